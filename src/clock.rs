@@ -1,0 +1,227 @@
+//! The only file that asks the operating system for the time.
+//!
+//! Everything that expires, is stamped or shows a time reads it from one [`Clock`], which a test can freeze, set and
+//! advance. The system's clock is read through a high-water mark: when it steps back, server time stands still until it has
+//! caught up, so only a test makes time go backwards. What is due before such a step is given to the [`Watcher`]s first,
+//! so that going back revives nothing. Time-outs and idling use [`monotonic`], which nobody can move.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+pub use crate::value::Millis;
+
+/// Server time. Clones share it.
+#[derive(Clone)]
+pub struct Clock(Arc<Inner>);
+
+struct Inner {
+    /// What is added to the system's time. Written under `moving`.
+    offset: AtomicI64,
+    /// The moment at which time stands still, or `RUNNING`. Written under `moving`.
+    frozen: AtomicI64,
+    /// The latest moment that anybody was told. Raised by readers, lowered only by a move under `moving`.
+    high_water: AtomicI64,
+    /// One move at a time; guards the list of those who want to know of it.
+    moving: Mutex<Vec<Weak<dyn Watcher>>>,
+}
+
+/// Someone who must act when time is moved by hand.
+pub trait Watcher: Send + Sync {
+    /// Time is about to go back and stands still at `now` meanwhile: remove for good what has ended by then.
+    fn before_rewind(&self, now: Millis);
+    /// Time was moved, in either direction.
+    fn moved(&self);
+}
+
+/// What `timeTravel` reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStatus {
+    pub now: Millis,
+    pub frozen: bool,
+    pub offset_millis: i64,
+}
+
+const RUNNING: i64 = i64::MIN;
+
+/// For time-outs, idling and measuring: never moved by a test.
+#[allow(clippy::disallowed_methods)] // the one place that may
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+#[allow(clippy::disallowed_methods)] // the one place that may
+fn system_millis() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+// === impl Clock ===
+
+impl Clock {
+    /// A clock that follows the operating system's until it is moved.
+    pub fn system() -> Self {
+        Self(Arc::new(Inner {
+            offset: AtomicI64::new(0),
+            frozen: AtomicI64::new(RUNNING),
+            high_water: AtomicI64::new(i64::MIN),
+            moving: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// A clock that stands still at `at` until it is moved.
+    pub fn frozen(at: Millis) -> Self {
+        let clock = Self::system();
+        clock.0.frozen.store(at.0, Ordering::SeqCst);
+        clock.0.high_water.store(at.0, Ordering::SeqCst);
+        clock
+    }
+
+    pub fn now(&self) -> Millis {
+        let inner = &*self.0;
+        let frozen = inner.frozen.load(Ordering::Acquire);
+        if frozen != RUNNING {
+            return Millis(frozen);
+        }
+        let now = system_millis().saturating_add(inner.offset.load(Ordering::Acquire));
+        // Nearly always the mark is this very millisecond: read first, write only to raise it.
+        let mark = inner.high_water.load(Ordering::Acquire);
+        if now <= mark {
+            return Millis(mark);
+        }
+        Millis(inner.high_water.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+
+    pub fn status(&self) -> ClockStatus {
+        let now = self.now();
+        ClockStatus {
+            now,
+            frozen: self.0.frozen.load(Ordering::Acquire) != RUNNING,
+            offset_millis: now.0.saturating_sub(system_millis()),
+        }
+    }
+
+    /// Moves time by that many milliseconds (back, if negative). Frozen time stays frozen.
+    pub fn advance(&self, millis: i64) {
+        self.shift(|now| now.saturating_add(millis), |frozen| frozen);
+    }
+
+    /// Sets time to `to`; it runs on from there, unless it is frozen.
+    pub fn set(&self, to: Millis) {
+        self.shift(|_| to.0, |frozen| frozen);
+    }
+
+    /// Makes time stand still, where it is.
+    pub fn freeze(&self) {
+        self.shift(|now| now, |_| true);
+    }
+
+    /// Lets time run on, from where it stands.
+    pub fn unfreeze(&self) {
+        self.shift(|now| now, |_| false);
+    }
+
+    /// Back to the operating system's time, running.
+    pub fn reset(&self) {
+        self.shift(|_| system_millis(), |_| false);
+    }
+
+    /// Tells `watcher` of every move from now on, as long as it lives.
+    pub fn watch(&self, watcher: Weak<dyn Watcher>) {
+        let mut watchers = self.0.moving.lock();
+        watchers.retain(|known| known.strong_count() > 0);
+        watchers.push(watcher);
+    }
+
+    fn shift(&self, target: impl FnOnce(i64) -> i64, frozen_after: impl FnOnce(bool) -> bool) {
+        let inner = &*self.0;
+        let watchers = inner.moving.lock();
+        let was_frozen = inner.frozen.load(Ordering::Acquire) != RUNNING;
+        let now = self.now();
+        // Time stands still while the watchers work: nothing can end unnoticed between their work and the move.
+        inner.frozen.store(now.0, Ordering::Release);
+        let to = target(now.0);
+        let live: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
+        if to < now.0 {
+            for watcher in &live {
+                watcher.before_rewind(now);
+            }
+        }
+        inner
+            .offset
+            .store(to.saturating_sub(system_millis()), Ordering::Release);
+        inner.high_water.store(to, Ordering::Release);
+        inner.frozen.store(
+            if frozen_after(was_frozen) {
+                to
+            } else {
+                RUNNING
+            },
+            Ordering::Release,
+        );
+        for watcher in &live {
+            watcher.moved();
+        }
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.status().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frozen_time_moves_only_by_hand() {
+        let clock = Clock::frozen(Millis(1_000));
+        assert_eq!(clock.now(), Millis(1_000));
+        clock.advance(500);
+        assert_eq!(clock.now(), Millis(1_500));
+        clock.set(Millis(10));
+        assert_eq!(clock.status().now, Millis(10));
+        assert!(clock.status().frozen);
+    }
+
+    #[test]
+    fn running_time_never_goes_back_by_itself_but_can_be_moved() {
+        let clock = Clock::system();
+        let first = clock.now();
+        clock.advance(3_600_000);
+        assert!(clock.now().0 >= first.0 + 3_600_000);
+        assert!(!clock.status().frozen);
+        clock.reset();
+        assert!(clock.now().0 < first.0 + 3_600_000);
+    }
+
+    #[test]
+    fn watchers_hear_of_a_step_back_before_it_happens() {
+        struct Heard(Clock, Mutex<Vec<(Millis, Millis)>>);
+        impl Watcher for Heard {
+            fn before_rewind(&self, now: Millis) {
+                self.1.lock().push((now, self.0.now()));
+            }
+            fn moved(&self) {}
+        }
+        let clock = Clock::frozen(Millis(100));
+        let heard = Arc::new(Heard(clock.clone(), Mutex::default()));
+        let weak: Weak<Heard> = Arc::downgrade(&heard);
+        clock.watch(weak);
+        clock.advance(50);
+        clock.set(Millis(20));
+        assert_eq!(*heard.1.lock(), [(Millis(150), Millis(150))]);
+    }
+}

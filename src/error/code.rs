@@ -1,0 +1,165 @@
+//! The table of error codes that have a name in MongoDB.
+
+/// Makes the enum, its numbers and its names from one list.
+macro_rules! codes {
+    ($($number:literal $name:ident,)*) => {
+        /// A MongoDB error code. `Location` is for those that mongod knows by number only.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($name,)*
+            Location(i32),
+        }
+
+        impl Code {
+            pub fn number(self) -> i32 {
+                match self {
+                    $(Self::$name => $number,)*
+                    Self::Location(number) => number,
+                }
+            }
+
+            pub fn name(self) -> std::borrow::Cow<'static, str> {
+                match self {
+                    $(Self::$name => stringify!($name).into(),)*
+                    Self::Location(number) => format!("Location{number}").into(),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        const ALL: &[Code] = &[$(Code::$name,)*];
+    };
+}
+
+codes! {
+    0 OK,
+    1 InternalError,
+    2 BadValue,
+    4 NoSuchKey,
+    5 GraphContainsCycle,
+    6 HostUnreachable,
+    7 HostNotFound,
+    8 UnknownError,
+    9 FailedToParse,
+    10 CannotMutateObject,
+    11 UserNotFound,
+    12 UnsupportedFormat,
+    13 Unauthorized,
+    14 TypeMismatch,
+    15 Overflow,
+    16 InvalidLength,
+    17 ProtocolError,
+    18 AuthenticationFailed,
+    19 CannotReuseObject,
+    20 IllegalOperation,
+    21 EmptyArrayOperation,
+    22 InvalidBSON,
+    23 AlreadyInitialized,
+    24 LockTimeout,
+    25 RemoteValidationError,
+    26 NamespaceNotFound,
+    27 IndexNotFound,
+    28 PathNotViable,
+    29 NonExistentPath,
+    30 InvalidPath,
+    31 RoleNotFound,
+    33 CannotBackfillArray,
+    40 ConflictingUpdateOperators,
+    43 CursorNotFound,
+    46 LockBusy,
+    48 NamespaceExists,
+    50 MaxTimeMSExpired,
+    52 DollarPrefixedFieldName,
+    53 InvalidIdField,
+    54 NotSingleValueField,
+    55 InvalidDBRef,
+    56 EmptyFieldName,
+    57 DottedFieldName,
+    59 CommandNotFound,
+    61 ShardKeyNotFound,
+    62 OplogOperationUnsupported,
+    64 WriteConcernFailed,
+    65 MultipleErrorsOccurred,
+    66 ImmutableField,
+    67 CannotCreateIndex,
+    68 IndexAlreadyExists,
+    72 InvalidOptions,
+    73 InvalidNamespace,
+    75 WriteConcernNotDefined,
+    76 NoReplicationEnabled,
+    79 UnknownReplWriteConcern,
+    85 IndexOptionsConflict,
+    86 IndexKeySpecsConflict,
+    89 NetworkTimeout,
+    91 ShutdownInProgress,
+    93 InvalidReplicaSetConfig,
+    94 NotYetInitialized,
+    96 OperationFailed,
+    100 CannotSatisfyWriteConcern,
+    112 WriteConflict,
+    115 CommandNotSupported,
+    121 DocumentValidationFailure,
+    136 CappedPositionLost,
+    146 ExceededMemoryLimit,
+    166 CommandNotSupportedOnView,
+    167 OptionNotSupportedOnView,
+    168 InvalidPipelineOperator,
+    181 AmbiguousIndexKeyPattern,
+    182 InvalidViewDefinition,
+    188 IncompatibleServerVersion,
+    197 InvalidIndexSpecificationOption,
+    206 NoSuchSession,
+    207 InvalidUUID,
+    209 StaleClusterTime,
+    224 QueryFeatureNotAllowed,
+    225 TransactionTooOld,
+    234 RetryChangeStream,
+    237 CursorKilled,
+    238 NotImplemented,
+    241 ConversionFailure,
+    251 NoSuchTransaction,
+    256 TransactionCommitted,
+    261 TooManyLogicalSessions,
+    263 OperationNotSupportedInTransaction,
+    276 IndexBuildAborted,
+    290 TransactionExceededLifetimeLimitSeconds,
+    291 NoQueryExecutionPlans,
+    292 QueryExceededMemoryLimitNoDiskUseAllowed,
+    322 APIVersionError,
+    323 APIStrictError,
+    324 APIDeprecationError,
+    331 InvalidIdFieldType,
+    345 IncompatibleCollectionOptions,
+    352 UnsupportedOpQueryCommand,
+    361 CollectionUUIDMismatch,
+    366 OfflineValidationFailedToComplete,
+    378 NonConformantBSON,
+    396 IndexInformationTooLarge,
+    10107 NotWritablePrimary,
+    10334 BSONObjectTooLarge,
+    11000 DuplicateKey,
+    11600 InterruptedAtShutdown,
+    11601 Interrupted,
+    12051 CursorInUse,
+    13388 StaleConfig,
+    40413 IDLDuplicateField,
+    40414 IDLFailedToParse,
+    40415 IDLUnknownField,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sorted_and_unique() {
+        for pair in ALL.windows(2) {
+            assert!(
+                pair[0].number() < pair[1].number(),
+                "{:?} before {:?}",
+                pair[0],
+                pair[1]
+            );
+        }
+    }
+}

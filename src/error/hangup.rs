@@ -1,0 +1,23 @@
+//! The end of one connection: nothing that can be answered came in.
+
+use std::fmt;
+
+/// Why a connection is closed without a reply. The text goes to the log, never to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hangup(pub String);
+
+// === impl Hangup ===
+
+impl Hangup {
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for Hangup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Hangup {}

@@ -1,0 +1,124 @@
+//! What can go wrong, in three kinds and no more.
+//!
+//! [`Error`] becomes a reply `{ok: 0, code, codeName, errmsg}` with the number and the words that mongod uses.
+//! [`WriteError`] rides inside a successful reply of a write command. [`Hangup`] means that no reply can be given: the
+//! connection closes, and no other one notices.
+
+mod code;
+mod hangup;
+mod write;
+
+use std::fmt;
+
+pub use code::Code;
+pub use hangup::Hangup;
+pub use write::WriteError;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed command. Kept to two words, because every function on the hot path returns it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Inner {
+    code: Code,
+    message: String,
+    /// Labels that drivers act on (`RetryableWriteError`, ...).
+    labels: Vec<&'static str>,
+    /// Further fields of the reply, as a whole BSON document (`keyPattern` and `keyValue` of a duplicate key).
+    details: Option<Vec<u8>>,
+}
+
+// === impl Error ===
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            message: message.into(),
+            labels: Vec::new(),
+            details: None,
+        }))
+    }
+
+    pub fn bad_value(message: impl Into<String>) -> Self {
+        Self::new(Code::BadValue, message)
+    }
+
+    pub fn failed_to_parse(message: impl Into<String>) -> Self {
+        Self::new(Code::FailedToParse, message)
+    }
+
+    pub fn type_mismatch(message: impl Into<String>) -> Self {
+        Self::new(Code::TypeMismatch, message)
+    }
+
+    /// An error that mongod knows by its number only; its codeName is `Location<number>`.
+    pub fn location(number: i32, message: impl Into<String>) -> Self {
+        Self::new(Code::Location(number), message)
+    }
+
+    /// A feature that MongoDB has and Sundown does not (yet): refused by name, never ignored.
+    pub fn not_implemented(what: impl fmt::Display) -> Self {
+        Self::new(
+            Code::NotImplemented,
+            format!("{what} is not implemented in Sundown"),
+        )
+    }
+
+    #[must_use]
+    pub fn with_label(mut self, label: &'static str) -> Self {
+        self.0.labels.push(label);
+        self
+    }
+
+    #[must_use]
+    pub fn with_details(mut self, document: Vec<u8>) -> Self {
+        self.0.details = Some(document);
+        self
+    }
+
+    /// The same error, its message led in by `context` as mongod does: `context :: caused by :: message`.
+    #[must_use]
+    pub fn caused(mut self, context: &str) -> Self {
+        self.0.message = format!("{context} :: caused by :: {}", self.0.message);
+        self
+    }
+
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn labels(&self) -> &[&'static str] {
+        &self.0.labels
+    }
+
+    pub fn details(&self) -> Option<&[u8]> {
+        self.0.details.as_deref()
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}: {}",
+            self.0.code.number(),
+            self.0.code.name(),
+            self.0.message
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,58 @@
+//! The seam between the sockets and whatever answers: `command/` here, a real cluster behind `upstream/` later.
+//!
+//! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to
+//! the buffer, or returns [`Work`] that will. A failed command is a reply like any other; [`Hangup`] means that nothing can be
+//! answered and the connection has to go.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::error::Hangup;
+use crate::wire::Request;
+
+/// Answers the requests of all connections.
+pub trait Handler: Send + Sync + 'static {
+    /// What the handler remembers of one connection. Dropped when it closes.
+    type Connection: Send + 'static;
+
+    fn open(&self, peer: Peer) -> Self::Connection;
+
+    /// Runs one command. `reply` may hold earlier replies already: append to it, never look at it.
+    fn call(
+        &self,
+        connection: &mut Self::Connection,
+        request: Request,
+        reply: &mut Vec<u8>,
+    ) -> Result<Outcome, Hangup>;
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// A number that no other connection of this server has had.
+    pub id: u64,
+    pub address: SocketAddr,
+}
+
+pub enum Outcome {
+    /// The reply document stands in the buffer.
+    Replied,
+    /// It takes longer: step it until it is done. Dropping it abandons the command and leaves nothing half done.
+    Work(Box<dyn Work>),
+}
+
+/// A command that may run long, cut into steps so that others get their turn in between.
+pub trait Work: Send {
+    /// Goes on for about half a millisecond. Appends the reply document only in the step that returns `Done`.
+    fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Step again when others had their turn.
+    More,
+    /// Nothing to do for that long: step again then.
+    Sleep(Duration),
+    /// The reply document was appended.
+    Done,
+}

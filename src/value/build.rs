@@ -1,0 +1,338 @@
+//! Writing documents: straight into a buffer, nested parts in place, lengths patched when a part is closed.
+
+use super::{Doc, Type, Value, ValueRef, doc::EMPTY};
+
+/// Writes one document at the end of a buffer. Close it with [`DocBuilder::end`]; a builder that is dropped
+/// without it closes itself, so that the buffer never holds half a document.
+pub struct DocBuilder<'b> {
+    out: &'b mut Vec<u8>,
+    start: usize,
+    closed: bool,
+}
+
+/// Writes one array at the end of a buffer; the names "0", "1", ... are its own business.
+pub struct ArrayBuilder<'b> {
+    doc: DocBuilder<'b>,
+    next: u32,
+}
+
+/// A document of one's own: the bytes, always whole.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DocBuf(Vec<u8>);
+
+// === impl DocBuilder ===
+
+impl<'b> DocBuilder<'b> {
+    pub fn begin(out: &'b mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        Self {
+            out,
+            start,
+            closed: false,
+        }
+    }
+
+    #[inline]
+    fn head(&mut self, ty: Type, name: &str) {
+        self.out.push(ty.tag());
+        // A zero inside a name would end it early and let the rest be read as something else.
+        self.out.extend(name.bytes().take_while(|&b| b != 0));
+        self.out.push(0);
+    }
+
+    /// Appends a field; a missing value appends nothing.
+    #[inline]
+    pub fn put(&mut self, name: &str, value: ValueRef<'_>) -> &mut Self {
+        if !value.is_missing() {
+            self.head(value.ty(), name);
+            self.out.extend_from_slice(value.data());
+        }
+        self
+    }
+
+    pub fn put_i32(&mut self, name: &str, value: i32) -> &mut Self {
+        self.put(name, ValueRef::new(Type::Int32, &value.to_le_bytes()))
+    }
+
+    pub fn put_i64(&mut self, name: &str, value: i64) -> &mut Self {
+        self.put(name, ValueRef::new(Type::Int64, &value.to_le_bytes()))
+    }
+
+    pub fn put_f64(&mut self, name: &str, value: f64) -> &mut Self {
+        self.put(name, ValueRef::new(Type::Double, &value.to_le_bytes()))
+    }
+
+    pub fn put_bool(&mut self, name: &str, value: bool) -> &mut Self {
+        self.put(name, ValueRef::new(Type::Bool, &[u8::from(value)]))
+    }
+
+    pub fn put_date(&mut self, name: &str, millis: i64) -> &mut Self {
+        self.put(name, ValueRef::new(Type::Date, &millis.to_le_bytes()))
+    }
+
+    pub fn put_null(&mut self, name: &str) -> &mut Self {
+        self.put(name, ValueRef::NULL)
+    }
+
+    pub fn put_str(&mut self, name: &str, text: &str) -> &mut Self {
+        self.head(Type::String, name);
+        self.out
+            .extend_from_slice(&(text.len() as i32 + 1).to_le_bytes());
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(0);
+        self
+    }
+
+    pub fn put_doc(&mut self, name: &str, doc: Doc<'_>) -> &mut Self {
+        self.put(name, ValueRef::document(doc))
+    }
+
+    /// Appends whole elements as they stand in another document ([`Doc::body`]).
+    pub fn put_body(&mut self, elements: &[u8]) -> &mut Self {
+        self.out.extend_from_slice(elements);
+        self
+    }
+
+    /// Opens a nested document; end it before going on here.
+    pub fn doc(&mut self, name: &str) -> DocBuilder<'_> {
+        self.head(Type::Document, name);
+        DocBuilder::begin(self.out)
+    }
+
+    /// Opens a nested array; end it before going on here.
+    pub fn array(&mut self, name: &str) -> ArrayBuilder<'_> {
+        self.head(Type::Array, name);
+        ArrayBuilder::begin(self.out)
+    }
+
+    /// Bytes written so far, the length in front included.
+    pub fn len(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 4
+    }
+
+    pub fn end(mut self) {
+        self.close();
+    }
+
+    fn close(&mut self) {
+        if !self.closed {
+            self.closed = true;
+            self.out.push(0);
+            let length = (self.out.len() - self.start) as i32;
+            self.out[self.start..self.start + 4].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+}
+
+impl Drop for DocBuilder<'_> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+// === impl ArrayBuilder ===
+
+impl<'b> ArrayBuilder<'b> {
+    pub fn begin(out: &'b mut Vec<u8>) -> Self {
+        Self {
+            doc: DocBuilder::begin(out),
+            next: 0,
+        }
+    }
+
+    /// Writes tag and index in place, without a string in between.
+    fn head(&mut self, ty: Type) {
+        self.doc.out.push(ty.tag());
+        let mut digits = [0u8; 10];
+        let mut at = digits.len();
+        let mut n = self.next;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (n % 10) as u8;
+            n /= 10;
+            if n == 0 {
+                break;
+            }
+        }
+        self.doc.out.extend_from_slice(&digits[at..]);
+        self.doc.out.push(0);
+        self.next += 1;
+    }
+
+    /// Appends an element; a missing value becomes null, since an array has no gaps.
+    pub fn push(&mut self, value: ValueRef<'_>) -> &mut Self {
+        let value = if value.is_missing() {
+            ValueRef::NULL
+        } else {
+            value
+        };
+        self.head(value.ty());
+        self.doc.out.extend_from_slice(value.data());
+        self
+    }
+
+    pub fn push_str(&mut self, text: &str) -> &mut Self {
+        self.push(Value::string(text).as_ref())
+    }
+
+    pub fn push_doc(&mut self, doc: Doc<'_>) -> &mut Self {
+        self.push(ValueRef::document(doc))
+    }
+
+    /// Opens a nested document; end it before going on here.
+    pub fn doc(&mut self) -> DocBuilder<'_> {
+        self.head(Type::Document);
+        DocBuilder::begin(self.doc.out)
+    }
+
+    /// Opens a nested array; end it before going on here.
+    pub fn array(&mut self) -> ArrayBuilder<'_> {
+        self.head(Type::Array);
+        ArrayBuilder::begin(self.doc.out)
+    }
+
+    /// How many elements there are.
+    pub fn count(&self) -> usize {
+        self.next as usize
+    }
+
+    /// Bytes written so far, the length in front included.
+    pub fn len(&self) -> usize {
+        self.doc.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.next == 0
+    }
+
+    pub fn end(self) {
+        self.doc.end();
+    }
+}
+
+// === impl DocBuf ===
+
+impl DocBuf {
+    pub fn new() -> Self {
+        Self(EMPTY.to_vec())
+    }
+
+    /// Takes the bytes of a whole document.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Writes a document with a closure: `DocBuf::build(|d| { d.put_i32("a", 1); })`.
+    pub fn build(write: impl FnOnce(&mut DocBuilder<'_>)) -> Self {
+        let mut bytes = Vec::new();
+        let mut builder = DocBuilder::begin(&mut bytes);
+        write(&mut builder);
+        builder.end();
+        Self(bytes)
+    }
+
+    #[inline]
+    pub fn as_doc(&self) -> Doc<'_> {
+        Doc::new(&self.0)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// Appends a field behind the last one.
+    pub fn put(&mut self, name: &str, value: ValueRef<'_>) -> &mut Self {
+        self.0.pop();
+        let mut builder = DocBuilder {
+            out: &mut self.0,
+            start: 0,
+            closed: false,
+        };
+        builder.put(name, value);
+        builder.end();
+        self
+    }
+}
+
+impl Default for DocBuf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for DocBuf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_doc().fmt(f)
+    }
+}
+
+impl From<&bson::Document> for DocBuf {
+    /// For documents written in code (replies, tests). These always encode.
+    fn from(document: &bson::Document) -> Self {
+        Self(document.to_vec().unwrap_or_else(|_| EMPTY.to_vec()))
+    }
+}
+
+impl From<bson::Document> for DocBuf {
+    fn from(document: bson::Document) -> Self {
+        Self::from(&document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_reads_back_and_agrees_with_the_crate() {
+        let built = DocBuf::build(|d| {
+            d.put_i32("a", 1).put_str("b", "text");
+            let mut nested = d.doc("c");
+            nested.put_bool("d", true);
+            nested.end();
+            let mut array = d.array("e");
+            for n in 0..12 {
+                array.push(Value::int64(n).as_ref());
+            }
+            array.end();
+        });
+        let expected =
+            bson::doc! {"a": 1, "b": "text", "c": {"d": true}, "e": (0..12i64).collect::<Vec<_>>()};
+        assert_eq!(built.bytes(), expected.to_vec().unwrap());
+        assert_eq!(built.as_doc().get("b").as_str(), Some("text"));
+        assert_eq!(
+            built.as_doc().get("c").as_doc().unwrap().get("d").as_bool(),
+            Some(true)
+        );
+        assert_eq!(
+            built
+                .as_doc()
+                .get("e")
+                .as_array()
+                .unwrap()
+                .get("11")
+                .as_i64(),
+            Some(11)
+        );
+        assert!(built.as_doc().get("x").is_missing());
+    }
+
+    #[test]
+    fn a_reader_stops_at_what_it_cannot_read() {
+        let whole = DocBuf::build(|d| {
+            d.put_str("a", "b").put_i32("c", 1);
+        });
+        for cut in 0..whole.bytes().len() {
+            let _ = Doc::new(&whole.bytes()[..cut]).iter().count();
+        }
+    }
+}

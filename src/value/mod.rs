@@ -1,0 +1,20 @@
+//! BSON facts, and nothing else: types, values, documents as bytes, order, numbers, paths, keys.
+//!
+//! A document is its BSON bytes ([`Doc`]); a value is a type and the bytes behind it ([`ValueRef`] borrowed, [`Value`]
+//! owned, [`Val`] either). Nothing is decoded before somebody asks. Bytes are checked once, at the door
+//! ([`validate`]); behind it every reader here still stays within bounds and simply ends at what it cannot read, so that
+//! no byte sequence can make it panic. This room knows no query, no collection and no clock.
+
+mod build;
+mod doc;
+mod owned;
+mod reference;
+mod time;
+mod types;
+
+pub use build::{ArrayBuilder, DocBuf, DocBuilder};
+pub use doc::{Doc, Elem, Iter};
+pub use owned::{Val, Value};
+pub use reference::ValueRef;
+pub use time::Millis;
+pub use types::Type;

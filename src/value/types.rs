@@ -1,0 +1,182 @@
+//! The BSON types: tag, alias, place in the order of types, width.
+
+/// A BSON type tag. `Missing` (BSON's end-of-object, 0) stands for "no such field".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Type {
+    Missing = 0,
+    Double = 1,
+    String = 2,
+    Document = 3,
+    Array = 4,
+    Binary = 5,
+    Undefined = 6,
+    ObjectId = 7,
+    Bool = 8,
+    Date = 9,
+    Null = 10,
+    Regex = 11,
+    DbPointer = 12,
+    Code = 13,
+    Symbol = 14,
+    CodeWithScope = 15,
+    Int32 = 16,
+    Timestamp = 17,
+    Int64 = 18,
+    Decimal = 19,
+    MaxKey = 127,
+    MinKey = 255,
+}
+
+/// Every type that can stand in a document, with the alias that `$type` and error messages use.
+pub const TYPES: &[(Type, &str)] = &[
+    (Type::Double, "double"),
+    (Type::String, "string"),
+    (Type::Document, "object"),
+    (Type::Array, "array"),
+    (Type::Binary, "binData"),
+    (Type::Undefined, "undefined"),
+    (Type::ObjectId, "objectId"),
+    (Type::Bool, "bool"),
+    (Type::Date, "date"),
+    (Type::Null, "null"),
+    (Type::Regex, "regex"),
+    (Type::DbPointer, "dbPointer"),
+    (Type::Code, "javascript"),
+    (Type::Symbol, "symbol"),
+    (Type::CodeWithScope, "javascriptWithScope"),
+    (Type::Int32, "int"),
+    (Type::Timestamp, "timestamp"),
+    (Type::Int64, "long"),
+    (Type::Decimal, "decimal"),
+    (Type::MaxKey, "maxKey"),
+    (Type::MinKey, "minKey"),
+];
+
+// === impl Type ===
+
+impl Type {
+    /// The type with this tag byte; `None` for a byte that no type has (0 included: it ends a document).
+    #[inline]
+    pub fn from_tag(tag: u8) -> Option<Self> {
+        Some(match tag {
+            1 => Self::Double,
+            2 => Self::String,
+            3 => Self::Document,
+            4 => Self::Array,
+            5 => Self::Binary,
+            6 => Self::Undefined,
+            7 => Self::ObjectId,
+            8 => Self::Bool,
+            9 => Self::Date,
+            10 => Self::Null,
+            11 => Self::Regex,
+            12 => Self::DbPointer,
+            13 => Self::Code,
+            14 => Self::Symbol,
+            15 => Self::CodeWithScope,
+            16 => Self::Int32,
+            17 => Self::Timestamp,
+            18 => Self::Int64,
+            19 => Self::Decimal,
+            127 => Self::MaxKey,
+            255 => Self::MinKey,
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub fn tag(self) -> u8 {
+        self as u8
+    }
+
+    /// The alias that `$type` takes and that error messages print.
+    pub fn alias(self) -> &'static str {
+        TYPES
+            .iter()
+            .find(|(ty, _)| *ty == self)
+            .map_or("missing", |(_, alias)| alias)
+    }
+
+    pub fn from_alias(alias: &str) -> Option<Self> {
+        TYPES
+            .iter()
+            .find(|(_, name)| *name == alias)
+            .map(|(ty, _)| *ty)
+    }
+
+    #[inline]
+    pub fn is_number(self) -> bool {
+        matches!(
+            self,
+            Self::Double | Self::Int32 | Self::Int64 | Self::Decimal
+        )
+    }
+
+    /// Where values of this type stand among all values: types with the same rank compare by value.
+    #[inline]
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::MinKey => 1,
+            Self::Missing | Self::Undefined => 2,
+            Self::Null => 3,
+            Self::Double | Self::Int32 | Self::Int64 | Self::Decimal => 4,
+            Self::String | Self::Symbol => 5,
+            Self::Document => 6,
+            Self::Array => 7,
+            Self::Binary => 8,
+            Self::ObjectId => 9,
+            Self::Bool => 10,
+            Self::Date => 11,
+            Self::Timestamp => 12,
+            Self::Regex => 13,
+            Self::DbPointer => 14,
+            Self::Code => 15,
+            Self::CodeWithScope => 16,
+            Self::MaxKey => 17,
+        }
+    }
+
+    /// How many bytes the value at the start of `rest` takes; `None` where `rest` ends before it does.
+    #[inline]
+    pub(super) fn width(self, rest: &[u8]) -> Option<usize> {
+        let length = |at: usize| -> Option<usize> {
+            let bytes: [u8; 4] = rest.get(at..at + 4)?.try_into().ok()?;
+            usize::try_from(i32::from_le_bytes(bytes)).ok()
+        };
+        let width = match self {
+            Self::Missing | Self::Undefined | Self::Null | Self::MinKey | Self::MaxKey => 0,
+            Self::Bool => 1,
+            Self::Int32 => 4,
+            Self::Double | Self::Date | Self::Timestamp | Self::Int64 => 8,
+            Self::ObjectId => 12,
+            Self::Decimal => 16,
+            Self::String | Self::Code | Self::Symbol => 4 + length(0)?,
+            Self::Document | Self::Array | Self::CodeWithScope => length(0)?,
+            Self::Binary => 5 + length(0)?,
+            Self::DbPointer => 16 + length(0)?,
+            Self::Regex => {
+                let pattern = rest.iter().position(|&b| b == 0)? + 1;
+                let options = rest.get(pattern..)?.iter().position(|&b| b == 0)? + 1;
+                pattern + options
+            }
+        };
+        (width <= rest.len()).then_some(width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_and_aliases_round_trip() {
+        for &(ty, alias) in TYPES {
+            assert_eq!(Type::from_tag(ty.tag()), Some(ty));
+            assert_eq!(Type::from_alias(alias), Some(ty));
+            assert_eq!(ty.alias(), alias);
+        }
+        assert_eq!(Type::from_tag(0), None);
+        assert_eq!(Type::from_tag(20), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! A whole message from a client, as the handler gets it.
+
+use bytes::Bytes;
+
+use crate::value::Doc;
+
+/// One command. Its documents have passed the validator.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The command document (for OP_QUERY: its query).
+    pub body: Bytes,
+    /// The kind-1 sections, in the order in which they came.
+    pub sequences: Vec<Sequence>,
+    /// The database of an OP_QUERY (`db.$cmd`); an OP_MSG names it in `$db`.
+    pub query_database: Option<String>,
+    /// The client wants no reply (`moreToCome`).
+    pub unacknowledged: bool,
+    /// The client takes several replies to this one request (`exhaustAllowed`).
+    pub exhaust_allowed: bool,
+    pub request_id: i32,
+}
+
+/// Documents that stand outside the command document: `documents` of an insert, `updates`, `deletes`, ...
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    pub name: String,
+    /// Whole documents, one behind the other.
+    pub documents: Bytes,
+}
+
+// === impl Request ===
+
+impl Request {
+    pub fn body(&self) -> Doc<'_> {
+        Doc::new(&self.body)
+    }
+
+    pub fn sequence(&self, name: &str) -> Option<&Sequence> {
+        self.sequences.iter().find(|sequence| sequence.name == name)
+    }
+}
+
+// === impl Sequence ===
+
+impl Sequence {
+    /// The documents in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Doc<'_>> {
+        let mut rest: &[u8] = &self.documents;
+        std::iter::from_fn(move || {
+            let length: [u8; 4] = rest.get(..4)?.try_into().ok()?;
+            let length = usize::try_from(i32::from_le_bytes(length)).ok()?;
+            let (doc, tail) = rest.split_at_checked(length.max(5))?;
+            rest = tail;
+            Some(Doc::new(doc))
+        })
+    }
+}
