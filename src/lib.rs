@@ -3,6 +3,7 @@
 //! (The life of a request is told here once the rooms stand.)
 
 pub mod clock;
+pub mod config;
 pub mod error;
 pub mod handler;
 pub mod value;
