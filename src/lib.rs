@@ -6,5 +6,6 @@ pub mod clock;
 pub mod config;
 pub mod error;
 pub mod handler;
+pub mod query;
 pub mod value;
 pub mod wire;

@@ -1,0 +1,56 @@
+//! For the tables of the families' tests: an expression, and the value or error code that it comes to.
+
+use bson::{Bson, doc};
+
+use super::Expr;
+use crate::query::{Scope, Vars};
+use crate::value::{DocBuf, Millis, Value};
+
+/// What an expression comes to over `root`: `{r: value}`, or `{error: code}`. `$$x` is 42 and the time is 7 s.
+pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
+    let spec = DocBuf::from(doc! {"e": expr.clone()});
+    let root = DocBuf::from(root);
+    let vars = Vars::at(Millis(7000)).with([Value::int32(42)]);
+    let value = Expr::parse(spec.as_doc().get("e"), &Scope::new().with(["x"])).and_then(|expr| {
+        expr.eval(root.as_doc(), &vars)
+            .map(crate::value::Val::into_value)
+    });
+    match value {
+        Ok(value) => {
+            let out = DocBuf::build(|d| {
+                d.put("r", value.as_ref());
+            });
+            bson::Document::from_reader(out.bytes()).expect("an expression writes whole BSON")
+        }
+        Err(error) => doc! {"error": error.code().number()},
+    }
+}
+
+/// Runs a table over an empty document; a wrong row prints itself.
+pub fn values(rows: &[(Bson, Bson)]) {
+    values_in(&doc! {}, rows);
+}
+
+pub fn values_in(root: &bson::Document, rows: &[(Bson, Bson)]) {
+    for (expr, expected) in rows {
+        let got = run(expr, root);
+        // Debug and not ==, since NaN differs from itself.
+        assert_eq!(
+            format!("{:?}", got),
+            format!("{:?}", doc! {"r": expected.clone()}),
+            "{expr}"
+        );
+    }
+}
+
+pub fn missing(root: &bson::Document, rows: &[Bson]) {
+    for expr in rows {
+        assert_eq!(run(expr, root), doc! {}, "{expr}");
+    }
+}
+
+pub fn errors(rows: &[(Bson, i32)]) {
+    for (expr, code) in rows {
+        assert_eq!(run(expr, &doc! {}), doc! {"error": code}, "{expr}");
+    }
+}

@@ -1,0 +1,165 @@
+//! "$a.b": a path as expressions read it. It maps over arrays and knows no array index.
+
+use crate::error::{Code, Error, Result};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef};
+
+/// At least one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldPath {
+    names: Box<[Box<str>]>,
+}
+
+/// As deep as a document may be.
+const MAX_NAMES: usize = 200;
+
+// === impl FieldPath ===
+
+impl FieldPath {
+    /// From "a.b", without the dollar.
+    pub fn parse(path: &str) -> Result<Self> {
+        if path.is_empty() {
+            return Err(Error::location(
+                40352,
+                "FieldPath cannot be constructed with empty string",
+            ));
+        }
+        if path.ends_with('.') {
+            return Err(Error::location(40353, "FieldPath must not end with a '.'."));
+        }
+        let mut names = Vec::new();
+        for name in path.split('.') {
+            check_name(name)?;
+            names.push(Box::from(name));
+        }
+        if names.len() > MAX_NAMES {
+            return Err(Error::new(Code::Overflow, "FieldPath is too long"));
+        }
+        Ok(Self {
+            names: names.into_boxed_slice(),
+        })
+    }
+
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    #[inline]
+    pub fn eval<'a>(&self, root: Doc<'a>) -> Val<'a> {
+        walk(&self.names, root)
+    }
+
+    /// The path below a value that need not be a document.
+    pub fn eval_below<'a>(&self, value: ValueRef<'a>) -> Val<'a> {
+        enter(&self.names, value)
+    }
+}
+
+impl std::fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, name) in self.names().enumerate() {
+            if at > 0 {
+                f.write_str(".")?;
+            }
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that a path or an object literal may use.
+pub fn check_name(name: &str) -> Result<()> {
+    let (code, complaint) = if name.is_empty() {
+        (15998, "FieldPath field names may not be empty strings.")
+    } else if name.starts_with('$') {
+        (
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField.",
+        )
+    } else if name.contains('\0') {
+        (16411, "FieldPath field names may not contain '\\0'.")
+    } else if name.contains('.') {
+        (
+            16412,
+            "FieldPath field names may not contain '.'. Consider using $getField or $setField.",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::location(code, complaint))
+}
+
+fn walk<'a>(names: &[Box<str>], doc: Doc<'a>) -> Val<'a> {
+    let Some((first, rest)) = names.split_first() else {
+        return Val::MISSING;
+    };
+    let value = doc.get(first.as_bytes());
+    if rest.is_empty() {
+        Val::Ref(value)
+    } else {
+        enter(rest, value)
+    }
+}
+
+fn enter<'a>(names: &[Box<str>], value: ValueRef<'a>) -> Val<'a> {
+    match value.ty() {
+        Type::Document => walk(names, Doc::new(value.data())),
+        Type::Array => {
+            // Only documents are looked into: an array straight within an array yields nothing.
+            let mut bytes = Vec::new();
+            let mut found = ArrayBuilder::begin(&mut bytes);
+            for elem in Doc::new(value.data()) {
+                if let Some(doc) = elem.value.as_doc() {
+                    let item = walk(names, doc);
+                    if item.ty() != Type::Missing {
+                        found.push(item.as_ref());
+                    }
+                }
+            }
+            found.end();
+            Val::Own(Value::array(bytes))
+        }
+        _ => Val::MISSING,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn paths_map_over_arrays() {
+        let doc = DocBuf::from(doc! {
+            "a": 1, "b": {"c": 2}, "d": [{"e": 1}, {"e": 2}, {"f": 3}, 4, [{"e": 5}]], "g": {"h": [{"i": [{"j": 1}]}]},
+        });
+        for (path, expected) in [
+            ("a", "Some(1)"),
+            ("x", "missing([])"),
+            ("a.x", "missing([])"),
+            ("b.c", "Some(2)"),
+            ("d.e", "[Some(1), Some(2)]"),
+            ("d.0", "[]"),
+            ("g.h.i.j", "[[Some(1)]]"),
+        ] {
+            let path = FieldPath::parse(path).unwrap();
+            assert_eq!(format!("{:?}", path.eval(doc.as_doc())), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn bad_paths() {
+        for (path, code) in [
+            ("", 40352),
+            ("a.", 40353),
+            ("a..b", 15998),
+            (".a", 15998),
+            ("a.$b", 16410),
+        ] {
+            let error = FieldPath::parse(path).unwrap_err();
+            assert_eq!(error.code().number(), code, "{path}");
+        }
+        let long = vec!["a"; 201].join(".");
+        assert_eq!(FieldPath::parse(&long).unwrap_err().code().number(), 15);
+    }
+}

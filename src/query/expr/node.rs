@@ -1,0 +1,216 @@
+//! The tree of an expression, and how it runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Env, FieldPath};
+use crate::error::{Code, Error, Result};
+use crate::query::{Scope, Vars};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Val, Value, ValueRef};
+
+/// An expression that is ready to run.
+#[derive(Debug, Clone)]
+pub enum Expr {
+    /// A constant; a missing value here is `$$REMOVE`.
+    Const(Value),
+    /// "$a.b" of the document.
+    Field(FieldPath),
+    /// The whole document.
+    Root,
+    /// "$$x" or "$$x.a.b".
+    Var {
+        slot: usize,
+        path: Option<FieldPath>,
+    },
+    Now,
+    ClusterTime,
+    Object(Arc<[(Box<str>, Expr)]>),
+    Array(Arc<[Expr]>),
+    /// An operator with positional arguments.
+    Call(Arc<Call>),
+    /// An operator with a syntax of its own.
+    Op(Arc<dyn Op>),
+}
+
+/// An operator with positional arguments, whose count has been checked.
+#[derive(Debug)]
+pub struct Call {
+    pub name: &'static str,
+    pub args: Box<[Expr]>,
+    pub eval: Eval,
+}
+
+pub type Eval = for<'a> fn(&'a Call, Env<'a>) -> Result<Val<'a>>;
+
+/// An operator that keeps its parts in a struct of its own.
+pub trait Op: fmt::Debug + Send + Sync {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>>;
+
+    /// Shows every expression within.
+    fn each(&self, visit: &mut dyn FnMut(&Expr));
+
+    /// Whether equal input gives equal output; false for `$rand`.
+    fn is_pure(&self) -> bool {
+        true
+    }
+}
+
+/// The largest value that an expression may build, as MongoDB bounds a document inside the server (16 MiB and 16 KiB).
+pub const MAX_SIZE: usize = 16 * 1024 * 1024 + 16 * 1024;
+
+// === impl Expr ===
+
+impl Expr {
+    /// Parses anything that can stand where an expression is expected.
+    pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
+        super::parse::operand(value, scope)
+    }
+
+    /// The value for one document. A missing value means that there is none.
+    #[inline]
+    pub fn eval<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
+        self.eval_in(Env::new(doc, vars))
+    }
+
+    pub fn eval_in<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        Ok(match self {
+            Self::Const(value) => Val::Ref(value.as_ref()),
+            Self::Field(path) => path.eval(env.root),
+            Self::Root => Val::Ref(ValueRef::document(env.root)),
+            Self::Var { slot, path: None } => Val::Ref(env.var(*slot)),
+            Self::Var {
+                slot,
+                path: Some(path),
+            } => path.eval_below(env.var(*slot)),
+            Self::Now => Val::Own(Value::date(env.vars.now().0)),
+            Self::ClusterTime => match env.vars.cluster_time() {
+                Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),
+                None => {
+                    return Err(Error::location(
+                        10071200,
+                        "Builtin variable '$$CLUSTER_TIME' is not available",
+                    ));
+                }
+            },
+            Self::Object(fields) => return object(fields, env),
+            Self::Array(items) => return array(items, env),
+            Self::Call(call) => return (call.eval)(call, env),
+            Self::Op(op) => return op.eval(env),
+        })
+    }
+
+    pub fn as_const(&self) -> Option<ValueRef<'_>> {
+        match self {
+            Self::Const(value) => Some(value.as_ref()),
+            _ => None,
+        }
+    }
+
+    /// The path, where the whole expression is "$a.b".
+    pub fn as_field(&self) -> Option<&FieldPath> {
+        match self {
+            Self::Field(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Shows every expression directly within.
+    pub fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        match self {
+            Self::Object(fields) => fields.iter().for_each(|(_, expr)| visit(expr)),
+            Self::Array(items) => items.iter().for_each(visit),
+            Self::Call(call) => call.args.iter().for_each(visit),
+            Self::Op(op) => op.each(visit),
+            _ => {}
+        }
+    }
+
+    /// Whether the document is looked at.
+    pub fn reads_document(&self) -> bool {
+        match self {
+            Self::Field(_) | Self::Root => true,
+            _ => {
+                let mut found = false;
+                self.each(&mut |expr| found = found || expr.reads_document());
+                found
+            }
+        }
+    }
+
+    /// The constant that this comes to, if all its parts are constants. A part that fails is kept: the failure is
+    /// reported when it is reached, if it ever is.
+    pub(super) fn fold(self) -> Self {
+        let pure = match &self {
+            Self::Object(_) | Self::Array(_) | Self::Call(_) => true,
+            Self::Op(op) => op.is_pure(),
+            _ => false,
+        };
+        if !pure {
+            return self;
+        }
+        let mut constant = true;
+        self.each(&mut |expr| constant &= matches!(expr, Self::Const(_)));
+        if !constant {
+            return self;
+        }
+        let vars = Vars::at(crate::value::Millis(0));
+        let value = self.eval(Doc::EMPTY, &vars).map(Val::into_value);
+        match value {
+            Ok(value) => Self::Const(value),
+            Err(_) => self,
+        }
+    }
+
+    #[expect(dead_code)]
+    pub(super) fn op(op: impl Op + 'static) -> Self {
+        Self::Op(Arc::new(op)).fold()
+    }
+}
+
+fn object<'a>(fields: &'a [(Box<str>, Expr)], env: Env<'a>) -> Result<Val<'a>> {
+    let mut bytes = Vec::new();
+    let mut doc = DocBuilder::begin(&mut bytes);
+    for (name, expr) in fields {
+        doc.put(name, expr.eval_in(env)?.as_ref());
+        check_size(doc.len())?;
+    }
+    doc.end();
+    Ok(Val::Own(Value::document(bytes)))
+}
+
+fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
+    let mut bytes = Vec::new();
+    let mut array = ArrayBuilder::begin(&mut bytes);
+    for expr in items {
+        array.push(expr.eval_in(env)?.as_ref());
+        check_size(array.len())?;
+    }
+    array.end();
+    Ok(Val::Own(Value::array(bytes)))
+}
+
+/// Refuses a value that grows beyond what a document may hold.
+pub fn check_size(size: usize) -> Result<()> {
+    if size > MAX_SIZE {
+        return Err(Error::new(
+            Code::BSONObjectTooLarge,
+            format!(
+                "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_SIZE}(16MB)"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+// === impl Call ===
+
+impl Call {
+    /// The value of an argument; missing where an optional one was not given.
+    #[inline]
+    pub fn arg<'a>(&'a self, at: usize, env: Env<'a>) -> Result<Val<'a>> {
+        match self.args.get(at) {
+            Some(expr) => expr.eval_in(env),
+            None => Ok(Val::MISSING),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The names of variables that an expression may use, while it is parsed.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// The variables in reach, oldest first. A variable's slot is its place here, and its value's place in
+/// [`super::Vars`] or in a frame above them. A later variable of the same name hides an earlier one.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    names: Vec<Arc<str>>,
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// No variables but the built-in ones.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This scope and further variables, in the next slots.
+    #[must_use]
+    pub fn with<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut scope = self.clone();
+        scope.names.extend(names.into_iter().map(Arc::from));
+        scope
+    }
+
+    /// How many slots are taken: the next variable's slot.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub fn slot(&self, name: &str) -> Option<usize> {
+        self.names.iter().rposition(|known| &**known == name)
+    }
+}
+
+/// Names that `let`, `$let` and `as` may define.
+pub fn check_definable(name: &str) -> Result<()> {
+    if name == "CURRENT" {
+        return Ok(());
+    }
+    check(name, 16866, |c| c.is_ascii_lowercase() || !c.is_ascii())
+}
+
+/// Names that may stand behind `$$`.
+pub fn check_readable(name: &str) -> Result<()> {
+    check(name, 16869, |c| c.is_ascii_alphabetic() || !c.is_ascii())
+}
+
+/// The three checks have consecutive codes.
+fn check(name: &str, code: i32, starts: impl Fn(char) -> bool) -> Result<()> {
+    let mut letters = name.chars();
+    let Some(first) = letters.next() else {
+        return Err(Error::location(
+            code,
+            "empty variable names are not allowed",
+        ));
+    };
+    if !starts(first) {
+        return Err(Error::location(
+            code + 1,
+            format!("'{name}' starts with an invalid character for a user variable name"),
+        ));
+    }
+    match letters.find(|&c| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '_') {
+        Some(bad) => Err(Error::location(
+            code + 2,
+            format!("'{name}' contains an invalid character for a variable name: '{bad}'"),
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (name, read, write) in [
+            ("a", 0, 0),
+            ("aB_9", 0, 0),
+            ("é", 0, 0),
+            ("", 16869, 16866),
+            ("Up", 0, 16867),
+            ("9a", 16870, 16867),
+            ("a-b", 16871, 16868),
+            ("CURRENT", 0, 0),
+            ("ROOT", 0, 16867),
+        ] {
+            let code = |result: Result<()>| result.err().map_or(0, |e| e.code().number());
+            assert_eq!(
+                (code(check_readable(name)), code(check_definable(name))),
+                (read, write),
+                "{name:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_newest_wins() {
+        let scope = Scope::new().with(["a", "b"]).with(["a"]);
+        assert_eq!(scope.slot("a"), Some(2));
+        assert_eq!(scope.slot("b"), Some(1));
+        assert_eq!(scope.slot("c"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The values of variables and the time, while a tree runs.
+
+use crate::error::{Error, Result};
+use crate::query::{Expr, Scope, scope};
+use crate::value::{Doc, Millis, Value, ValueRef};
+
+/// What a run is given: immutable, one for a whole command (or, in a `$lookup` with `let`, one for each outer document).
+#[derive(Debug, Clone)]
+pub struct Vars {
+    now: Millis,
+    /// In a standalone there is no cluster time.
+    cluster_time: Option<(u32, u32)>,
+    /// By slot of the [`Scope`] that the tree was parsed in.
+    values: Vec<Value>,
+}
+
+// === impl Vars ===
+
+impl Vars {
+    /// No variables; `$$NOW` is `now`, and `$$CLUSTER_TIME` the first moment of its second.
+    pub fn at(now: Millis) -> Self {
+        let seconds = u32::try_from(now.seconds()).unwrap_or_default();
+        Self {
+            now,
+            cluster_time: Some((seconds, 1)),
+            values: Vec::new(),
+        }
+    }
+
+    /// As in a standalone: `$$CLUSTER_TIME` is refused.
+    #[must_use]
+    pub fn without_cluster_time(mut self) -> Self {
+        self.cluster_time = None;
+        self
+    }
+
+    /// These and further variables, in the next slots.
+    #[must_use]
+    pub fn with(&self, values: impl IntoIterator<Item = Value>) -> Self {
+        let mut vars = self.clone();
+        vars.values.extend(values);
+        vars
+    }
+
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    pub fn cluster_time(&self) -> Option<(u32, u32)> {
+        self.cluster_time
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    #[inline]
+    pub fn get(&self, slot: usize) -> Option<ValueRef<'_>> {
+        self.values.get(slot).map(Value::as_ref)
+    }
+}
+
+/// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,
+/// so it may not name a field.
+pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Vars)> {
+    let (mut scope, mut vars) = (scope.clone(), vars.clone());
+    for elem in spec {
+        let name = elem.name();
+        scope::check_definable(name)?;
+        let expr = Expr::parse(elem.value, &scope)?;
+        if expr.reads_document() {
+            return Err(Error::location(
+                4890500,
+                "Command let Expression tried to access a field, but this is not allowed because command let \
+                 expressions run before the query examines any documents.",
+            ));
+        }
+        let value = expr.eval(Doc::EMPTY, &vars)?.into_value();
+        scope = scope.with([name]);
+        vars.values.push(value);
+    }
+    Ok((scope, vars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn let_entries_see_those_before_them() {
+        let bind = |spec: bson::Document| {
+            bind_let(
+                &Vars::at(Millis(5)),
+                &Scope::new(),
+                DocBuf::from(spec).as_doc(),
+            )
+        };
+        let (scope, vars) = bind(doc! {"a": 1, "b": ["$$a", "$$NOW"]}).unwrap();
+        assert_eq!(scope.slot("b"), Some(1));
+        assert_eq!(format!("{:?}", vars.get(0)), "Some(Some(1))");
+        assert_eq!(bind(doc! {"a": "$x"}).unwrap_err().code().number(), 4890500);
+        assert_eq!(bind(doc! {"A": 1}).unwrap_err().code().number(), 16867);
+        assert_eq!(bind(doc! {"b": "$$a"}).unwrap_err().code().number(), 17276);
+    }
+}
