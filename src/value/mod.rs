@@ -6,14 +6,20 @@
 //! no byte sequence can make it panic. This room knows no query, no collection and no clock.
 
 mod build;
+mod compare;
+mod decimal;
 mod doc;
+mod number;
 mod owned;
 mod reference;
 mod time;
 mod types;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder};
+pub use compare::{compare, compare_arrays, compare_docs, equal};
+pub use decimal::{Decimal, Rounding};
 pub use doc::{Doc, Elem, Iter};
+pub use number::Num;
 pub use owned::{Val, Value};
 pub use reference::ValueRef;
 pub use time::Millis;

@@ -150,6 +150,33 @@ impl<'a> ValueRef<'a> {
         Some((pattern, options))
     }
 
+    /// (code, scope)
+    pub fn as_code_with_scope(self) -> Option<(&'a str, Doc<'a>)> {
+        if self.ty != Type::CodeWithScope {
+            return None;
+        }
+        // int32 of the whole, int32 of the code and its zero, code, zero, scope.
+        let length: [u8; 4] = self.data.get(4..8)?.try_into().ok()?;
+        let end = usize::try_from(i32::from_le_bytes(length))
+            .ok()?
+            .checked_add(8)?;
+        let code = self.data.get(8..end.checked_sub(1)?)?;
+        Some((
+            std::str::from_utf8(code).ok()?,
+            Doc::new(self.data.get(end..)?),
+        ))
+    }
+
+    /// (namespace, ObjectId) of the deprecated pointer type.
+    pub fn as_db_pointer(self) -> Option<(&'a str, [u8; 12])> {
+        if self.ty != Type::DbPointer {
+            return None;
+        }
+        let (namespace, oid) = self.data.split_last_chunk::<12>()?;
+        let namespace = namespace.get(4..namespace.len().checked_sub(1)?)?;
+        Some((std::str::from_utf8(namespace).ok()?, *oid))
+    }
+
     pub fn to_value(self) -> Value {
         Value::new(self.ty, self.data)
     }
