@@ -7,6 +7,7 @@
 
 pub mod expr;
 mod scope;
+pub mod stage;
 mod vars;
 
 pub use expr::Expr;

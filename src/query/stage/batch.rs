@@ -1,0 +1,303 @@
+//! Rows on their way through a pipeline: one buffer of documents, one behind the other, that is used again and again.
+
+use crate::value::{Doc, DocBuilder};
+
+/// How many rows, and how many bytes, a batch holds before whoever fills it should stop.
+pub const TARGET_ROWS: usize = 256;
+pub const TARGET_BYTES: usize = 128 * 1024;
+
+/// The stored document that a row stands for. A row keeps it through every stage that makes one row of one row, so that
+/// a document that ends before its row leaves the cursor does not leave it; a row computed from several has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Which of the cursor's collections: an index into the handles that engine keeps.
+    pub source: u32,
+    pub record: u64,
+}
+
+/// One row.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    pub doc: Doc<'a>,
+    pub origin: Option<Origin>,
+}
+
+/// A buffer of rows. Stages append to it; what stands in it already is never theirs to touch.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    ends: Vec<End>,
+    /// Fillers stop at this many rows.
+    target: usize,
+}
+
+/// Where a row ends (it begins where the one before it ends).
+#[derive(Debug, Clone, Copy)]
+struct End {
+    at: usize,
+    origin: Option<Origin>,
+}
+
+// === impl Batch ===
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            target: TARGET_ROWS,
+        }
+    }
+
+    /// Empties it and sets how many rows are wanted at most: a stage asks its input for no more than it was asked for.
+    pub fn restart(&mut self, wanted: usize) {
+        self.clear();
+        self.target = wanted.clamp(1, TARGET_ROWS);
+    }
+
+    /// Empties it. The buffer stays for the next round, unless one huge document has blown it up.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(4 * TARGET_BYTES);
+        self.ends.clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all rows.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether fillers should stop.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.ends.len() >= self.target || self.bytes.len() >= TARGET_BYTES
+    }
+
+    /// How many more rows are wanted.
+    pub fn room(&self) -> usize {
+        self.target.saturating_sub(self.ends.len())
+    }
+
+    /// Sets how many rows it is to hold in all, and returns what was set before.
+    pub fn set_target(&mut self, rows: usize) -> usize {
+        std::mem::replace(&mut self.target, rows)
+    }
+
+    #[inline]
+    fn start(&self, index: usize) -> usize {
+        match index.checked_sub(1) {
+            None => 0,
+            Some(before) => self.ends.get(before).map_or(self.bytes.len(), |end| end.at),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Row<'_>> {
+        let end = self.ends.get(index)?;
+        Some(Row {
+            doc: Doc::new(self.bytes.get(self.start(index)..end.at)?),
+            origin: end.origin,
+        })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Row<'_>> {
+        self.iter_from(0)
+    }
+
+    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = Row<'_>> {
+        let mut start = self.start(first);
+        self.ends.iter().skip(first).map(move |end| {
+            let doc = Doc::new(self.bytes.get(start..end.at).unwrap_or_default());
+            start = end.at;
+            Row {
+                doc,
+                origin: end.origin,
+            }
+        })
+    }
+
+    /// Appends a row.
+    #[inline]
+    pub fn push(&mut self, doc: Doc<'_>, origin: Option<Origin>) {
+        self.bytes.extend_from_slice(doc.bytes());
+        self.close(origin);
+    }
+
+    /// Appends a row that `write` puts together behind the others; nothing stays of it where `write` fails or says no.
+    pub fn push_with<E>(
+        &mut self,
+        origin: Option<Origin>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        let start = self.bytes.len();
+        let kept = write(&mut self.bytes);
+        match kept {
+            Ok(true) => self.close(origin),
+            _ => self.bytes.truncate(start),
+        }
+        kept
+    }
+
+    /// Appends a row, field by field.
+    pub fn push_doc(&mut self, origin: Option<Origin>, write: impl FnOnce(&mut DocBuilder<'_>)) {
+        let mut builder = DocBuilder::begin(&mut self.bytes);
+        write(&mut builder);
+        builder.end();
+        self.close(origin);
+    }
+
+    #[inline]
+    fn close(&mut self, origin: Option<Origin>) {
+        self.ends.push(End {
+            at: self.bytes.len(),
+            origin,
+        });
+    }
+
+    /// Keeps only the first `rows` rows.
+    pub fn truncate(&mut self, rows: usize) {
+        if rows < self.ends.len() {
+            self.bytes.truncate(self.start(rows));
+            self.ends.truncate(rows);
+        }
+    }
+
+    /// Removes `count` rows from the row `first` on.
+    pub fn remove(&mut self, first: usize, count: usize) {
+        let count = count.min(self.len().saturating_sub(first));
+        if count == 0 {
+            return;
+        }
+        let (from, to) = (self.start(first), self.start(first + count));
+        self.bytes.drain(from..to);
+        self.ends.drain(first..first + count);
+        for end in self.ends.iter_mut().skip(first) {
+            end.at -= to - from;
+        }
+    }
+
+    /// Keeps those rows from `first` on that `keep` says yes to; what stays moves together. After an error the batch is
+    /// cut at `first`.
+    pub fn retain<E>(
+        &mut self,
+        first: usize,
+        mut keep: impl FnMut(Row<'_>) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut start = self.start(first);
+        let (mut filled, mut kept) = (start, first);
+        for index in first..self.ends.len() {
+            let end = self.ends[index];
+            let row = Row {
+                doc: Doc::new(&self.bytes[start..end.at]),
+                origin: end.origin,
+            };
+            match keep(row) {
+                Ok(true) => {
+                    if filled != start {
+                        self.bytes.copy_within(start..end.at, filled);
+                    }
+                    filled += end.at - start;
+                    self.ends[kept] = End {
+                        at: filled,
+                        origin: end.origin,
+                    };
+                    kept += 1;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    self.truncate(first);
+                    return Err(error);
+                }
+            }
+            start = end.at;
+        }
+        self.bytes.truncate(filled);
+        self.ends.truncate(kept);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+
+    fn filled(numbers: &[i32]) -> Batch {
+        let mut batch = Batch::new();
+        for &n in numbers {
+            batch.push_doc(
+                Some(Origin {
+                    source: 0,
+                    record: n as u64,
+                }),
+                |d| {
+                    d.put_i32("n", n).put_str("pad", &"x".repeat(n as usize));
+                },
+            );
+        }
+        batch
+    }
+
+    fn numbers(batch: &Batch) -> Vec<i32> {
+        batch
+            .iter()
+            .map(|row| {
+                let n = row.doc.get("n").as_i32().unwrap();
+                assert_eq!(row.origin.unwrap().record, n as u64);
+                assert_eq!(row.doc.get("pad").as_str().unwrap().len(), n as usize);
+                n
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rows_are_cut_removed_and_kept_in_place() {
+        let all = [1, 5, 2, 8, 3];
+        assert_eq!(numbers(&filled(&all)), all);
+        let mut batch = filled(&all);
+        batch.truncate(3);
+        assert_eq!(numbers(&batch), [1, 5, 2]);
+        let mut batch = filled(&all);
+        batch.remove(1, 2);
+        assert_eq!(numbers(&batch), [1, 8, 3]);
+        batch.remove(0, 9);
+        assert!(batch.is_empty());
+        let mut batch = filled(&all);
+        batch
+            .retain(1, |row| Ok::<_, ()>(row.doc.get("n").as_i32() > Some(2)))
+            .unwrap();
+        assert_eq!(numbers(&batch), [1, 5, 8, 3]);
+        assert!(batch.retain(1, |_| Err(())).is_err());
+        assert_eq!(numbers(&batch), [1]);
+        batch.push(DocBuf::new().as_doc(), None);
+        assert_eq!(batch.get(1).unwrap().doc, Doc::EMPTY);
+        assert!(batch.get(2).is_none());
+    }
+
+    #[test]
+    fn a_row_that_fails_leaves_nothing() {
+        let mut batch = filled(&[1]);
+        for answer in [Ok(false), Err(())] {
+            let _ = batch.push_with(None, |out| {
+                out.extend_from_slice(b"half");
+                answer
+            });
+        }
+        assert_eq!(numbers(&batch), [1]);
+        assert_eq!(batch.size(), filled(&[1]).size());
+    }
+}
