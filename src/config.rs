@@ -1,27 +1,34 @@
 //! Every setting: name, default, unit, environment variable.
+//!
+//! [`Config`] is what the other rooms read. [`Settings`] is what a person writes, as arguments or in the environment; its
+//! table ([`table`]) is what the README and its test show. The two are told apart because some settings only make sense
+//! together.
 
 use std::net::{IpAddr, Ipv4Addr};
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, CommandFactory, ValueEnum};
 
 /// How the server is set up. `main.rs` fills it from arguments and environment; a test writes it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The address to listen on (`--bind`, `SUNDOWN_BIND`).
+    /// The address to listen on.
     pub bind: IpAddr,
-    /// The port to listen on; 0 picks a free one (`--port`, `SUNDOWN_PORT`).
+    /// The port to listen on; 0 picks a free one.
     pub port: u16,
-    /// How many connections may be open at once (`--max-connections`, `SUNDOWN_MAX_CONNECTIONS`).
+    /// How many connections may be open at once.
     pub max_connections: usize,
-    /// Threads that serve; 0 means one per core (`--workers`, `SUNDOWN_WORKERS`).
+    /// Threads that serve; 0 means one per core.
     pub workers: usize,
-    /// What the server announces itself as (`--replica-set`, `--standalone`).
+    /// What the server announces itself as.
     pub topology: Topology,
-    /// `_ts` stands in every document that is read (`--expose-ts`, `SUNDOWN_EXPOSE_TS`).
+    /// `_ts` stands in every document that is read.
     pub expose_ts: bool,
-    /// `timeTravel` and other commands for tests are allowed (`--enable-test-commands`, `SUNDOWN_ENABLE_TEST_COMMANDS`).
+    /// `timeTravel` and other commands for tests are allowed.
     pub enable_test_commands: bool,
-    /// Which events are logged, as a `tracing` filter (`--log`, `SUNDOWN_LOG`).
+    /// Which events are logged, as a `tracing` filter.
     pub log: String,
-    /// How they are written (`--log-format`, `SUNDOWN_LOG_FORMAT`).
+    /// How they are written.
     pub log_format: LogFormat,
 }
 
@@ -40,11 +47,106 @@ pub enum Topology {
     Standalone,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum LogFormat {
     #[default]
     Text,
     Json,
+}
+
+/// The settings as they are written: each one as an option or as an environment variable, the option first.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// The address to listen on
+    #[arg(long, env = "SUNDOWN_BIND", value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+
+    /// The port to listen on; 0 picks a free one
+    #[arg(long, env = "SUNDOWN_PORT", default_value_t = 27017)]
+    port: u16,
+
+    /// How many connections may be open at once; more are refused
+    #[arg(long, env = "SUNDOWN_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 10_000,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+    max_connections: usize,
+
+    /// Threads that serve requests; 0 means one per core
+    #[arg(long, env = "SUNDOWN_WORKERS", value_name = "COUNT", default_value_t = 0,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(..=1024))]
+    workers: usize,
+
+    /// Announce a replica set of that name with this server as its only member, instead of a router
+    #[arg(long, env = "SUNDOWN_REPLICA_SET", value_name = "NAME")]
+    replica_set: Option<String>,
+
+    /// The name under which drivers reach the member of the replica set [default: localhost and the port]
+    #[arg(long, env = "SUNDOWN_ADVERTISE", value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// Announce a standalone server, instead of a router
+    #[arg(long, env = "SUNDOWN_STANDALONE", value_parser = BoolishValueParser::new())]
+    standalone: bool,
+
+    /// Show the field _ts, the second of its last write, in every document that is read
+    #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
+    expose_ts: bool,
+
+    /// Allow timeTravel and other commands that are meant for tests
+    #[arg(long, env = "SUNDOWN_ENABLE_TEST_COMMANDS", value_parser = BoolishValueParser::new())]
+    enable_test_commands: bool,
+
+    /// What is logged to standard error: error, warn, info, debug, trace or off, also per module (info,sundown::server=debug)
+    #[arg(
+        long,
+        env = "SUNDOWN_LOG",
+        value_name = "FILTER",
+        default_value = "info"
+    )]
+    log: String,
+
+    /// How log lines are written
+    #[arg(long, env = "SUNDOWN_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+/// One row of the table of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The option, as on the command line: `--port`.
+    pub name: String,
+    pub env: String,
+    /// Empty where nothing is set by default.
+    pub default: String,
+    pub help: String,
+}
+
+/// Every setting, in the order of the help text. Derived from the definitions above, so it cannot lag behind them.
+pub fn table() -> Vec<Setting> {
+    #[derive(clap::Parser)]
+    struct Whole {
+        #[command(flatten)]
+        _settings: Settings,
+    }
+    let text = |values: &[clap::builder::OsStr]| {
+        let values: Vec<_> = values.iter().map(|value| value.to_string_lossy()).collect();
+        values.join(",")
+    };
+    Whole::command()
+        .get_arguments()
+        .map(|arg| Setting {
+            name: format!("--{}", arg.get_long().unwrap_or_default()),
+            env: arg
+                .get_env()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            default: if arg.get_action().takes_values() {
+                text(arg.get_default_values())
+            } else {
+                String::new()
+            },
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        })
+        .collect()
 }
 
 // === impl Config ===
@@ -62,5 +164,141 @@ impl Default for Config {
             log: "info".into(),
             log_format: LogFormat::Text,
         }
+    }
+}
+
+impl TryFrom<Settings> for Config {
+    /// What is wrong with the combination, for a person to read.
+    type Error = String;
+
+    fn try_from(settings: Settings) -> Result<Self, String> {
+        Ok(Self {
+            topology: settings.topology()?,
+            bind: settings.bind,
+            port: settings.port,
+            max_connections: settings.max_connections,
+            workers: settings.workers,
+            expose_ts: settings.expose_ts,
+            enable_test_commands: settings.enable_test_commands,
+            log: settings.log,
+            log_format: settings.log_format,
+        })
+    }
+}
+
+// === impl Settings ===
+
+impl Settings {
+    fn topology(&self) -> Result<Topology, String> {
+        // A compose file passes on variables that are not set as empty ones.
+        let given = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
+        let advertise = given(&self.advertise);
+        if let Some(address) = &advertise {
+            check_advertised(address)?;
+        }
+        match (given(&self.replica_set), self.standalone) {
+            (Some(_), true) => Err(
+                "--replica-set and --standalone contradict each other: a server announces itself as one or the other"
+                    .into(),
+            ),
+            (Some(name), false) => Ok(Topology::ReplicaSet { name, advertise }),
+            (None, _) if advertise.is_some() => Err(
+                "--advertise names the member of a replica set: it needs --replica-set NAME".into(),
+            ),
+            (None, true) => Ok(Topology::Standalone),
+            (None, false) => Ok(Topology::Router),
+        }
+    }
+}
+
+fn check_advertised(address: &str) -> Result<(), String> {
+    match address.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(())
+        }
+        _ => Err(format!(
+            "--advertise takes HOST:PORT, and {address:?} is not of that form"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    fn config(arguments: &[&str]) -> Result<Config, String> {
+        let line = std::iter::once("sundown").chain(arguments.iter().copied());
+        let line = Line::try_parse_from(line).map_err(|problem| problem.to_string())?;
+        line.settings.try_into()
+    }
+
+    #[test]
+    fn without_arguments_it_is_the_default() {
+        assert_eq!(config(&[]), Ok(Config::default()));
+    }
+
+    #[test]
+    fn arguments_that_make_sense_together() {
+        let set = |name: &str, advertise: Option<&str>| Topology::ReplicaSet {
+            name: name.into(),
+            advertise: advertise.map(Into::into),
+        };
+        let table: &[(&[&str], Topology)] = &[
+            (&["--standalone"], Topology::Standalone),
+            (&["--replica-set", "globaldb"], set("globaldb", None)),
+            (
+                &["--replica-set", "rs0", "--advertise", "db:27017"],
+                set("rs0", Some("db:27017")),
+            ),
+            (
+                &["--replica-set", "rs0", "--advertise", "[::1]:1"],
+                set("rs0", Some("[::1]:1")),
+            ),
+            (&["--replica-set", ""], Topology::Router),
+        ];
+        for (arguments, expected) in table {
+            let topology = config(arguments).map(|config| config.topology);
+            assert_eq!(topology.as_ref(), Ok(expected), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_refused_and_the_word_that_says_why() {
+        let table: &[(&[&str], &str)] = &[
+            (&["--replica-set", "a", "--standalone"], "--standalone"),
+            (&["--advertise", "db:1"], "--replica-set"),
+            (&["--replica-set", "a", "--advertise", "db"], "HOST:PORT"),
+            (&["--replica-set", "a", "--advertise", "db:0"], "HOST:PORT"),
+            (&["--port", "65536"], "65535"),
+            (&["--max-connections", "0"], "--max-connections"),
+            (&["--log-format", "xml"], "json"),
+            (&["--bind", "nowhere"], "--bind"),
+        ];
+        for (arguments, word) in table {
+            let problem = config(arguments).expect_err(&format!("{arguments:?}"));
+            assert!(problem.contains(word), "{arguments:?}: {problem}");
+        }
+    }
+
+    #[test]
+    fn every_setting_has_its_variable_and_its_help() {
+        let table = table();
+        assert_eq!(table.len(), 11);
+        for row in &table {
+            let variable = row.name.trim_start_matches('-').replace('-', "_");
+            assert_eq!(row.env, format!("SUNDOWN_{}", variable.to_uppercase()));
+            assert!(!row.help.is_empty(), "{row:?}");
+        }
+        assert_eq!(table[1].default, "27017");
     }
 }

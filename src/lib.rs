@@ -4,8 +4,13 @@
 
 pub mod clock;
 pub mod config;
+mod embed;
 pub mod error;
 pub mod handler;
+pub mod healthcheck;
 pub mod query;
+pub mod server;
 pub mod value;
 pub mod wire;
+
+pub use embed::{Sundown, handler};

@@ -1,1 +1,148 @@
-fn main() {}
+//! Arguments to settings, settings to a running server.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use sundown::clock::Clock;
+use sundown::config::{Config, LogFormat, Settings};
+use sundown::server::Server;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// Gives memory back by itself after a mass expiry.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// A MongoDB-compatible server whose documents end exactly on time.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Line {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Exit with 0 if a server answers a ping
+    Healthcheck {
+        #[arg(long, default_value = "127.0.0.1")]
+        host: String,
+        #[arg(long, env = "SUNDOWN_PORT", default_value_t = 27017)]
+        port: u16,
+        /// Seconds that connecting and answering may take
+        #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        timeout: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let line = Line::parse();
+    if let Some(Action::Healthcheck {
+        host,
+        port,
+        timeout,
+    }) = line.action
+    {
+        return match sundown::healthcheck::ping(&host, port, Duration::from_secs(timeout)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => fail(&format!("no healthy server at {host}:{port}: {problem}")),
+        };
+    }
+    let config = Config::try_from(line.settings).unwrap_or_else(|problem| {
+        Line::command()
+            .error(ErrorKind::ArgumentConflict, problem)
+            .exit()
+    });
+    if let Err(problem) = start_log(&config) {
+        return fail(&format!("--log {:?}: {problem}", config.log));
+    }
+    start_allocator();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if config.workers > 0 {
+        runtime.worker_threads(config.workers);
+    }
+    let runtime = match runtime.enable_all().thread_name("sundown").build() {
+        Ok(runtime) => runtime,
+        Err(problem) => return fail(&format!("cannot start threads: {problem}")),
+    };
+    let outcome = runtime.block_on(serve(config));
+    // Whatever has not ended by now was given its time.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => fail(&problem),
+    }
+}
+
+async fn serve(config: Config) -> Result<(), String> {
+    let wanted = format!("{}:{}", config.bind, config.port);
+    let server = Server::bind(config)
+        .await
+        .map_err(|problem| format!("cannot listen on {wanted}: {problem}"))?;
+    let handler = sundown::handler(server.config(), Clock::system());
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|problem| format!("no signals: {problem}"))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|problem| format!("no signals: {problem}"))?;
+    announce(&server);
+    server
+        .run(handler, async move {
+            tokio::select! {
+                _ = terminate.recv() => tracing::info!("SIGTERM: finishing what runs, then leaving"),
+                _ = interrupt.recv() => tracing::info!("SIGINT: finishing what runs, then leaving"),
+            }
+        })
+        .await;
+    Ok(())
+}
+
+/// The line that scripts wait for. Somebody may have closed standard output: that is no reason not to serve.
+fn announce(server: &Server) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(
+        out,
+        "listening on {}, waiting for connections",
+        server.local_addr()
+    );
+    let _ = out.flush();
+}
+
+fn start_log(config: &Config) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&config.log).map_err(|problem| problem.to_string())?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match config.log_format {
+        LogFormat::Text => log
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .try_init(),
+        LogFormat::Json => log.json().try_init(),
+    }
+    .map_err(|problem| problem.to_string())
+}
+
+/// Lets the allocator return freed memory from threads of its own, rather than when somebody next allocates.
+fn start_allocator() {
+    #[cfg(feature = "jemalloc")]
+    {
+        use tikv_jemalloc_ctl::background_thread;
+        let _ = background_thread::write(true);
+        match background_thread::read() {
+            Ok(true) => {}
+            answer => tracing::warn!(
+                ?answer,
+                "memory is given back late: the allocator has no background threads"
+            ),
+        }
+    }
+}
+
+fn fail(problem: &str) -> ExitCode {
+    eprintln!("sundown: {problem}");
+    ExitCode::FAILURE
+}

@@ -21,3 +21,9 @@ impl fmt::Display for Hangup {
 }
 
 impl std::error::Error for Hangup {}
+
+impl From<std::io::Error> for Hangup {
+    fn from(problem: std::io::Error) -> Self {
+        Self(problem.to_string())
+    }
+}

@@ -6,6 +6,7 @@
 
 mod code;
 mod hangup;
+mod reply;
 mod write;
 
 use std::fmt;

@@ -1,8 +1,12 @@
 //! A whole message from a client, as the handler gets it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::value::Doc;
+
+use super::{Form, ReplyTo};
 
 /// One command. Its documents have passed the validator.
 #[derive(Debug, Clone)]
@@ -18,12 +22,14 @@ pub struct Request {
     /// The client takes several replies to this one request (`exhaustAllowed`).
     pub exhaust_allowed: bool,
     pub request_id: i32,
+    /// What the reply has to look like.
+    pub form: Form,
 }
 
 /// Documents that stand outside the command document: `documents` of an insert, `updates`, `deletes`, ...
 #[derive(Debug, Clone)]
 pub struct Sequence {
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Whole documents, one behind the other.
     pub documents: Bytes,
 }
@@ -37,6 +43,15 @@ impl Request {
 
     pub fn sequence(&self, name: &str) -> Option<&Sequence> {
         self.sequences.iter().find(|sequence| sequence.name == name)
+    }
+
+    /// What must be known of the request to answer it, when it is gone.
+    pub fn reply_to(&self) -> ReplyTo {
+        ReplyTo {
+            request_id: self.request_id,
+            form: self.form,
+            wanted: !self.unacknowledged,
+        }
     }
 }
 

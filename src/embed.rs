@@ -1,0 +1,68 @@
+//! A whole server inside another program: a test, an example, `main.rs`.
+//!
+//! This is the one place where the rooms are put together: settings and a clock go in, sockets that answer come out.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::handler::Handler;
+use crate::handler::placeholder::Placeholder;
+use crate::server::Server;
+
+/// A running server. Stops when it is dropped, or in order with [`Sundown::stop`].
+#[derive(Debug)]
+pub struct Sundown {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+/// What answers the requests, from settings whose port is the real one.
+pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
+    let _ = (config, clock);
+    Arc::new(Placeholder)
+}
+
+// === impl Sundown ===
+
+impl Sundown {
+    /// Binds the address and serves on the tokio runtime that this is called on.
+    pub async fn start(config: Config, clock: Clock) -> io::Result<Self> {
+        let server = Server::bind(config).await?;
+        let address = server.local_addr();
+        let handler = handler(server.config(), clock);
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(handler, async {
+            // A dropped sender means stop as well.
+            let _ = stopped.await;
+        }));
+        Ok(Self {
+            address,
+            stop: Some(stop),
+            task,
+        })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a driver connects to.
+    pub fn uri(&self) -> String {
+        format!("mongodb://{}/", self.address)
+    }
+
+    /// Stops accepting, lets running commands finish, and closes everything.
+    pub async fn stop(mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.task).await;
+    }
+}

@@ -1,0 +1,56 @@
+//! An error as the reply document that a client gets.
+
+use crate::value::{ArrayBuilder, Doc, DocBuilder};
+
+use super::Error;
+
+impl Error {
+    /// Appends `{ok: 0, errmsg, code, codeName, ...}` as mongod writes it: further fields of the error, then its labels.
+    pub fn write_reply(&self, out: &mut Vec<u8>) {
+        let mut reply = DocBuilder::begin(out);
+        self.write_fields(&mut reply);
+        reply.end();
+    }
+
+    /// The same fields, into a reply that has more of its own.
+    pub fn write_fields(&self, reply: &mut DocBuilder<'_>) {
+        reply
+            .put_f64("ok", 0.0)
+            .put_str("errmsg", self.message())
+            .put_i32("code", self.code().number())
+            .put_str("codeName", &self.code().name());
+        if let Some(details) = self.details() {
+            reply.put_body(Doc::new(details).body());
+        }
+        if !self.labels().is_empty() {
+            let mut labels: ArrayBuilder<'_> = reply.array("errorLabels");
+            for label in self.labels() {
+                labels.push_str(label);
+            }
+            labels.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use crate::error::{Code, Error};
+    use crate::value::DocBuf;
+
+    #[test]
+    fn the_reply_has_mongods_fields_in_its_order() {
+        let details = DocBuf::from(doc! {"keyPattern": {"_id": 1}});
+        let error = Error::new(Code::BadValue, "no")
+            .with_details(details.into_bytes())
+            .with_label("RetryableWriteError");
+        let mut out = Vec::new();
+        error.write_reply(&mut out);
+        let expected = doc! {
+            "ok": 0.0, "errmsg": "no", "code": 2, "codeName": "BadValue",
+            "keyPattern": {"_id": 1}, "errorLabels": ["RetryableWriteError"],
+        };
+        assert_eq!(out, expected.to_vec().unwrap());
+    }
+}

@@ -1,0 +1,259 @@
+//! One connection, from its first byte to its last.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::codec::Decoder;
+
+use crate::error::Hangup;
+use crate::handler::{Handler, Outcome, Peer, Work};
+use crate::wire::{Codec, Frame, Header, Incoming};
+
+use super::drain::Duty;
+
+pub(super) struct Connection<H: Handler> {
+    handler: Arc<H>,
+    /// What the handler remembers of this connection.
+    state: H::Connection,
+    pub(super) stream: TcpStream,
+    /// What has arrived and was not run yet. Requests are cut out of it without copying.
+    pub(super) input: BytesMut,
+    /// Replies that were not written yet: whole ones, and at the end at most one that is being made.
+    pub(super) output: Vec<u8>,
+    /// The number of the next reply.
+    next_id: i32,
+    duty: Arc<Duty>,
+    /// The runtime has other workers, so this one may be held up for a while.
+    may_block: bool,
+    /// Rounds in a row that would have fitted into small buffers.
+    small_rounds: u32,
+}
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client left, or the server is closing.
+    Closed,
+    Lost(io::Error),
+    Hangup(Hangup),
+}
+
+/// A command that goes on, and the reply that it will complete.
+pub(super) struct Pending {
+    pub(super) work: Box<dyn Work>,
+    pub(super) frame: Frame,
+    /// Somebody waits for the reply.
+    pub(super) wanted: bool,
+}
+
+/// The buffers of a connection that does nothing unusual.
+const READ_BUFFER: usize = 16 * 1024;
+const WRITE_BUFFER: usize = 4 * 1024;
+
+/// Replies are written when there are that many bytes of them, even if more requests wait.
+const FLUSH_AT: usize = 256 * 1024;
+
+/// Buffers that grew beyond this are given back when they have not been needed for a while.
+const KEEP: usize = 64 * 1024;
+const SMALL_ROUNDS: u32 = 64;
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Checking a message from this size on takes about a millisecond or more: other tasks move away meanwhile.
+const LARGE: usize = 2 * 1024 * 1024;
+
+/// A client that was hung up on gets its earlier replies, if it takes them soon.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+
+// === impl Connection ===
+
+impl<H: Handler> Connection<H> {
+    pub(super) fn new(
+        handler: Arc<H>,
+        peer: Peer,
+        stream: TcpStream,
+        duty: Arc<Duty>,
+        may_block: bool,
+    ) -> Self {
+        Self {
+            state: handler.open(peer),
+            handler,
+            stream,
+            input: BytesMut::with_capacity(READ_BUFFER),
+            output: Vec::with_capacity(WRITE_BUFFER),
+            next_id: 1,
+            duty,
+            may_block,
+            small_rounds: 0,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> End {
+        let end = self.serve().await;
+        if matches!(end, End::Hangup(_)) {
+            // What was answered before the bad message is still sent; nobody waits for a client that does not read.
+            let _ = tokio::time::timeout(LAST_WRITE, self.flush()).await;
+        }
+        end
+    }
+
+    async fn serve(&mut self) -> End {
+        loop {
+            self.tidy();
+            if !self.duty.wait() {
+                return End::Closed;
+            }
+            match self.read().await {
+                Ok(0) => return End::Closed,
+                Ok(_) => {}
+                Err(problem) => return End::Lost(problem),
+            }
+            if !self.duty.work() {
+                return End::Closed;
+            }
+            if let Err(end) = self.run_all().await {
+                return end;
+            }
+        }
+    }
+
+    /// Waits for bytes. Large buffers wait only for a while, then they are given back.
+    async fn read(&mut self) -> io::Result<usize> {
+        if self.is_swollen() && self.input.is_empty() {
+            match tokio::time::timeout(QUIET, self.stream.read_buf(&mut self.input)).await {
+                Ok(read) => return read,
+                Err(_) => self.shrink(),
+            }
+        }
+        self.stream.read_buf(&mut self.input).await
+    }
+
+    /// Runs every whole message that has arrived, in order, and writes all replies.
+    async fn run_all(&mut self) -> Result<(), End> {
+        let mut budgeted = false;
+        while let Some(incoming) = self.decode()? {
+            // The read has paid for the first one. Who sends thousands at once gives way to others now and then.
+            if budgeted {
+                tokio::task::consume_budget().await;
+            }
+            budgeted = true;
+            if let Some(pending) = self.answer(incoming)? {
+                self.finish(pending).await?;
+            }
+            if self.output.len() >= FLUSH_AT {
+                self.flush().await?;
+            }
+        }
+        self.flush().await
+    }
+
+    fn decode(&mut self) -> Result<Option<Incoming>, Hangup> {
+        if self.may_block
+            && self.input.len() >= LARGE
+            && Header::peek(&self.input)?
+                .is_some_and(|header| (LARGE..=self.input.len()).contains(&header.length))
+        {
+            return tokio::task::block_in_place(|| Codec.decode(&mut self.input));
+        }
+        Codec.decode(&mut self.input)
+    }
+
+    /// Runs one command and frames its reply, unless it takes longer.
+    ///
+    /// A request that allows it (`exhaust_allowed`) gets its one reply like any other, which the protocol permits. Streams of replies
+    /// would begin here: send one, and call again instead of reading.
+    fn answer(&mut self, incoming: Incoming) -> Result<Option<Pending>, Hangup> {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let (to, frame, outcome) = match incoming {
+            Incoming::Request(request) => {
+                let to = request.reply_to();
+                let frame = to.begin(id, &mut self.output);
+                let outcome = self
+                    .handler
+                    .call(&mut self.state, request, &mut self.output);
+                (to, frame, outcome)
+            }
+            Incoming::Refused(to, error) => {
+                let frame = to.begin(id, &mut self.output);
+                error.write_reply(&mut self.output);
+                (to, frame, Ok(Outcome::Replied))
+            }
+        };
+        match outcome {
+            Ok(Outcome::Replied) if to.wanted => frame.finish(&mut self.output).map(|()| None),
+            Ok(Outcome::Replied) => {
+                frame.discard(&mut self.output);
+                Ok(None)
+            }
+            Ok(Outcome::Work(work)) => Ok(Some(Pending {
+                work,
+                frame,
+                wanted: to.wanted,
+            })),
+            Err(hangup) => {
+                frame.discard(&mut self.output);
+                Err(hangup)
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        if !self.output.is_empty() {
+            if self.output.len() > KEEP {
+                self.small_rounds = 0;
+            }
+            self.stream.write_all(&self.output).await?;
+            self.output.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes room for the next read, and gives back what one large message needed and the following ones do not.
+    fn tidy(&mut self) {
+        if self.input.is_empty() || self.input.len() == self.input.capacity() {
+            // Nobody holds the last request any more, as a rule: this only moves the buffer back to its beginning.
+            self.input.reserve(READ_BUFFER);
+        }
+        if self.input.len() > READ_BUFFER {
+            // In the middle of a large message.
+            self.small_rounds = 0;
+        } else if self.is_swollen() {
+            self.small_rounds += 1;
+            if self.small_rounds >= SMALL_ROUNDS {
+                self.shrink();
+            }
+        }
+    }
+
+    fn is_swollen(&self) -> bool {
+        self.input.capacity() > KEEP || self.output.capacity() > FLUSH_AT + KEEP
+    }
+
+    fn shrink(&mut self) {
+        self.small_rounds = 0;
+        if self.input.is_empty() {
+            self.input = BytesMut::with_capacity(READ_BUFFER);
+        }
+        if self.output.is_empty() {
+            self.output = Vec::with_capacity(WRITE_BUFFER);
+        }
+    }
+}
+
+// === impl End ===
+
+impl From<Hangup> for End {
+    fn from(hangup: Hangup) -> Self {
+        Self::Hangup(hangup)
+    }
+}
+
+impl From<io::Error> for End {
+    fn from(problem: io::Error) -> Self {
+        Self::Lost(problem)
+    }
+}

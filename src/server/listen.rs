@@ -1,0 +1,199 @@
+//! The listening socket: accepts connections up to the limit, gives each its task, and drains them at the end.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tracing::{debug, error, info, warn};
+
+use crate::config::Config;
+use crate::handler::{Handler, Peer};
+
+use super::connection::{Connection, End};
+use super::drain::Duty;
+
+/// A bound socket that is ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// The tasks that serve connections. Owned by the accepting loop, so nothing here is locked.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    duties: HashMap<Id, (Arc<Duty>, AbortHandle)>,
+    /// How many there have been: the number of the next one.
+    opened: u64,
+    /// The last one was turned away; says so once, not for each.
+    refusing: bool,
+}
+
+/// How long running commands may take to finish when the server is told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Waits after a failed accept (no file descriptors left, say), doubling between these.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+// === impl Server ===
+
+impl Server {
+    /// Binds the configured address. Port 0 picks a free one, which [`Server::config`] then shows.
+    pub async fn bind(mut config: Config) -> io::Result<Self> {
+        let listener = TcpListener::bind((config.bind, config.port)).await?;
+        let address = listener.local_addr()?;
+        config.port = address.port();
+        Ok(Self {
+            config,
+            listener,
+            address,
+        })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The settings, with the port that was really taken.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most ten seconds)
+    /// and closes everything.
+    pub async fn run<H: Handler>(self, handler: Arc<H>, shutdown: impl Future<Output = ()>) {
+        let Self {
+            config, listener, ..
+        } = self;
+        // Moving a worker's other tasks away needs a runtime with several; an embedding program may have only one.
+        let may_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let mut connections = Connections::default();
+        let mut pause = FIRST_PAUSE;
+        tokio::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(ended) = connections.tasks.join_next_with_id() => connections.ended(ended),
+                (stream, address) = accept(&listener, &mut pause) => {
+                    if connections.tasks.len() >= config.max_connections {
+                        connections.refuse(address, config.max_connections);
+                    } else {
+                        connections.open(&handler, stream, address, may_block);
+                    }
+                }
+            }
+        }
+        drop(listener);
+        connections.drain().await;
+    }
+}
+
+/// The next connection; errors are waited out here.
+async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => {
+                *pause = FIRST_PAUSE;
+                return accepted;
+            }
+            // The client was gone before it was served: nothing is wrong here.
+            Err(problem)
+                if matches!(
+                    problem.kind(),
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                ) => {}
+            Err(problem) => {
+                warn!(%problem, "cannot accept connections, trying again in {pause:?}");
+                tokio::time::sleep(*pause).await;
+                *pause = (*pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+// === impl Connections ===
+
+impl Connections {
+    fn open<H: Handler>(
+        &mut self,
+        handler: &Arc<H>,
+        stream: TcpStream,
+        address: SocketAddr,
+        may_block: bool,
+    ) {
+        self.refusing = false;
+        self.opened += 1;
+        let peer = Peer {
+            id: self.opened,
+            address,
+        };
+        // Without it a small reply waits for the acknowledgement of the one before: 40 ms.
+        if let Err(problem) = stream.set_nodelay(true) {
+            debug!(connection = peer.id, %problem, "connection lost at once");
+            return;
+        }
+        let duty = Arc::new(Duty::new());
+        let connection = Connection::new(handler.clone(), peer, stream, duty.clone(), may_block);
+        let task = self.tasks.spawn(async move {
+            debug!(connection = peer.id, %address, "connection opened");
+            match connection.run().await {
+                End::Closed => debug!(connection = peer.id, "connection closed"),
+                End::Lost(problem) => debug!(connection = peer.id, %problem, "connection lost"),
+                End::Hangup(reason) => {
+                    info!(connection = peer.id, %address, %reason, "connection ended by the server");
+                }
+            }
+        });
+        self.duties.insert(task.id(), (duty, task));
+    }
+
+    fn refuse(&mut self, address: SocketAddr, limit: usize) {
+        if !self.refusing {
+            warn!(%address, limit, "connection refused: too many are open");
+        }
+        self.refusing = true;
+    }
+
+    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(problem) => {
+                if problem.is_panic() {
+                    error!(%problem, "a command panicked and its connection was closed; this is a bug");
+                }
+                problem.id()
+            }
+        };
+        self.duties.remove(&id);
+    }
+
+    async fn drain(mut self) {
+        for (duty, task) in self.duties.values() {
+            if duty.close() {
+                task.abort();
+            }
+        }
+        let all_ended = async {
+            while let Some(ended) = self.tasks.join_next_with_id().await {
+                self.duties
+                    .remove(&ended.map_or_else(|problem| problem.id(), |(id, ())| id));
+            }
+        };
+        if tokio::time::timeout(DRAIN, all_ended).await.is_err() {
+            warn!(
+                running = self.tasks.len(),
+                "commands were still running and are abandoned"
+            );
+            self.tasks.shutdown().await;
+        }
+    }
+}

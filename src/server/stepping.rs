@@ -1,0 +1,85 @@
+//! Commands that take longer: one step at a time, and in between everybody else.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+
+use crate::handler::{Handler, Progress};
+
+use super::connection::{Connection, End, Pending};
+
+impl<H: Handler> Connection<H> {
+    /// Steps the work until its reply is there. Dropping the work abandons the command: when the client has left, when the
+    /// server stops.
+    pub(super) async fn finish(&mut self, pending: Pending) -> Result<(), End> {
+        let Pending {
+            mut work,
+            mut frame,
+            wanted,
+        } = pending;
+        if frame.start() > 0 {
+            // Replies that are ready do not wait for this one.
+            self.stream
+                .write_all(self.output.get(..frame.start()).unwrap_or_default())
+                .await?;
+            self.output.drain(..frame.start());
+            frame.moved_to_front();
+        }
+        loop {
+            match work.step(&mut self.output) {
+                Ok(Progress::Done) => break,
+                Ok(Progress::More) => tokio::task::yield_now().await,
+                Ok(Progress::Sleep(time)) => self.sleep(time, wanted).await?,
+                Err(hangup) => {
+                    frame.discard(&mut self.output);
+                    return Err(hangup.into());
+                }
+            }
+            // An unacknowledged write goes on without its client, who may have left right behind it.
+            if wanted {
+                self.notice_hangup()?;
+            }
+        }
+        if wanted {
+            frame.finish(&mut self.output)?;
+        } else {
+            frame.discard(&mut self.output);
+        }
+        Ok(())
+    }
+
+    async fn sleep(&mut self, time: Duration, wanted: bool) -> Result<(), End> {
+        let awake = tokio::time::sleep(time);
+        tokio::pin!(awake);
+        while wanted && self.has_room() {
+            tokio::select! {
+                () = &mut awake => return Ok(()),
+                ready = self.stream.readable() => {
+                    ready?;
+                    self.notice_hangup()?;
+                }
+            }
+        }
+        awake.await;
+        Ok(())
+    }
+
+    /// Ends when the client is gone. What it has sent in the meantime is kept for later, as far as there is room: nothing is
+    /// allocated for somebody who does not wait for replies. Costs no system call while nothing has happened.
+    fn notice_hangup(&mut self) -> Result<(), End> {
+        if !self.has_room() {
+            return Ok(());
+        }
+        match self.stream.try_read_buf(&mut self.input) {
+            Ok(0) => Err(End::Closed),
+            Ok(_) => Ok(()),
+            Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(problem) => Err(problem.into()),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.input.len() < self.input.capacity()
+    }
+}

@@ -1,0 +1,39 @@
+//! The door: every document that comes in passes here, and nothing behind it looks again.
+
+use crate::error::{Code, Error, Result};
+
+use super::MAX_INTERNAL_DOCUMENT;
+use super::header::int32;
+
+/// The document at the front of `bytes`, checked all through.
+pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
+    let declared = int32(bytes, 0).ok_or_else(|| invalid("not enough bytes for a length"))?;
+    let length = usize::try_from(declared)
+        .ok()
+        .filter(|length| *length <= MAX_INTERNAL_DOCUMENT)
+        .ok_or_else(|| too_large(declared))?;
+    let document = bytes.get(..length).ok_or_else(|| {
+        invalid(&format!(
+            "document of {length} bytes in the {} bytes that are left of its section",
+            bytes.len()
+        ))
+    })?;
+    // (value::validate takes this place as soon as it stands.)
+    if document.len() < 5 || document.last() != Some(&0) {
+        return Err(invalid("not a document"));
+    }
+    Ok(document)
+}
+
+pub(super) fn invalid(what: &str) -> Error {
+    Error::new(Code::InvalidBSON, format!("Invalid BSON: {what}"))
+}
+
+fn too_large(length: i32) -> Error {
+    Error::new(
+        Code::BSONObjectTooLarge,
+        format!(
+            "BSONObj size: {length} (0x{length:X}) is invalid. Size must be between 0 and {MAX_INTERNAL_DOCUMENT}(16MB)"
+        ),
+    )
+}

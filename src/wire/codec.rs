@@ -1,0 +1,79 @@
+//! tokio-util's view of the wire: bytes in a buffer to messages, and back.
+//!
+//! The server drives the decoder from its own loop and frames its replies in place ([`ReplyTo::begin`]); the encoder is
+//! for clients (the health check, tests) that send one whole message.
+
+use bytes::{BufMut, BytesMut};
+use tokio_util::codec::{Decoder, Encoder};
+
+use crate::error::{Error, Hangup};
+
+use super::header::{Header, Opcode};
+use super::{Form, ReplyTo, Request, msg, query};
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Codec;
+
+/// A whole message from the other side.
+#[derive(Debug)]
+pub enum Incoming {
+    Request(Request),
+    /// It was cut cleanly out of the stream, but what is inside gets this error as its reply.
+    Refused(ReplyTo, Error),
+}
+
+/// A whole message to the other side.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    pub request_id: i32,
+    pub response_to: i32,
+    pub form: Form,
+    pub document: &'a [u8],
+}
+
+/// The room that a message of unknown length gets to begin with.
+const FIRST_STEP: usize = 16 * 1024;
+
+// === impl Codec ===
+
+impl Decoder for Codec {
+    type Item = Incoming;
+    type Error = Hangup;
+
+    #[inline]
+    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Incoming>, Hangup> {
+        let Some(header) = Header::peek(src)? else {
+            return Ok(None);
+        };
+        if src.len() < header.length {
+            // The buffer doubles with what has really come: a length alone, however large, gets little.
+            let missing = header.length - src.len();
+            src.reserve(missing.min(src.len().max(FIRST_STEP)));
+            return Ok(None);
+        }
+        let frame = src.split_to(header.length).freeze();
+        match header.opcode {
+            Opcode::Msg => msg::parse(header, frame).map(Some),
+            Opcode::Query => query::parse(header, frame).map(Some),
+            Opcode::Reply => Err(Hangup::new("OP_REPLY is for clients")),
+        }
+    }
+}
+
+impl Encoder<Outgoing<'_>> for Codec {
+    type Error = Hangup;
+
+    fn encode(&mut self, message: Outgoing<'_>, dst: &mut BytesMut) -> Result<(), Hangup> {
+        let mut bytes = Vec::with_capacity(message.document.len() + 40);
+        let to = ReplyTo {
+            request_id: message.response_to,
+            form: message.form,
+            wanted: true,
+        };
+        let frame = to.begin(message.request_id, &mut bytes);
+        bytes.extend_from_slice(message.document);
+        frame.finish(&mut bytes)?;
+        dst.put_slice(&bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! The sixteen bytes in front of every message.
+//!
+//! ```text
+//! int32 length (of all of it) · int32 request id · int32 response to · int32 opcode
+//! ```
+
+use crate::error::Hangup;
+
+use super::MAX_MESSAGE;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Of the whole message, these bytes included. Within the limits.
+    pub length: usize,
+    pub request_id: i32,
+    pub response_to: i32,
+    pub opcode: Opcode,
+}
+
+/// The kinds of messages that are understood. MongoDB 6 and later have no others, but for compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opcode {
+    Reply = 1,
+    Query = 2004,
+    Msg = 2013,
+}
+
+// === impl Header ===
+
+impl Header {
+    pub const SIZE: usize = 16;
+
+    /// Reads the header of the message that begins here, as soon as all of it has arrived. A bad length is noticed with the
+    /// first four bytes, so that nobody waits for bytes that mean nothing.
+    #[inline]
+    pub fn peek(bytes: &[u8]) -> Result<Option<Self>, Hangup> {
+        let Some(length) = int32(bytes, 0) else {
+            return Ok(None);
+        };
+        let length = match usize::try_from(length) {
+            Ok(length) if (Self::SIZE..=MAX_MESSAGE).contains(&length) => length,
+            _ => {
+                return Err(Hangup::new(format!(
+                    "message length {length} is invalid; min {} max {MAX_MESSAGE}",
+                    Self::SIZE
+                )));
+            }
+        };
+        let (Some(request_id), Some(response_to), Some(opcode)) =
+            (int32(bytes, 4), int32(bytes, 8), int32(bytes, 12))
+        else {
+            return Ok(None);
+        };
+        let opcode = match opcode {
+            2013 => Opcode::Msg,
+            2004 => Opcode::Query,
+            1 => Opcode::Reply,
+            other => return Err(Hangup::new(format!("opcode {other} is not supported"))),
+        };
+        Ok(Some(Self {
+            length,
+            request_id,
+            response_to,
+            opcode,
+        }))
+    }
+
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let length = i32::try_from(self.length).unwrap_or(i32::MAX);
+        let words = [
+            length,
+            self.request_id,
+            self.response_to,
+            self.opcode as i32,
+        ];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The little-endian number at `at`, if it is all there.
+#[inline]
+pub(super) fn int32(bytes: &[u8], at: usize) -> Option<i32> {
+    let word = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(i32::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back_and_waits_for_its_bytes() {
+        let header = Header {
+            length: 99,
+            request_id: 7,
+            response_to: -1,
+            opcode: Opcode::Msg,
+        };
+        let bytes = header.to_bytes();
+        for cut in 0..bytes.len() {
+            assert_eq!(Header::peek(&bytes[..cut]), Ok(None), "{cut} bytes");
+        }
+        assert_eq!(Header::peek(&bytes), Ok(Some(header)));
+    }
+
+    #[test]
+    fn bad_lengths_and_opcodes_are_refused_at_once() {
+        for length in [-1, 0, 15, 48_000_001, i32::MAX, i32::MIN] {
+            assert!(Header::peek(&length.to_le_bytes()).is_err(), "{length}");
+        }
+        for opcode in [0, 2, 2001, 2002, 2005, 2006, 2007, 2010, 2012, 2014, -1] {
+            let mut bytes = Header {
+                length: 16,
+                request_id: 0,
+                response_to: 0,
+                opcode: Opcode::Msg,
+            }
+            .to_bytes();
+            bytes[12..].copy_from_slice(&i32::to_le_bytes(opcode));
+            assert!(Header::peek(&bytes).is_err(), "{opcode}");
+        }
+    }
+}

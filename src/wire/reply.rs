@@ -1,0 +1,132 @@
+//! Framing a reply in place: the header goes first with its length left open, the handler appends the document, the
+//! length is patched. Nothing is copied.
+//!
+//! ```text
+//! OP_MSG    header · uint32 flags · 0x00 · document · [uint32 crc32c]
+//! OP_REPLY  header · int32 flags · int64 cursor id · int32 starting from · int32 documents · document
+//! ```
+
+use crate::error::Hangup;
+
+use super::MAX_MESSAGE;
+use super::header::{Header, Opcode};
+use super::msg::CHECKSUM_PRESENT;
+
+/// How a message is laid out around its document. A reply has the form of its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    Msg,
+    /// OP_MSG with a checksum at its end.
+    CheckedMsg,
+    /// OP_REPLY, the answer to OP_QUERY.
+    Reply,
+}
+
+/// What must be known of a request to answer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyTo {
+    pub request_id: i32,
+    pub form: Form,
+    /// Nobody waits for the reply to an unacknowledged write.
+    pub wanted: bool,
+}
+
+/// A message that has been begun at the end of a buffer.
+#[derive(Debug)]
+#[must_use]
+pub struct Frame {
+    start: usize,
+    form: Form,
+}
+
+/// The reply can wait for data: every server of the last ten years says so.
+const AWAIT_CAPABLE: i32 = 8;
+
+// === impl ReplyTo ===
+
+impl ReplyTo {
+    /// Writes everything that stands before the document. `id` is the number of the reply itself.
+    #[inline]
+    pub fn begin(self, id: i32, out: &mut Vec<u8>) -> Frame {
+        let start = out.len();
+        let (head, length) = self.form.head(id, self.request_id);
+        out.extend_from_slice(head.get(..length).unwrap_or_default());
+        Frame {
+            start,
+            form: self.form,
+        }
+    }
+}
+
+// === impl Frame ===
+
+impl Frame {
+    /// Where the message begins in its buffer.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The whole messages in front of it have been taken out of the buffer.
+    pub fn moved_to_front(&mut self) {
+        self.start = 0;
+    }
+
+    /// Closes the message behind its document.
+    #[inline]
+    pub fn finish(self, out: &mut Vec<u8>) -> Result<(), Hangup> {
+        let checked = self.form == Form::CheckedMsg;
+        let length = out.len().saturating_sub(self.start) + if checked { 4 } else { 0 };
+        if length > MAX_MESSAGE {
+            out.truncate(self.start);
+            return Err(Hangup::new(format!("a reply of {length} bytes")));
+        }
+        if let Some(place) = out.get_mut(self.start..self.start + 4) {
+            // Below 48 million.
+            place.copy_from_slice(&(length as i32).to_le_bytes());
+        }
+        if checked {
+            let sum = crc32c::crc32c(out.get(self.start..).unwrap_or_default());
+            out.extend_from_slice(&sum.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Takes the message back.
+    pub fn discard(self, out: &mut Vec<u8>) {
+        out.truncate(self.start);
+    }
+}
+
+// === impl Form ===
+
+impl Form {
+    /// The bytes in front of the document, the length left open, and how many they are.
+    #[inline]
+    pub(super) fn head(self, request_id: i32, response_to: i32) -> ([u8; 36], usize) {
+        let header = Header {
+            length: 0,
+            request_id,
+            response_to,
+            opcode: match self {
+                Self::Msg | Self::CheckedMsg => Opcode::Msg,
+                Self::Reply => Opcode::Reply,
+            },
+        };
+        let mut head = [0; 36];
+        head[..Header::SIZE].copy_from_slice(&header.to_bytes());
+        match self {
+            // No flags, section kind 0.
+            Self::Msg => (head, 21),
+            Self::CheckedMsg => {
+                head[16..20].copy_from_slice(&CHECKSUM_PRESENT.to_le_bytes());
+                (head, 21)
+            }
+            // Cursor id 0, starting from 0, one document.
+            Self::Reply => {
+                head[16..20].copy_from_slice(&AWAIT_CAPABLE.to_le_bytes());
+                head[32..].copy_from_slice(&1i32.to_le_bytes());
+                (head, 36)
+            }
+        }
+    }
+}
