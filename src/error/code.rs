@@ -104,6 +104,7 @@ codes! {
     166 CommandNotSupportedOnView,
     167 OptionNotSupportedOnView,
     168 InvalidPipelineOperator,
+    171 CannotIndexParallelArrays,
     181 AmbiguousIndexKeyPattern,
     182 InvalidViewDefinition,
     188 IncompatibleServerVersion,

@@ -8,19 +8,27 @@
 mod build;
 mod compare;
 mod decimal;
+pub mod display;
 mod doc;
+pub mod key;
+mod multikey;
 mod number;
 mod owned;
+pub mod path;
 mod reference;
 mod time;
 mod types;
+mod validate;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder};
 pub use compare::{compare, compare_arrays, compare_docs, equal};
 pub use decimal::{Decimal, Rounding};
 pub use doc::{Doc, Elem, Iter};
+pub use multikey::{Keys, keys};
 pub use number::Num;
 pub use owned::{Val, Value};
+pub use path::{Hit, Leaf, Path};
 pub use reference::ValueRef;
 pub use time::Millis;
 pub use types::Type;
+pub use validate::{Fault, Invalid, Limits, validate};

@@ -20,6 +20,10 @@ impl<'a> ValueRef<'a> {
         ty: Type::Null,
         data: &[],
     };
+    pub const UNDEFINED: ValueRef<'static> = ValueRef {
+        ty: Type::Undefined,
+        data: &[],
+    };
 
     #[inline]
     pub fn new(ty: Type, data: &'a [u8]) -> Self {

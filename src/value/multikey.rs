@@ -1,0 +1,292 @@
+//! Which keys an index holds for a document: one per element of an array on one of its paths.
+//!
+//! All paths of a compound index that run through the same array advance together (`{a.b, a.c}` over
+//! `a: [{b: 1, c: 2}, {b: 3, c: 4}]` holds (1, 2) and (3, 4)); two different arrays are refused.
+
+use smallvec::SmallVec;
+
+use super::{Doc, Path, Type, ValueRef};
+use crate::error::{Code, Error, Result};
+
+/// One set of values, one per path.
+#[derive(Debug)]
+pub struct Keys<'k, 'a> {
+    /// A missing field is null, an empty array undefined.
+    pub values: &'k [ValueRef<'a>],
+    /// Whether any of the paths was there at all; a sparse index leaves the document out otherwise.
+    pub found: bool,
+}
+
+/// How far one path has been followed.
+#[derive(Clone, Copy)]
+struct Field<'a> {
+    /// Parts already taken.
+    at: usize,
+    state: State<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum State<'a> {
+    /// To be followed from the document at hand.
+    Open,
+    /// Stopped at the array that is being expanded, the rest of the path to be followed from its elements.
+    Array,
+    /// Settled.
+    Fixed(ValueRef<'a>),
+}
+
+struct Expansion<'p, 'a, F> {
+    paths: &'p [Path],
+    array: bool,
+    each: F,
+    _doc: std::marker::PhantomData<Doc<'a>>,
+}
+
+/// Calls `each` with every key of the document under an index on `paths`, in document order; the same key may come more
+/// than once. Returns whether an array was walked through (the index is multikey).
+pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) -> Result<bool> {
+    let mut expansion = Expansion {
+        paths,
+        array: false,
+        each,
+        _doc: std::marker::PhantomData,
+    };
+    let fields: SmallVec<[Field<'a>; 4]> = paths
+        .iter()
+        .map(|_| Field {
+            at: 0,
+            state: State::Open,
+        })
+        .collect();
+    expansion.run(&fields, doc, None, 0)?;
+    Ok(expansion.array)
+}
+
+// === impl Expansion ===
+
+impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
+    /// Follows what is open from `doc`, which stands in `array` if that is given (a part that is a number may then name
+    /// an element instead of a field).
+    fn run(
+        &mut self,
+        fields: &[Field<'a>],
+        doc: Doc<'a>,
+        array: Option<Doc<'a>>,
+        mut missing: usize,
+    ) -> Result<()> {
+        let mut fields: SmallVec<[Field<'a>; 4]> = SmallVec::from_slice(fields);
+        let mut found: Option<(ValueRef<'a>, &str)> = None;
+        let mut open_elements = true;
+        for (path, field) in self.paths.iter().zip(fields.iter_mut()) {
+            if !matches!(field.state, State::Open) {
+                continue;
+            }
+            let (value, at, nested) = follow(path, field.at, doc, array)?;
+            match value.ty() {
+                Type::Missing => {
+                    field.state = State::Fixed(ValueRef::NULL);
+                    missing += 1;
+                }
+                Type::Array => {
+                    field.at = at;
+                    field.state = State::Array;
+                    // An array inside the array is a value of its own unless the path goes on into it.
+                    if nested && at == path.len() {
+                        open_elements = false;
+                    }
+                    let name = path.part(at - 1);
+                    match found {
+                        None => found = Some((value, name)),
+                        Some((other, _)) if std::ptr::eq(other.data(), value.data()) => {}
+                        Some((_, other)) => {
+                            return Err(Error::new(
+                                Code::CannotIndexParallelArrays,
+                                format!("cannot index parallel arrays [{name}] [{other}]"),
+                            ));
+                        }
+                    }
+                }
+                _ => field.state = State::Fixed(value),
+            }
+        }
+        let Some((whole, _)) = found else {
+            let values: SmallVec<[ValueRef<'a>; 4]> = fields
+                .iter()
+                .map(|field| match field.state {
+                    State::Fixed(value) => value,
+                    State::Open | State::Array => ValueRef::NULL,
+                })
+                .collect();
+            (self.each)(Keys {
+                values: &values,
+                found: missing < self.paths.len(),
+            });
+            return Ok(());
+        };
+        self.array = true;
+        let inner = Doc::new(whole.data());
+        if inner.is_empty() {
+            let next = self.enter(&fields, ValueRef::UNDEFINED);
+            return self.run(&next, Doc::EMPTY, None, missing);
+        }
+        for elem in inner {
+            let value = if open_elements { elem.value } else { whole };
+            let next = self.enter(&fields, value);
+            let doc = elem.value.as_doc().unwrap_or(Doc::EMPTY);
+            self.run(&next, doc, Some(inner), missing)?;
+        }
+        Ok(())
+    }
+
+    /// Paths that end at the array take the element; the others go on from it.
+    fn enter(&self, fields: &[Field<'a>], element: ValueRef<'a>) -> SmallVec<[Field<'a>; 4]> {
+        self.paths
+            .iter()
+            .zip(fields)
+            .map(|(path, field)| Field {
+                at: field.at,
+                state: match field.state {
+                    State::Array if field.at == path.len() => State::Fixed(element),
+                    State::Array => State::Open,
+                    other => other,
+                },
+            })
+            .collect()
+    }
+}
+
+/// Follows a path from its part `at` on to its end or to the first array: (value, parts taken, an array within an array).
+fn follow<'a>(
+    path: &Path,
+    at: usize,
+    doc: Doc<'a>,
+    array: Option<Doc<'a>>,
+) -> Result<(ValueRef<'a>, usize, bool)> {
+    let named = doc.get(path.part(at));
+    let numbered = match (array, path.index(at)) {
+        (Some(array), Some(index)) => array
+            .iter()
+            .nth(index as usize)
+            .map_or(ValueRef::MISSING, |elem| elem.value),
+        _ => ValueRef::MISSING,
+    };
+    match (named.is_missing(), numbered.is_missing()) {
+        (true, true) => Ok((ValueRef::MISSING, at, false)),
+        (false, true) => {
+            let (value, at) = descend(path, at + 1, named);
+            Ok((value, at, false))
+        }
+        (true, false) => {
+            let (value, taken) = descend(path, at + 1, numbered);
+            Ok((value, taken, numbered.ty() == Type::Array))
+        }
+        (false, false) => Err(Error::location(
+            16746,
+            format!(
+                "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: '{}' for array: {}",
+                path.part(at),
+                array.map_or_else(String::new, |array| ValueRef::array(array).to_string())
+            ),
+        )),
+    }
+}
+
+fn descend<'a>(path: &Path, mut at: usize, mut value: ValueRef<'a>) -> (ValueRef<'a>, usize) {
+    while at < path.len() {
+        match value.ty() {
+            Type::Document => {
+                value = Doc::new(value.data()).get(path.part(at));
+                at += 1;
+            }
+            Type::Array => break,
+            _ => return (ValueRef::MISSING, at),
+        }
+    }
+    (value, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+    use crate::value::DocBuf;
+
+    fn expand(paths: &[&str], document: bson::Document) -> Result<(Vec<String>, bool)> {
+        let paths: Vec<Path> = paths.iter().map(|path| Path::parse(path)).collect();
+        let document = DocBuf::from(document);
+        let mut all = Vec::new();
+        let multikey = keys(&paths, document.as_doc(), |keys| {
+            let row: Vec<String> = keys.values.iter().map(ToString::to_string).collect();
+            all.push(format!(
+                "{}{}",
+                row.join(","),
+                if keys.found { "" } else { " none" }
+            ));
+        })?;
+        Ok((all, multikey))
+    }
+
+    #[test]
+    fn keys_of_documents() {
+        for (paths, document, expected, multikey) in [
+            (&["a"][..], doc! {"a": 5}, vec!["5"], false),
+            (&["a"], doc! {"b": 5}, vec!["null none"], false),
+            (&["a"], doc! {"a": [1, 2]}, vec!["1", "2"], true),
+            (&["a"], doc! {"a": []}, vec!["undefined"], true),
+            (&["a"], doc! {"a": [[1, 2]]}, vec!["[ 1, 2 ]"], true),
+            (&["a.b"], doc! {"a": {"b": 1}}, vec!["1"], false),
+            (&["a.b"], doc! {"a": []}, vec!["null none"], true),
+            (
+                &["a.b"],
+                doc! {"a": [{"b": 1}, {"b": [2, 3]}, 4]},
+                vec!["1", "2", "3", "null none"],
+                true,
+            ),
+            (
+                &["a.b", "a.c"],
+                doc! {"a": [{"b": 1, "c": 2}, {"b": 3}]},
+                vec!["1,2", "3,null"],
+                true,
+            ),
+            (
+                &["a", "b"],
+                doc! {"a": [1, 2], "b": 9},
+                vec!["1,9", "2,9"],
+                true,
+            ),
+            (&["a", "b"], doc! {"b": 9}, vec!["null,9"], false),
+            (
+                &["a", "a.b"],
+                doc! {"a": [{"b": 1}]},
+                vec!["{ b: 1 },1"],
+                true,
+            ),
+            (&["a.0"], doc! {"a": [7, 8]}, vec!["7", "7"], true),
+            (&["a.0"], doc! {"a": {"0": 7}}, vec!["7"], false),
+            (&["a.0"], doc! {"a": [[1]]}, vec!["[ 1 ]"], true),
+            (&["a.0.0"], doc! {"a": [[1]]}, vec!["1"], true),
+            (&["a.0.b"], doc! {"a": [{"b": 1}]}, vec!["1"], true),
+        ] {
+            assert_eq!(
+                expand(paths, document.clone()).unwrap(),
+                (expected.iter().map(ToString::to_string).collect(), multikey),
+                "{paths:?} {document}"
+            );
+        }
+    }
+
+    #[test]
+    fn parallel_arrays_are_refused() {
+        let error = expand(&["a", "b"], doc! {"a": [1], "b": [2]}).unwrap_err();
+        assert_eq!(error.code().number(), 171);
+        assert_eq!(error.message(), "cannot index parallel arrays [b] [a]");
+        assert_eq!(
+            expand(&["a.0"], doc! {"a": [{"0": 1}]})
+                .unwrap_err()
+                .code()
+                .number(),
+            16746
+        );
+    }
+}

@@ -1,0 +1,425 @@
+//! The check at the door: after it, every reader in this crate may take a document's bytes as they are.
+//!
+//! Iterative, because a client chooses the depth; one pass over the bytes, because everything that comes in goes through.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::Type;
+use crate::error::{Code, Error};
+
+/// What a document may not exceed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many documents and arrays may stand inside one another, the outermost included.
+    pub depth: usize,
+    /// Bytes in all.
+    pub size: usize,
+}
+
+/// Why bytes are no document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    pub fault: Fault,
+    /// The byte at which it shows.
+    pub at: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The bytes end before the document does, or a length points out of its document.
+    Truncated,
+    /// Bytes follow the end, or a length and the contents disagree.
+    Length,
+    /// A type byte that BSON does not have.
+    Type,
+    /// A name or text is not UTF-8.
+    Utf8,
+    /// A text does not end with a zero.
+    Terminator,
+    /// A boolean that is neither 0 nor 1.
+    Bool,
+    TooDeep,
+    TooLarge,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// MongoDB's: 200 levels; 16 MiB and the room that commands have around a document of full size.
+    pub const DEFAULT: Self = Self {
+        depth: 200,
+        size: 48_000_000,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+// === impl Invalid ===
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.fault {
+            Fault::Truncated => "incomplete BSON",
+            Fault::Length => "length does not match the contents",
+            Fault::Type => "unrecognized BSON type",
+            Fault::Utf8 => "text is not valid UTF-8",
+            Fault::Terminator => "text is not null terminated",
+            Fault::Bool => "boolean is neither 0 nor 1",
+            Fault::TooDeep => "exceeded maximum nesting depth",
+            Fault::TooLarge => "document is too large",
+        };
+        write!(f, "invalid BSON: {what} at offset {}", self.at)
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl From<Invalid> for Error {
+    fn from(invalid: Invalid) -> Self {
+        let code = match invalid.fault {
+            Fault::TooDeep => Code::Overflow,
+            Fault::TooLarge => Code::BSONObjectTooLarge,
+            _ => Code::InvalidBSON,
+        };
+        Self::new(code, invalid.to_string())
+    }
+}
+
+/// Checks that `bytes` are exactly one whole document.
+pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
+    let fail = |fault, at| Err(Invalid { fault, at });
+    if bytes.len() > limits.size {
+        return fail(Fault::TooLarge, 0);
+    }
+    let Some(length) = length_at(bytes, 0) else {
+        return fail(Fault::Truncated, 0);
+    };
+    if length > bytes.len() {
+        return fail(Fault::Truncated, 0);
+    }
+    if length < 5 || length != bytes.len() {
+        return fail(Fault::Length, 0);
+    }
+    // Where the zero of each enclosing document stands; `end` is that of the innermost one.
+    let mut outer: SmallVec<[usize; 16]> = SmallVec::new();
+    let mut end = length - 1;
+    let mut at = 4;
+    loop {
+        let Some(&tag) = bytes.get(at) else {
+            return fail(Fault::Truncated, at);
+        };
+        if at == end {
+            if tag != 0 {
+                return fail(Fault::Length, at);
+            }
+            at += 1;
+            match outer.pop() {
+                Some(outer_end) => {
+                    end = outer_end;
+                    continue;
+                }
+                None => return Ok(()),
+            }
+        }
+        let Some(ty) = Type::from_tag(tag) else {
+            let early = tag == 0;
+            return fail(if early { Fault::Length } else { Fault::Type }, at);
+        };
+        // From here on nothing may reach past `end`, where the enclosing document's zero stands.
+        let within = bytes.get(..end).unwrap_or_default();
+        at += 1;
+        at = cstring(within, at)?;
+        let width = match ty {
+            Type::Missing | Type::Undefined | Type::Null | Type::MinKey | Type::MaxKey => 0,
+            Type::Int32 => 4,
+            Type::Double | Type::Date | Type::Timestamp | Type::Int64 => 8,
+            Type::ObjectId => 12,
+            Type::Decimal => 16,
+            Type::Bool => {
+                if within.get(at).is_some_and(|&b| b > 1) {
+                    return fail(Fault::Bool, at);
+                }
+                1
+            }
+            Type::String | Type::Code | Type::Symbol => {
+                at = string(within, at)?;
+                0
+            }
+            Type::Document | Type::Array => {
+                at = nested(within, at, &mut outer, &mut end, limits)?;
+                0
+            }
+            Type::Binary => {
+                let Some(length) = length_at(within, at) else {
+                    return fail(Fault::Truncated, at);
+                };
+                // Subtype 2 repeats the length inside.
+                if within.get(at + 4) == Some(&2)
+                    && length_at(within, at + 5).and_then(|inner| inner.checked_add(4))
+                        != Some(length)
+                {
+                    return fail(Fault::Length, at);
+                }
+                length.saturating_add(5)
+            }
+            Type::DbPointer => {
+                at = string(within, at)?;
+                12
+            }
+            Type::Regex => {
+                at = cstring(within, at)?;
+                at = cstring(within, at)?;
+                0
+            }
+            Type::CodeWithScope => {
+                let start = at;
+                let Some(length) = length_at(within, at) else {
+                    return fail(Fault::Truncated, at);
+                };
+                at = string(within, at + 4)?;
+                at = nested(within, at, &mut outer, &mut end, limits)?;
+                // The scope is what remains of the whole.
+                if start.checked_add(length) != Some(end + 1) {
+                    return fail(Fault::Length, start);
+                }
+                0
+            }
+        };
+        if width > 0 {
+            at = match at.checked_add(width) {
+                Some(next) if next <= within.len() => next,
+                _ => return fail(Fault::Truncated, at),
+            };
+        }
+    }
+}
+
+#[inline]
+fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let length = bytes.get(at..)?.first_chunk::<4>()?;
+    usize::try_from(i32::from_le_bytes(*length)).ok()
+}
+
+/// Goes into the document that starts at `at`; returns where its first element stands.
+fn nested(
+    within: &[u8],
+    at: usize,
+    outer: &mut SmallVec<[usize; 16]>,
+    end: &mut usize,
+    limits: Limits,
+) -> Result<usize, Invalid> {
+    let fail = |fault| Err(Invalid { fault, at });
+    let Some(length) = length_at(within, at) else {
+        return fail(Fault::Truncated);
+    };
+    if length < 5 {
+        return fail(Fault::Length);
+    }
+    match at.checked_add(length) {
+        Some(behind) if behind <= within.len() => {
+            if outer.len() + 2 > limits.depth {
+                return fail(Fault::TooDeep);
+            }
+            outer.push(*end);
+            *end = behind - 1;
+            Ok(at + 4)
+        }
+        _ => fail(Fault::Truncated),
+    }
+}
+
+/// Passes over bytes up to and with a zero, which must be text.
+#[inline]
+fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
+    let rest = within.get(at..).unwrap_or_default();
+    let mut high = 0;
+    // Names are short: one loop that looks for the zero and for non-ASCII at once.
+    for (n, &byte) in rest.iter().enumerate() {
+        if byte == 0 {
+            if high >= 0x80 && std::str::from_utf8(&rest[..n]).is_err() {
+                return Err(Invalid {
+                    fault: Fault::Utf8,
+                    at,
+                });
+            }
+            return Ok(at + n + 1);
+        }
+        high |= byte;
+    }
+    Err(Invalid {
+        fault: Fault::Truncated,
+        at,
+    })
+}
+
+/// Passes over a text with its length in front and a zero behind.
+#[inline]
+fn string(within: &[u8], at: usize) -> Result<usize, Invalid> {
+    let fail = |fault| Err(Invalid { fault, at });
+    let Some(length) = length_at(within, at) else {
+        return fail(Fault::Truncated);
+    };
+    let Some(text) = within.get(at + 4..).and_then(|rest| rest.get(..length)) else {
+        return fail(Fault::Truncated);
+    };
+    match text.split_last() {
+        None => fail(Fault::Length),
+        Some((0, text)) if std::str::from_utf8(text).is_ok() => Ok(at + 4 + length),
+        Some((0, _)) => fail(Fault::Utf8),
+        Some(_) => fail(Fault::Terminator),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, doc};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::value::{Doc, DocBuf, Value};
+
+    fn everything() -> Vec<u8> {
+        doc! {
+            "d": 1.5, "s": "text \u{e9}", "o": {"a": {"b": []}}, "a": [1, "x", {"y": 2}],
+            "b": bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1, 2, 3] },
+            "u": Bson::Undefined, "i": bson::oid::ObjectId::new(), "t": true, "m": bson::DateTime::from_millis(1), "n": null,
+            "r": bson::Regex { pattern: "a".try_into().unwrap(), options: "i".try_into().unwrap() },
+            "j": Bson::JavaScriptCode("x".into()), "y": Bson::Symbol("s".into()),
+            "w": bson::JavaScriptCodeWithScope { code: "c".into(), scope: doc! {"z": 1} },
+            "4": 4, "8": 8i64, "ts": bson::Timestamp { time: 1, increment: 2 },
+            "dec": "1.5".parse::<bson::Decimal128>().unwrap(), "max": Bson::MaxKey, "min": Bson::MinKey,
+        }
+        .to_vec()
+        .unwrap()
+    }
+
+    fn fault(bytes: &[u8]) -> Option<Fault> {
+        validate(bytes, Limits::DEFAULT)
+            .err()
+            .map(|invalid| invalid.fault)
+    }
+
+    fn field(ty: Type, data: &[u8]) -> Vec<u8> {
+        let value = Value::new(ty, data);
+        DocBuf::build(|d| {
+            d.put("a", value.as_ref());
+        })
+        .into_bytes()
+    }
+
+    #[test]
+    fn whole_documents_pass_and_cut_ones_do_not() {
+        let whole = everything();
+        assert_eq!(fault(&whole), None);
+        for cut in 0..whole.len() {
+            assert!(fault(&whole[..cut]).is_some(), "{cut}");
+            let mut short = whole[..cut].to_vec();
+            if cut >= 4 {
+                short[..4].copy_from_slice(&(cut as i32).to_le_bytes());
+                assert!(fault(&short).is_some(), "{cut} with its length");
+            }
+        }
+        let mut long = whole.clone();
+        long.push(0);
+        assert_eq!(fault(&long), Some(Fault::Length));
+    }
+
+    #[test]
+    fn each_fault_has_its_name() {
+        for (bytes, expected) in [
+            (vec![], Fault::Truncated),
+            (vec![4, 0, 0, 0], Fault::Length),
+            (vec![5, 0, 0, 0, 1], Fault::Length),
+            (vec![255, 255, 255, 255, 0], Fault::Truncated),
+            (vec![8, 0, 0, 0, 0x20, b'a', 0, 0], Fault::Type),
+            (vec![8, 0, 0, 0, 0, b'a', 0, 0], Fault::Length),
+            (vec![8, 0, 0, 0, 10, 0xff, 0, 0], Fault::Utf8),
+            (field(Type::Bool, &[2]), Fault::Bool),
+            (field(Type::String, &[2, 0, 0, 0, 0xff, 0]), Fault::Utf8),
+            (
+                field(Type::String, &[2, 0, 0, 0, b'a', b'b']),
+                Fault::Terminator,
+            ),
+            (field(Type::String, &[0, 0, 0, 0]), Fault::Length),
+            (
+                field(Type::String, &[9, 0, 0, 0, b'a', 0]),
+                Fault::Truncated,
+            ),
+            (
+                field(Type::String, &[255, 255, 255, 255, b'a', 0]),
+                Fault::Truncated,
+            ),
+            (
+                field(Type::Binary, &[255, 255, 255, 127, 0]),
+                Fault::Truncated,
+            ),
+            (
+                field(Type::Binary, &[5, 0, 0, 0, 2, 9, 0, 0, 0, 1]),
+                Fault::Length,
+            ),
+            (field(Type::Document, &[4, 0, 0, 0, 0]), Fault::Length),
+            (
+                field(
+                    Type::CodeWithScope,
+                    &[99, 0, 0, 0, 2, 0, 0, 0, b'c', 0, 5, 0, 0, 0, 0],
+                ),
+                Fault::Length,
+            ),
+        ] {
+            assert_eq!(fault(&bytes), Some(expected), "{bytes:?}");
+        }
+        assert_eq!(
+            fault(&field(
+                Type::CodeWithScope,
+                &[15, 0, 0, 0, 2, 0, 0, 0, b'c', 0, 5, 0, 0, 0, 0]
+            )),
+            None
+        );
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = |levels: usize| {
+            let mut bytes = DocBuf::new().into_bytes();
+            for _ in 1..levels {
+                bytes = field(Type::Document, &bytes);
+            }
+            bytes
+        };
+        assert_eq!(fault(&deep(200)), None);
+        assert_eq!(fault(&deep(201)), Some(Fault::TooDeep));
+    }
+
+    proptest! {
+        /// Whatever passes reads back to its last byte; whatever does not, does no harm.
+        #[test]
+        fn flipped_bytes(at in 0usize..400, byte: u8) {
+            let mut bytes = everything();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let walked = walk(Doc::new(&bytes));
+            if validate(&bytes, Limits::DEFAULT).is_ok() {
+                prop_assert!(walked);
+            }
+        }
+    }
+
+    fn walk(doc: Doc<'_>) -> bool {
+        let mut iter = doc.iter();
+        let mut whole = true;
+        for elem in iter.by_ref() {
+            whole &= match elem.value.ty() {
+                Type::Document | Type::Array => walk(Doc::new(elem.value.data())),
+                Type::String => elem.value.as_str().is_some(),
+                _ => true,
+            };
+        }
+        whole && iter.rest().is_empty()
+    }
+}
