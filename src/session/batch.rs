@@ -21,12 +21,22 @@ impl<'b> Batch<'b> {
     /// An empty batch of at most `limit` rows at the end of `out`.
     pub fn new(out: &'b mut Vec<u8>, limit: u32) -> Self {
         let start = out.len();
-        Self { out, start, rows: 0, limit }
+        Self {
+            out,
+            start,
+            rows: 0,
+            limit,
+        }
     }
 
     /// Goes on with a batch of `rows` rows whose elements begin at `start`.
     pub fn resume(out: &'b mut Vec<u8>, start: usize, rows: u32, limit: u32) -> Self {
-        Self { out, start, rows, limit }
+        Self {
+            out,
+            start,
+            rows,
+            limit,
+        }
     }
 
     /// No further row is wanted.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use parking_lot::Mutex;
 
 use super::{Batch, Idle, SessionId};
 use crate::error::{Code, Error, Result};
@@ -70,8 +71,8 @@ pub struct Cursors {
 struct Slot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
-    /// `None` while a command has it.
-    source: Option<Box<dyn Source>>,
+    /// `None` while a command has it. The lock is held only to move it out or in.
+    source: Mutex<Option<Box<dyn Source>>>,
     killed: Arc<AtomicBool>,
 }
 
@@ -95,13 +96,15 @@ impl Cursors {
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(Error::new(
                 Code::ExceededMemoryLimit,
-                format!("Cannot open a new cursor since too many cursors are already opened (limit {MAX_OPEN})"),
+                format!(
+                    "Cannot open a new cursor since too many cursors are already opened (limit {MAX_OPEN})"
+                ),
             ));
         }
         let mut slot = Slot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
-            source: Some(source),
+            source: Mutex::new(Some(source)),
             killed: Arc::new(AtomicBool::new(false)),
         };
         loop {
@@ -126,10 +129,10 @@ impl Cursors {
 
     /// Takes a cursor out for a getMore; give it back with [`Cursors::put_back`] or end it with [`Cursors::finish`].
     pub fn check_out(&self, id: CursorId) -> Result<OpenCursor> {
-        let Some(mut slot) = self.open.get_mut(&id) else {
+        let Some(slot) = self.open.get(&id) else {
             return Err(not_found(id));
         };
-        let Some(source) = slot.source.take() else {
+        let Some(source) = slot.source.lock().take() else {
             return Err(Error::new(
                 Code::CursorInUse,
                 format!("cursor id {id} is already in use"),
@@ -150,9 +153,9 @@ impl Cursors {
 
     /// Puts a cursor back that has more rows. One that was killed meanwhile is dropped.
     pub fn put_back(&self, cursor: OpenCursor) {
-        if let Some(mut slot) = self.open.get_mut(&cursor.id) {
+        if let Some(slot) = self.open.get(&cursor.id) {
             self.idle.touch(&slot.used);
-            slot.source = Some(cursor.source);
+            *slot.source.lock() = Some(cursor.source);
         }
     }
 
@@ -194,7 +197,7 @@ impl Cursors {
     pub fn sweep(&self) {
         let mut over = 0;
         self.open.retain(|_, slot| {
-            let keep = slot.source.is_none()
+            let keep = slot.source.lock().is_none()
                 || slot.info.no_timeout
                 || !self.idle.is_over(&slot.used, TIMEOUT_MINUTES);
             over += usize::from(!keep);
@@ -227,7 +230,7 @@ impl Cursors {
     /// The cursors that wait for a getMore now.
     pub fn each_idle(&self, mut visit: impl FnMut(CursorId, &CursorInfo)) {
         for slot in &self.open {
-            if slot.source.is_some() {
+            if slot.source.lock().is_some() {
                 visit(*slot.key(), &slot.info);
             }
         }
@@ -302,7 +305,10 @@ mod tests {
         let mut batch = Batch::new(&mut out, 100);
         assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::End);
         cursors.finish(id);
-        assert_eq!(cursors.check_out(id).err().unwrap().code(), Code::CursorNotFound);
+        assert_eq!(
+            cursors.check_out(id).err().unwrap().code(),
+            Code::CursorNotFound
+        );
         assert!(cursors.is_empty());
     }
 
@@ -323,7 +329,10 @@ mod tests {
         let idle = Idle::default();
         let cursors = Cursors::new(idle.clone());
         cursors.keep(Box::new(Numbers(3)), info()).unwrap();
-        let stays = CursorInfo { no_timeout: true, ..info() };
+        let stays = CursorInfo {
+            no_timeout: true,
+            ..info()
+        };
         let stays = cursors.keep(Box::new(Numbers(3)), stays).unwrap();
         for _ in 0..10 {
             idle.tick();

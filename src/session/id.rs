@@ -44,7 +44,13 @@ impl SessionId {
         for elem in doc {
             match elem.name_bytes() {
                 b"id" => {
-                    id = Some(Self::bytes::<16>(elem.value, UUID_SUBTYPE, path, "id", "UUID")?);
+                    id = Some(Self::bytes::<16>(
+                        elem.value,
+                        UUID_SUBTYPE,
+                        path,
+                        "id",
+                        "UUID",
+                    )?);
                 }
                 b"uid" => user = Self::bytes::<32>(elem.value, 0, path, "uid", "general")?,
                 // Written by routers for internal transactions; nothing here makes use of them.
@@ -88,7 +94,10 @@ impl SessionId {
         bytes.try_into().map_err(|_| {
             Error::new(
                 Code::InvalidUUID,
-                format!("'{path}.{name}' must be {N} bytes long, not {}", bytes.len()),
+                format!(
+                    "'{path}.{name}' must be {N} bytes long, not {}",
+                    bytes.len()
+                ),
             )
         })
     }
@@ -147,16 +156,45 @@ mod tests {
     fn an_lsid_is_read_or_refused_in_mongods_words() {
         let uuid = Value::binary(4, &[7; 16]);
         let cases: &[(DocBuf, Option<i32>)] = &[
-            (DocBuf::build(|d| { d.put("id", uuid.as_ref()); }), None),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", uuid.as_ref());
+                }),
+                None,
+            ),
             (DocBuf::new(), Some(40414)),
-            (DocBuf::build(|d| { d.put_str("id", "x"); }), Some(14)),
-            (DocBuf::build(|d| { d.put("id", Value::binary(0, &[7; 16]).as_ref()); }), Some(14)),
-            (DocBuf::build(|d| { d.put("id", Value::binary(4, &[7; 3]).as_ref()); }), Some(207)),
-            (DocBuf::build(|d| { d.put("id", uuid.as_ref()).put_i32("x", 1); }), Some(40415)),
+            (
+                DocBuf::build(|d| {
+                    d.put_str("id", "x");
+                }),
+                Some(14),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", Value::binary(0, &[7; 16]).as_ref());
+                }),
+                Some(14),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", Value::binary(4, &[7; 3]).as_ref());
+                }),
+                Some(207),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", uuid.as_ref()).put_i32("x", 1);
+                }),
+                Some(40415),
+            ),
         ];
         for (doc, code) in cases {
             let read = SessionId::parse(ValueRef::document(doc.as_doc()), "lsid");
-            assert_eq!(read.as_ref().err().map(|e| e.code().number()), *code, "{doc:?}");
+            assert_eq!(
+                read.as_ref().err().map(|e| e.code().number()),
+                *code,
+                "{doc:?}"
+            );
         }
         assert!(SessionId::parse(Value::int32(1).as_ref(), "lsid").is_err());
     }

@@ -22,8 +22,14 @@ pub struct Retry {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Inserted,
-    Deleted { n: u64 },
-    Updated { n: u64, modified: u64, upserted: Option<Box<Value>> },
+    Deleted {
+        n: u64,
+    },
+    Updated {
+        n: u64,
+        modified: u64,
+        upserted: Option<Box<Value>>,
+    },
     /// The whole reply (findAndModify): a document without its `ok`.
     Reply(Arc<[u8]>),
 }
@@ -42,7 +48,11 @@ pub(super) struct Run {
 
 impl Retry {
     pub(super) fn new(session: Arc<Session>, number: i64, done: Done) -> Self {
-        Self { session, done, number }
+        Self {
+            session,
+            done,
+            number,
+        }
     }
 
     pub fn number(&self) -> i64 {
@@ -71,12 +81,17 @@ impl Retry {
             last.count += 1;
             return;
         }
-        self.done.push(Run { first: statement, count: 1, outcome });
+        self.done.push(Run {
+            first: statement,
+            count: 1,
+            outcome,
+        });
     }
 }
 
 impl Drop for Retry {
     fn drop(&mut self) {
-        self.session.give_back(self.number, std::mem::take(&mut self.done));
+        self.session
+            .give_back(self.number, std::mem::take(&mut self.done));
     }
 }

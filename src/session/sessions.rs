@@ -90,7 +90,11 @@ impl Sessions {
                 id: *id,
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
-                state: Mutex::new(State { checked_out: false, number: -1, done: Done::new() }),
+                state: Mutex::new(State {
+                    checked_out: false,
+                    number: -1,
+                    done: Done::new(),
+                }),
             })
         });
         Ok(Arc::clone(&session))
@@ -209,7 +213,11 @@ mod tests {
             first.record(statement, Outcome::Inserted);
         }
         first.record(1000, Outcome::Deleted { n: 2 });
-        assert_eq!(first.done.len(), 2, "neighbours with one outcome share an entry");
+        assert_eq!(
+            first.done.len(),
+            2,
+            "neighbours with one outcome share an entry"
+        );
         assert_eq!(session.check_out(5).unwrap().err(), Some(Busy));
         drop(first);
 
@@ -244,6 +252,9 @@ mod tests {
         sessions.end(&id);
         assert!(sessions.is_empty());
         let renewed = sessions.get(&id, &mut cached).unwrap();
-        assert!(renewed.check_out(0).unwrap().is_ok(), "an ended session starts afresh");
+        assert!(
+            renewed.check_out(0).unwrap().is_ok(),
+            "an ended session starts afresh"
+        );
     }
 }
