@@ -1,7 +1,7 @@
 //! What all commands share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use super::counters::Counters;
@@ -27,8 +27,6 @@ pub struct Context {
     /// Raised and lowered as connections open and close.
     pub connections: AtomicUsize,
     pub connections_total: AtomicUsize,
-    /// The port that is really listened on; the configured one may be 0. Written once by the server.
-    port: AtomicU16,
     idle: Idle,
 }
 
@@ -47,7 +45,6 @@ impl Context {
             process: bson::oid::ObjectId::new().bytes(),
             connections: AtomicUsize::new(0),
             connections_total: AtomicUsize::new(0),
-            port: AtomicU16::new(config.port),
             idle,
             config,
             clock,
@@ -61,14 +58,6 @@ impl Context {
         self.cursors.sweep();
     }
 
-    pub fn set_port(&self, port: u16) {
-        self.port.store(port, Ordering::Relaxed);
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port.load(Ordering::Relaxed)
-    }
-
     /// `HOST:PORT` under which the server is known to others.
     pub fn host(&self) -> String {
         match &self.config.topology {
@@ -76,7 +65,7 @@ impl Context {
                 advertise: Some(host),
                 ..
             } => host.clone(),
-            _ => format!("localhost:{}", self.port()),
+            _ => format!("localhost:{}", self.config.port),
         }
     }
 }
