@@ -3,7 +3,6 @@
 //! (The life of a request is told here once the rooms stand.)
 
 pub mod clock;
-pub mod command;
 pub mod config;
 mod embed;
 pub mod error;
@@ -11,7 +10,6 @@ pub mod handler;
 pub mod healthcheck;
 pub mod query;
 pub mod server;
-pub mod session;
 pub mod value;
 pub mod wire;
 

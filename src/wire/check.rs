@@ -1,9 +1,15 @@
 //! The door: every document that comes in passes here, and nothing behind it looks again.
 
 use crate::error::{Code, Error, Result};
+use crate::value::{self, Limits};
 
 use super::MAX_INTERNAL_DOCUMENT;
 use super::header::int32;
+
+const LIMITS: Limits = Limits {
+    size: MAX_INTERNAL_DOCUMENT,
+    ..Limits::DEFAULT
+};
 
 /// The document at the front of `bytes`, checked all through.
 pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
@@ -18,15 +24,12 @@ pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
             bytes.len()
         ))
     })?;
-    // (value::validate takes this place as soon as it stands.)
-    if document.len() < 5 || document.last() != Some(&0) {
-        return Err(invalid("not a document"));
-    }
+    value::validate(document, LIMITS)?;
     Ok(document)
 }
 
 pub(super) fn invalid(what: &str) -> Error {
-    Error::new(Code::InvalidBSON, format!("Invalid BSON: {what}"))
+    Error::new(Code::InvalidBSON, format!("invalid BSON: {what}"))
 }
 
 fn too_large(length: i32) -> Error {

@@ -105,3 +105,134 @@ fn command(frame: &[u8], at: usize, to_return: i32) -> Result<std::ops::Range<us
     }
     Ok(range)
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+    use bytes::BytesMut;
+    use tokio_util::codec::Decoder;
+
+    use super::*;
+    use crate::wire::{Codec, Opcode};
+
+    fn message(namespace: &str, to_return: i32, documents: &[Document], tail: &[u8]) -> BytesMut {
+        let mut inside = vec![0; 4];
+        inside.extend_from_slice(namespace.as_bytes());
+        inside.extend_from_slice(&[0; 5]);
+        inside.extend_from_slice(&to_return.to_le_bytes());
+        for document in documents {
+            inside.extend(document.to_vec().unwrap());
+        }
+        inside.extend_from_slice(tail);
+        let header = Header {
+            length: 16 + inside.len(),
+            request_id: 3,
+            response_to: 0,
+            opcode: Opcode::Query,
+        };
+        let mut bytes = BytesMut::from(&header.to_bytes()[..]);
+        bytes.extend_from_slice(&inside);
+        bytes
+    }
+
+    fn outcome(mut bytes: BytesMut) -> String {
+        match Codec.decode(&mut bytes) {
+            Ok(Some(Incoming::Request(request))) => {
+                assert_eq!(request.form, Form::Reply);
+                let first = request.body().first().map_or("", |first| first.name());
+                format!(
+                    "{} {first}",
+                    request.query_database.as_deref().unwrap_or_default()
+                )
+            }
+            Ok(Some(Incoming::Refused(_, error))) => format!("refuse {}", error.code().number()),
+            Ok(None) => "wait".into(),
+            Err(_) => "hang up".into(),
+        }
+    }
+
+    #[test]
+    fn old_hellos_and_nothing_else() {
+        let hello = || doc! {"ismaster": 1, "client": {}};
+        let rows: Vec<(&str, BytesMut, &str)> = vec![
+            (
+                "hello",
+                message("admin.$cmd", -1, &[hello()], &[]),
+                "admin ismaster",
+            ),
+            (
+                "wants one",
+                message("admin.$cmd", 1, &[hello()], &[]),
+                "admin ismaster",
+            ),
+            (
+                "with fields",
+                message("a.b.$cmd", -1, &[hello(), doc! {}], &[]),
+                "a.b ismaster",
+            ),
+            (
+                "wrapped",
+                message(
+                    "admin.$cmd",
+                    -1,
+                    &[doc! {"$query": hello(), "$readPreference": {}}],
+                    &[],
+                ),
+                "admin ismaster",
+            ),
+            (
+                "another command",
+                message("admin.$cmd", -1, &[doc! {"ping": 1}], &[]),
+                "refuse 352",
+            ),
+            (
+                "an empty one",
+                message("admin.$cmd", -1, &[doc! {}], &[]),
+                "refuse 352",
+            ),
+            (
+                "wants two",
+                message("admin.$cmd", 2, &[hello()], &[]),
+                "refuse 16979",
+            ),
+            (
+                "trailing bytes",
+                message("admin.$cmd", -1, &[hello()], &[0]),
+                "refuse 22",
+            ),
+            (
+                "three documents",
+                message("admin.$cmd", -1, &[hello(), doc! {}, doc! {}], &[]),
+                "refuse 22",
+            ),
+            (
+                "no document",
+                message("admin.$cmd", -1, &[], &[]),
+                "refuse 22",
+            ),
+            (
+                "a find",
+                message("test.things", 0, &[doc! {}], &[]),
+                "hang up",
+            ),
+            (
+                "no database",
+                message(".$cmd", -1, &[hello()], &[]),
+                "hang up",
+            ),
+        ];
+        for (what, bytes, expected) in rows {
+            assert_eq!(outcome(bytes), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn any_length_is_survived() {
+        let whole = message("admin.$cmd", -1, &[doc! {"hello": 1}], &[]);
+        for length in 16..whole.len() {
+            let mut cut = BytesMut::from(&whole[..length]);
+            cut[..4].copy_from_slice(&(length as i32).to_le_bytes());
+            assert_ne!(outcome(cut), "admin hello", "{length} bytes");
+        }
+    }
+}

@@ -130,3 +130,54 @@ impl Form {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: [u8; 5] = [5, 0, 0, 0, 0];
+
+    fn framed(form: Form) -> Vec<u8> {
+        let mut out = vec![0xEE; 3];
+        let to = ReplyTo {
+            request_id: 9,
+            form,
+            wanted: true,
+        };
+        let frame = to.begin(4, &mut out);
+        out.extend_from_slice(&EMPTY);
+        frame.finish(&mut out).unwrap();
+        assert_eq!(out[..3], [0xEE; 3]);
+        out.split_off(3)
+    }
+
+    #[test]
+    fn each_form_byte_by_byte() {
+        #[rustfmt::skip]
+        let msg: &[u8] = &[26,0,0,0, 4,0,0,0, 9,0,0,0, 0xDD,7,0,0, 0,0,0,0, 0, 5,0,0,0,0];
+        #[rustfmt::skip]
+        let reply: &[u8] = &[41,0,0,0, 4,0,0,0, 9,0,0,0, 1,0,0,0, 8,0,0,0, 0,0,0,0,0,0,0,0, 0,0,0,0, 1,0,0,0, 5,0,0,0,0];
+        assert_eq!(framed(Form::Msg), msg);
+        assert_eq!(framed(Form::Reply), reply);
+
+        let checked = framed(Form::CheckedMsg);
+        assert_eq!(checked.len(), 30);
+        assert_eq!((checked[0], checked[16]), (30, 1));
+        let (before, sum) = checked.split_at(26);
+        assert_eq!(sum, crc32c::crc32c(before).to_le_bytes());
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_trace() {
+        let mut out = vec![1, 2];
+        let to = ReplyTo {
+            request_id: 9,
+            form: Form::Msg,
+            wanted: false,
+        };
+        let frame = to.begin(1, &mut out);
+        out.extend_from_slice(&EMPTY);
+        frame.discard(&mut out);
+        assert_eq!(out, [1, 2]);
+    }
+}
