@@ -14,6 +14,17 @@ mod parse;
 mod table;
 mod truth;
 
+mod args;
+mod arithmetic;
+mod binding;
+mod bitwise;
+mod boolean;
+mod comparison;
+mod conditional;
+mod power;
+mod rounding;
+mod total;
+mod trigonometry;
 pub use env::{Env, Frame};
 pub use field::FieldPath;
 pub use node::{Call, Expr, Op};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::{Env, FieldPath};
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Val, Value, ValueRef};
+use smallvec::SmallVec;
+
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef};
 
 /// An expression that is ready to run.
 #[derive(Debug, Clone)]
@@ -57,6 +59,9 @@ pub trait Op: fmt::Debug + Send + Sync {
 
 /// The largest value that an expression may build, as MongoDB bounds a document inside the server (16 MiB and 16 KiB).
 pub const MAX_SIZE: usize = 16 * 1024 * 1024 + 16 * 1024;
+
+/// How deep values may be nested, as in documents.
+pub const MAX_DEPTH: usize = 200;
 
 // === impl Expr ===
 
@@ -161,7 +166,15 @@ impl Expr {
         }
     }
 
-    #[expect(dead_code)]
+    pub(super) fn call(name: &'static str, args: Vec<Expr>, eval: Eval) -> Self {
+        Self::Call(Arc::new(Call {
+            name,
+            args: args.into_boxed_slice(),
+            eval,
+        }))
+        .fold()
+    }
+
     pub(super) fn op(op: impl Op + 'static) -> Self {
         Self::Op(Arc::new(op)).fold()
     }
@@ -200,6 +213,38 @@ pub fn check_size(size: usize) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a value that is nested deeper than a document may be.
+pub fn check_depth(value: ValueRef<'_>) -> Result<()> {
+    // A level takes seven bytes at least, so what is small cannot be deep.
+    if value.data().len() < MAX_DEPTH * 7 {
+        return Ok(());
+    }
+    let mut open: SmallVec<[Iter<'_>; 8]> = SmallVec::new();
+    let mut next = Some(value);
+    loop {
+        if let Some(value) = next.take()
+            && matches!(value.ty(), Type::Document | Type::Array)
+        {
+            open.push(Doc::new(value.data()).iter());
+            if open.len() > MAX_DEPTH {
+                return Err(Error::new(
+                    Code::Overflow,
+                    format!("BSONObj exceeds maximum nested object depth: {MAX_DEPTH}"),
+                ));
+            }
+        }
+        let Some(top) = open.last_mut() else {
+            return Ok(());
+        };
+        match top.next() {
+            Some(elem) => next = Some(elem.value),
+            None => {
+                open.pop();
+            }
+        }
+    }
 }
 
 // === impl Call ===

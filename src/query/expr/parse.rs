@@ -1,8 +1,6 @@
 //! BSON to expression.
 
-use std::sync::Arc;
-
-use super::node::{Call, Expr};
+use super::node::Expr;
 use super::table::{self, Arity, Form, Status};
 use super::{FieldPath, field};
 use crate::error::{Code, Error, Result};
@@ -138,12 +136,7 @@ fn operator(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
         Status::Ready(Form::Call(arity, eval)) => {
             let args = arguments(value, scope)?;
             arity.check(operator.name, args.len())?;
-            Ok(Expr::Call(Arc::new(Call {
-                name: operator.name,
-                args: args.into_boxed_slice(),
-                eval,
-            }))
-            .fold())
+            Ok(Expr::call(operator.name, args, eval))
         }
     }
 }

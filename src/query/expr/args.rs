@@ -1,0 +1,52 @@
+//! What operators ask of their arguments.
+
+use crate::error::{Error, Result};
+use crate::value::{Doc, Val, Value, ValueRef};
+
+/// Picks the named fields of an operator that takes an object; `unknown` words the complaint about any other.
+pub fn named<'a, const N: usize>(
+    doc: Doc<'a>,
+    names: [&str; N],
+    unknown: impl Fn(&str) -> Error,
+) -> Result<[Option<ValueRef<'a>>; N]> {
+    let mut found = [None; N];
+    for elem in doc {
+        let slot = names
+            .iter()
+            .position(|name| name.as_bytes() == elem.name_bytes())
+            .and_then(|at| found.get_mut(at));
+        match slot {
+            Some(slot) => *slot = Some(elem.value),
+            None => return Err(unknown(elem.name())),
+        }
+    }
+    Ok(found)
+}
+
+/// The value, if it is a number that an int32 holds exactly.
+pub fn integral_i32(value: ValueRef<'_>) -> Option<i32> {
+    i32::try_from(integral_i64(value)?).ok()
+}
+
+/// The value, if it is a number that an int64 holds exactly.
+pub fn integral_i64(value: ValueRef<'_>) -> Option<i64> {
+    value.as_num()?.to_i64_exact()
+}
+
+pub fn bool_val<'a>(value: bool) -> Result<Val<'a>> {
+    Ok(Val::Own(Value::boolean(value)))
+}
+
+pub fn int_val<'a>(value: i32) -> Result<Val<'a>> {
+    Ok(Val::Own(Value::int32(value)))
+}
+
+/// A count that fits an int32, as all sizes within 16 MiB do.
+pub fn count_val<'a>(count: usize) -> Result<Val<'a>> {
+    int_val(i32::try_from(count).unwrap_or(i32::MAX))
+}
+
+/// A value as messages print it.
+pub fn show(value: ValueRef<'_>) -> String {
+    format!("{value:?}")
+}

@@ -1,0 +1,396 @@
+//! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
+
+use super::args::{integral_i32, named, show};
+use super::node::{Expr, Op, check_depth, check_size};
+use super::parse::operand;
+use super::{Env, is_true};
+use crate::error::{Error, Result};
+use crate::query::{Scope, scope::check_definable};
+use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct Let {
+    first: usize,
+    values: Vec<Expr>,
+    body: Expr,
+}
+
+#[derive(Debug)]
+struct Map {
+    slot: usize,
+    input: Expr,
+    body: Expr,
+}
+
+#[derive(Debug)]
+struct Filter {
+    slot: usize,
+    input: Expr,
+    test: Expr,
+    limit: Option<Expr>,
+}
+
+/// `$$this` and `$$value` take two slots, in this order.
+#[derive(Debug)]
+struct Reduce {
+    first: usize,
+    input: Expr,
+    initial: Expr,
+    body: Expr,
+}
+
+pub fn let_(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| Error::location(16874, "$let only supports an object as its argument"))?;
+    let [vars, body] = named(doc, ["vars", "in"], |field| {
+        Error::location(16875, format!("Unrecognized parameter to $let: {field}"))
+    })?;
+    let vars = vars.ok_or_else(|| Error::location(16876, "Missing 'vars' parameter to $let"))?;
+    let body = body.ok_or_else(|| Error::location(16877, "Missing 'in' parameter to $let"))?;
+    let vars = vars
+        .as_doc()
+        .ok_or_else(|| Error::location(10065, "invalid parameter: expected an object (vars)"))?;
+    let mut names = Vec::new();
+    let mut values = Vec::new();
+    for elem in vars {
+        check_definable(elem.name())?;
+        names.push(elem.name());
+        // Not in reach of each other.
+        values.push(operand(elem.value, scope)?);
+    }
+    let body = operand(body, &scope.with(names))?;
+    Ok(Expr::op(Let {
+        first: scope.len(),
+        values,
+        body,
+    }))
+}
+
+/// The name that `as` gives, if it is there: a string, and one that may be defined.
+fn variable(given: Option<ValueRef<'_>>) -> Result<String> {
+    let Some(value) = given else {
+        return Ok("this".to_owned());
+    };
+    let name = value.as_str().unwrap_or_default();
+    check_definable(name)?;
+    Ok(name.to_owned())
+}
+
+pub fn map(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| Error::location(16878, "$map only supports an object as its argument"))?;
+    let [input, name, body] = named(doc, ["input", "as", "in"], |field| {
+        Error::location(16879, format!("Unrecognized parameter to $map: {field}"))
+    })?;
+    let input = input.ok_or_else(|| Error::location(16880, "Missing 'input' parameter to $map"))?;
+    let body = body.ok_or_else(|| Error::location(16882, "Missing 'in' parameter to $map"))?;
+    let input = operand(input, scope)?;
+    let name = variable(name)?;
+    let body = operand(body, &scope.with([name.as_str()]))?;
+    Ok(Expr::op(Map {
+        slot: scope.len(),
+        input,
+        body,
+    }))
+}
+
+pub fn filter(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| Error::location(28646, "$filter only supports an object as its argument"))?;
+    let [input, name, test, limit] = named(doc, ["input", "as", "cond", "limit"], |field| {
+        Error::location(28647, format!("Unrecognized parameter to $filter: {field}"))
+    })?;
+    let input =
+        input.ok_or_else(|| Error::location(28648, "Missing 'input' parameter to $filter"))?;
+    let test = test.ok_or_else(|| Error::location(28650, "Missing 'cond' parameter to $filter"))?;
+    let input = operand(input, scope)?;
+    let name = variable(name)?;
+    let test = operand(test, &scope.with([name.as_str()]))?;
+    let limit = limit.map(|value| operand(value, scope)).transpose()?;
+    Ok(Expr::op(Filter {
+        slot: scope.len(),
+        input,
+        test,
+        limit,
+    }))
+}
+
+pub fn reduce(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40075,
+            format!(
+                "$reduce requires an object as an argument, found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [input, initial, body] = named(doc, ["input", "initialValue", "in"], |field| {
+        Error::location(40076, format!("$reduce found an unknown argument: {field}"))
+    })?;
+    let need = |value: Option<_>, code, field| {
+        value.ok_or_else(|| {
+            Error::location(code, format!("$reduce requires '{field}' to be specified"))
+        })
+    };
+    let input = operand(need(input, 40077, "input")?, scope)?;
+    let initial = operand(need(initial, 40078, "initialValue")?, scope)?;
+    let body = operand(need(body, 40079, "in")?, &scope.with(["this", "value"]))?;
+    Ok(Expr::op(Reduce {
+        first: scope.len(),
+        input,
+        initial,
+        body,
+    }))
+}
+
+/// The elements of the input; `None` for null, an error for what is no array.
+fn elements<'v>(input: &'v Val<'_>, refuse: impl Fn(&str) -> Error) -> Result<Option<Doc<'v>>> {
+    let value = input.as_ref();
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    match value.as_array() {
+        Some(array) => Ok(Some(array)),
+        None => Err(refuse(value.ty().alias())),
+    }
+}
+
+// === impl Let ===
+
+impl Op for Let {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let values: Vec<Val<'_>> = self
+            .values
+            .iter()
+            .map(|expr| expr.eval_in(env))
+            .collect::<Result<_>>()?;
+        let frame = env.frame(self.first, &values);
+        // The value may stand in the frame, which ends here.
+        let value = self.body.eval_in(env.within(&frame))?;
+        Ok(Val::Own(value.into_value()))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        self.values.iter().for_each(&mut *visit);
+        visit(&self.body);
+    }
+}
+
+// === impl Map ===
+
+impl Op for Map {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let Some(array) = elements(&input, |ty| {
+            Error::location(16883, format!("input to $map must be an array not {ty}"))
+        })?
+        else {
+            return Ok(Val::NULL);
+        };
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        for elem in array {
+            let this = [Val::Ref(elem.value)];
+            let frame = env.frame(self.slot, &this);
+            out.push(self.body.eval_in(env.within(&frame))?.as_ref());
+            check_size(out.len())?;
+        }
+        out.end();
+        Ok(Val::Own(Value::array(bytes)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.body);
+    }
+}
+
+// === impl Filter ===
+
+impl Filter {
+    fn limit<'a>(&'a self, env: Env<'a>) -> Result<usize> {
+        let Some(expr) = &self.limit else {
+            return Ok(usize::MAX);
+        };
+        let value = expr.eval_in(env)?;
+        let value = value.as_ref();
+        if value.is_nullish() {
+            return Ok(usize::MAX);
+        }
+        let limit = integral_i32(value).ok_or_else(|| {
+            Error::location(
+                327391,
+                format!(
+                    "$filter: limit must be represented as a 32-bit integral value: {}",
+                    show(value)
+                ),
+            )
+        })?;
+        match usize::try_from(limit) {
+            Ok(limit) if limit > 0 => Ok(limit),
+            _ => Err(Error::location(
+                327392,
+                format!("$filter: limit must be greater than 0: {limit}"),
+            )),
+        }
+    }
+}
+
+impl Op for Filter {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let Some(array) = elements(&input, |ty| {
+            Error::location(28651, format!("input to $filter must be an array not {ty}"))
+        })?
+        else {
+            return Ok(Val::NULL);
+        };
+        let limit = self.limit(env)?;
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        for elem in array {
+            let this = [Val::Ref(elem.value)];
+            let frame = env.frame(self.slot, &this);
+            if is_true(self.test.eval_in(env.within(&frame))?.as_ref()) {
+                out.push(elem.value);
+                if out.count() >= limit {
+                    break;
+                }
+            }
+        }
+        out.end();
+        Ok(Val::Own(Value::array(bytes)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.test);
+        self.limit.iter().for_each(visit);
+    }
+}
+
+// === impl Reduce ===
+
+impl Op for Reduce {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let Some(array) = elements(&input, |ty| {
+            Error::location(
+                40080,
+                format!("$reduce requires that 'input' be an array, found: {ty}"),
+            )
+        })?
+        else {
+            return Ok(Val::NULL);
+        };
+        let mut value = self.initial.eval_in(env)?.into_value();
+        for elem in array {
+            let next = {
+                let both = [Val::Ref(elem.value), Val::Ref(value.as_ref())];
+                let frame = env.frame(self.first, &both);
+                self.body.eval_in(env.within(&frame))?.into_value()
+            };
+            // The only loop that can nest a value ever deeper.
+            check_depth(next.as_ref())?;
+            value = next;
+        }
+        Ok(Val::Own(value))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.initial);
+        visit(&self.body);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson, doc};
+
+    #[test]
+    fn names_and_values() {
+        check::values_in(
+            &doc! {"a": [1, 2, 3], "b": 10},
+            &[
+                (
+                    bson!({"$let": {"vars": {"p": "$b", "q": 2}, "in": ["$$p", "$$q", "$$x"]}}),
+                    bson!([10, 2, 42]),
+                ),
+                // Inner names hide outer ones, CURRENT included.
+                (
+                    bson!({"$let": {"vars": {"p": 1}, "in": {"$let": {"vars": {"p": 2}, "in": "$$p"}}}}),
+                    bson!(2),
+                ),
+                (
+                    bson!({"$let": {"vars": {"CURRENT": {"b": 7}}, "in": "$b"}}),
+                    bson!(7),
+                ),
+                (
+                    bson!({"$map": {"input": "$a", "in": ["$$this", "$b"]}}),
+                    bson!([[1, 10], [2, 10], [3, 10]]),
+                ),
+                (
+                    bson!({"$map": {"input": "$a", "as": "n", "in": "$none"}}),
+                    bson!([Bson::Null, Bson::Null, Bson::Null]),
+                ),
+                (bson!({"$map": {"input": "$none", "in": 1}}), Bson::Null),
+                (
+                    bson!({"$filter": {"input": "$a", "cond": {"$gt": ["$$this", 1]}}}),
+                    bson!([2, 3]),
+                ),
+                (
+                    bson!({"$filter": {"input": "$a", "as": "n", "cond": {"$gt": ["$$n", 1]}, "limit": 1}}),
+                    bson!([2]),
+                ),
+                (
+                    bson!({"$reduce": {"input": "$a", "initialValue": [], "in": ["$$this", "$$value"]}}),
+                    bson!([3, [2, [1, []]]]),
+                ),
+                (
+                    bson!({"$map": {"input": "$a", "as": "p", "in": {"$map": {"input": "$a", "as": "q", "in": ["$$p", "$$q"]}}}}),
+                    bson!([
+                        [[1, 1], [1, 2], [1, 3]],
+                        [[2, 1], [2, 2], [2, 3]],
+                        [[3, 1], [3, 2], [3, 3]]
+                    ]),
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        check::errors(&[
+            (bson!({"$let": 1}), 16874),
+            (bson!({"$let": {"x": 1}}), 16875),
+            (bson!({"$let": {"in": 1}}), 16876),
+            (bson!({"$let": {"vars": {}}}), 16877),
+            (bson!({"$let": {"vars": {"A": 1}, "in": 1}}), 16867),
+            (bson!({"$map": 1}), 16878),
+            (bson!({"$map": {"input": 1, "in": 1}}), 16883),
+            (
+                bson!({"$filter": {"input": [1], "cond": 1, "limit": 0}}),
+                327392,
+            ),
+            (
+                bson!({"$filter": {"input": [1], "cond": 1, "limit": 1.5}}),
+                327391,
+            ),
+            (
+                bson!({"$reduce": {"input": "x", "initialValue": 1, "in": 1}}),
+                40080,
+            ),
+        ]);
+        // A value may not grow deeper than a document may be.
+        let deep = bson!({"$reduce": {
+            "input": {"$range": [0, 300]}, "initialValue": {}, "in": {"a": "$$value"}
+        }});
+        check::errors(&[(deep, 15)]);
+    }
+}

@@ -1,0 +1,246 @@
+//! `$cond`, `$ifNull`, `$switch`: only what is chosen is run.
+
+use super::args::named;
+use super::node::{Call, Expr, Op};
+use super::parse::{arguments, operand};
+use super::{Arity, Env, is_true};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, ValueRef};
+
+#[derive(Debug)]
+struct Cond {
+    test: Expr,
+    then: Expr,
+    otherwise: Expr,
+}
+
+#[derive(Debug)]
+struct Switch {
+    /// Case and outcome.
+    branches: Vec<(Expr, Expr)>,
+    default: Option<Expr>,
+}
+
+/// `[if, then, else]` or `{if, then, else}`.
+pub fn cond(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let parts = match value.as_doc() {
+        Some(doc) => {
+            let [test, then, otherwise] = named(doc, ["if", "then", "else"], |field| {
+                Error::location(17083, format!("Unrecognized parameter to $cond: {field}"))
+            })?;
+            let missing = |code, field: &str| {
+                Error::location(code, format!("Missing '{field}' parameter to $cond"))
+            };
+            [
+                operand(test.ok_or_else(|| missing(17080, "if"))?, scope)?,
+                operand(then.ok_or_else(|| missing(17081, "then"))?, scope)?,
+                operand(otherwise.ok_or_else(|| missing(17082, "else"))?, scope)?,
+            ]
+        }
+        None => {
+            let args = arguments(value, scope)?;
+            Arity::Exactly(3).check(name, args.len())?;
+            args.try_into().expect("three arguments were counted")
+        }
+    };
+    let [test, then, otherwise] = parts;
+    if let Some(value) = test.as_const() {
+        return Ok(if is_true(value) { then } else { otherwise });
+    }
+    Ok(Expr::op(Cond {
+        test,
+        then,
+        otherwise,
+    }))
+}
+
+pub fn if_null(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let args = arguments(value, scope)?;
+    if args.len() < 2 {
+        return Err(Error::location(
+            1257300,
+            format!("$ifNull needs at least two arguments, had: {}", args.len()),
+        ));
+    }
+    Ok(Expr::call(name, args, first_not_null))
+}
+
+/// The first argument that is not null; failing all, the last one, whatever it is.
+fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let mut last = Val::MISSING;
+    for arg in &call.args {
+        last = arg.eval_in(env)?;
+        if !last.as_ref().is_nullish() {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+pub fn switch(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let Some(doc) = value.as_doc() else {
+        return Err(Error::location(
+            40060,
+            format!(
+                "$switch requires an object as an argument, found: {}",
+                value.ty().alias()
+            ),
+        ));
+    };
+    let [branches, default] = named(doc, ["branches", "default"], |field| {
+        Error::location(40067, format!("$switch found an unknown argument: {field}"))
+    })?;
+    let list = match branches {
+        None => None,
+        Some(value) => Some(value.as_array().ok_or_else(|| {
+            Error::location(
+                40061,
+                format!(
+                    "$switch expected an array for 'branches', found: {}",
+                    value.ty().alias()
+                ),
+            )
+        })?),
+    };
+    let branches = list
+        .into_iter()
+        .flatten()
+        .map(|elem| branch(elem.value, scope))
+        .collect::<Result<Vec<_>>>()?;
+    let default = default.map(|value| operand(value, scope)).transpose()?;
+    if branches.is_empty() {
+        return Err(Error::location(
+            40068,
+            "$switch requires at least one branch.",
+        ));
+    }
+    Ok(Expr::op(Switch { branches, default }))
+}
+
+fn branch(value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Expr)> {
+    let Some(doc) = value.as_doc() else {
+        return Err(Error::location(
+            40062,
+            format!(
+                "$switch expected each branch to be an object, found: {}",
+                value.ty().alias()
+            ),
+        ));
+    };
+    let [case, then] = named(doc, ["case", "then"], |field| {
+        Error::location(
+            40063,
+            format!("$switch found an unknown argument to a branch: {field}"),
+        )
+    })?;
+    let case = case.ok_or_else(|| {
+        Error::location(
+            40064,
+            "$switch requires each branch have a 'case' expression",
+        )
+    })?;
+    let then = then.ok_or_else(|| {
+        Error::location(
+            40065,
+            "$switch requires each branch have a 'then' expression.",
+        )
+    })?;
+    Ok((operand(case, scope)?, operand(then, scope)?))
+}
+
+// === impl Cond ===
+
+impl Op for Cond {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        if is_true(self.test.eval_in(env)?.as_ref()) {
+            self.then.eval_in(env)
+        } else {
+            self.otherwise.eval_in(env)
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.test);
+        visit(&self.then);
+        visit(&self.otherwise);
+    }
+}
+
+// === impl Switch ===
+
+impl Op for Switch {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        for (case, then) in &self.branches {
+            if is_true(case.eval_in(env)?.as_ref()) {
+                return then.eval_in(env);
+            }
+        }
+        match &self.default {
+            Some(default) => default.eval_in(env),
+            None => Err(Error::location(
+                40066,
+                "$switch could not find a matching branch for an input, and no default was specified.",
+            )),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        for (case, then) in &self.branches {
+            visit(case);
+            visit(then);
+        }
+        self.default.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson, doc};
+
+    #[test]
+    fn choices() {
+        check::values_in(
+            &doc! {"a": 1},
+            &[
+                (bson!({"$cond": ["$a", "yes", "no"]}), bson!("yes")),
+                (
+                    bson!({"$cond": {"if": "$b", "then": 1, "else": 2}}),
+                    bson!(2),
+                ),
+                // What is not chosen may be wrong.
+                (bson!({"$cond": [false, {"$size": "$a"}, 3]}), bson!(3)),
+                (bson!({"$ifNull": ["$b", Bson::Null, "$a"]}), bson!(1)),
+                (bson!({"$ifNull": ["$b", Bson::Null]}), Bson::Null),
+                (
+                    bson!({"$switch": {"branches": [
+                        {"case": {"$eq": ["$a", 2]}, "then": "two"},
+                        {"case": {"$eq": ["$a", 1]}, "then": "one"},
+                    ]}}),
+                    bson!("one"),
+                ),
+                (
+                    bson!({"$switch": {"branches": [{"case": "$b", "then": 1}], "default": 5}}),
+                    bson!(5),
+                ),
+            ],
+        );
+        check::errors(&[
+            (bson!({"$cond": [1, 2]}), 16020),
+            (bson!({"$cond": {"then": 1, "else": 1}}), 17080),
+            (bson!({"$cond": {"if": 1, "else": 1}}), 17081),
+            (bson!({"$cond": {"if": 1, "then": 1}}), 17082),
+            (bson!({"$cond": {"x": 1}}), 17083),
+            (bson!({"$ifNull": [1]}), 1257300),
+            (bson!({"$switch": 1}), 40060),
+            (bson!({"$switch": {"branches": 1}}), 40061),
+            (bson!({"$switch": {"branches": [1]}}), 40062),
+            (bson!({"$switch": {"branches": [{"x": 1}]}}), 40063),
+            (bson!({"$switch": {"branches": [{"then": 1}]}}), 40064),
+            (bson!({"$switch": {"branches": [{"case": 1}]}}), 40065),
+            (bson!({"$switch": {"x": 1}}), 40067),
+            (bson!({"$switch": {}}), 40068),
+        ]);
+    }
+}

@@ -1,0 +1,146 @@
+//! `$ceil`, `$floor`, `$round`, `$trunc`. Halves go to the even neighbour.
+
+use super::arithmetic::{num_val, single};
+use super::{Call, Env};
+use crate::error::{Error, Result};
+use crate::value::{Decimal, Num, Rounding, Val};
+
+pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let Some(num) = single(call, env)? else {
+        return Ok(Val::NULL);
+    };
+    num_val(match num {
+        Num::Double(value) => Num::Double(value.ceil()),
+        Num::Decimal(value) => Num::Decimal(value.round_integral(Rounding::Up)),
+        whole => whole,
+    })
+}
+
+pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let Some(num) = single(call, env)? else {
+        return Ok(Val::NULL);
+    };
+    num_val(match num {
+        Num::Double(value) => Num::Double(value.floor()),
+        Num::Decimal(value) => Num::Decimal(value.round_integral(Rounding::Down)),
+        whole => whole,
+    })
+}
+
+pub fn round<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    to_place(call, env, Rounding::HalfEven)
+}
+
+pub fn trunc<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    to_place(call, env, Rounding::Zero)
+}
+
+/// Rounds to a number of places behind the point, or before it where that is negative.
+fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let value = value.as_ref();
+    if value.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let Some(num) = value.as_num() else {
+        return Err(Error::location(
+            51081,
+            format!(
+                "{} only supports numeric types, not {}",
+                call.name,
+                value.ty().alias()
+            ),
+        ));
+    };
+    let mut place = 0;
+    if call.args.len() > 1 {
+        let given = call.arg(1, env)?;
+        let given = given.as_ref();
+        if given.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let whole = given.as_num().and_then(Num::to_i64_exact).ok_or_else(|| {
+            Error::location(
+                51082,
+                format!(
+                    "precision argument to  {} must be a integral value",
+                    call.name
+                ),
+            )
+        })?;
+        place = i32::try_from(whole)
+            .ok()
+            .filter(|place| (-20..=100).contains(place))
+            .ok_or_else(|| {
+                Error::location(
+                    51083,
+                    format!(
+                        "cannot apply {} with precision value {whole} value must be in [-20, 100]",
+                        call.name
+                    ),
+                )
+            })?;
+    }
+    if !num.is_finite() {
+        return num_val(num);
+    }
+    num_val(match num {
+        Num::Decimal(value) => Num::Decimal(value.quantize(-place, rounding)),
+        Num::Double(value) if place == 0 => Num::Double(match rounding {
+            Rounding::Zero => value.trunc(),
+            _ => value.round_ties_even(),
+        }),
+        Num::Double(value) => Num::Double(
+            Decimal::from_f64_full(value)
+                .quantize(-place, rounding)
+                .to_f64(),
+        ),
+        whole if place >= 0 => whole,
+        whole => {
+            let rounded = whole.to_decimal().quantize(-place, rounding);
+            let result = rounded.to_i64_exact().ok_or_else(|| {
+                Error::location(
+                    51080,
+                    format!(
+                        "invalid conversion from Decimal128 result in {} resulting from arguments: [{},{place}]",
+                        call.name,
+                        whole.to_i64_saturating()
+                    ),
+                )
+            })?;
+            match (whole, i32::try_from(result)) {
+                (Num::Int32(_), Ok(small)) => Num::Int32(small),
+                _ => Num::Int64(result),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (bson!({"$ceil": 1.2}), bson!(2.0)),
+            (bson!({"$floor": -1.2}), bson!(-2.0)),
+            (bson!({"$ceil": 7i64}), bson!(7i64)),
+            (bson!({"$round": 2.5}), bson!(2.0)),
+            (bson!({"$round": [3.75, 1]}), bson!(3.8)),
+            (bson!({"$round": [1250, -2]}), bson!(1200)),
+            (bson!({"$round": [1350, -2]}), bson!(1400)),
+            (bson!({"$trunc": [19.99, 1]}), bson!(19.9)),
+            (bson!({"$trunc": -1.7}), bson!(-1.0)),
+            (bson!({"$round": [1.5, Bson::Null]}), Bson::Null),
+        ]);
+        check::errors(&[
+            (bson!({"$round": "a"}), 51081),
+            (bson!({"$round": [1, 1.5]}), 51082),
+            (bson!({"$round": [1, 101]}), 51083),
+            (bson!({"$round": [1, 2, 3]}), 28667),
+            (bson!({"$floor": "a"}), 28765),
+        ]);
+    }
+}

@@ -1,0 +1,165 @@
+//! The sum of many numbers, as exact as MongoDB's: whole numbers exactly, doubles with their rounding errors carried along,
+//! decimals as decimals.
+
+use crate::value::{Decimal, Num};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Total {
+    /// Widest type seen: 0 int, 1 long, 2 double, 3 decimal.
+    widest: u8,
+    /// A trillion longs do not overflow it.
+    whole: i128,
+    /// Sum and error of the doubles (Neumaier).
+    sum: f64,
+    error: f64,
+    /// The same without correction, which is the answer once an infinity or NaN came in.
+    plain: f64,
+    decimal: Decimal,
+}
+
+// === impl Total ===
+
+impl Default for Total {
+    fn default() -> Self {
+        Self {
+            widest: 0,
+            whole: 0,
+            sum: 0.0,
+            error: 0.0,
+            plain: 0.0,
+            decimal: Decimal::ZERO,
+        }
+    }
+}
+
+impl Total {
+    #[inline]
+    pub fn add(&mut self, num: Num) {
+        match num {
+            Num::Int32(value) => self.whole += i128::from(value),
+            Num::Int64(value) => {
+                self.widest = self.widest.max(1);
+                self.whole += i128::from(value);
+            }
+            Num::Double(value) => {
+                self.widest = self.widest.max(2);
+                self.add_f64(value);
+            }
+            Num::Decimal(value) => {
+                self.widest = 3;
+                self.decimal = self.decimal.add(value);
+            }
+        }
+    }
+
+    /// Whole numbers that do not count for the type, such as a date.
+    pub fn add_whole(&mut self, value: i64) {
+        self.whole += i128::from(value);
+    }
+
+    fn add_f64(&mut self, value: f64) {
+        let sum = self.sum + value;
+        self.error += if self.sum.abs() >= value.abs() {
+            (self.sum - sum) + value
+        } else {
+            (value - sum) + self.sum
+        };
+        self.sum = sum;
+        self.plain += value;
+    }
+
+    /// Everything as a double.
+    pub fn to_f64(self) -> f64 {
+        if self.widest == 3 {
+            return self.to_decimal().to_f64();
+        }
+        self.double()
+    }
+
+    fn double(mut self) -> f64 {
+        if self.whole != 0 {
+            // In two steps, so that nothing of a large sum is lost.
+            let high = self.whole as f64;
+            self.add_f64(high);
+            self.add_f64((self.whole - high as i128) as f64);
+        }
+        let exact = self.sum + self.error;
+        if exact.is_finite() { exact } else { self.plain }
+    }
+
+    pub fn to_decimal(self) -> Decimal {
+        let whole = match i64::try_from(self.whole) {
+            Ok(whole) => Decimal::from_i64(whole),
+            Err(_) => Decimal::parse(&self.whole.to_string()).unwrap_or(Decimal::ZERO),
+        };
+        let mut total = self.decimal;
+        if self.whole != 0 {
+            total = total.add(whole);
+        }
+        if self.sum != 0.0 || !self.plain.is_finite() {
+            let doubles = Self { whole: 0, ..self };
+            total = total.add(Decimal::from_f64(doubles.double()));
+        }
+        total
+    }
+
+    /// The sum in the widest type seen; whole numbers grow from int to long to double.
+    pub fn to_num(self) -> Num {
+        match self.widest {
+            3 => Num::Decimal(self.to_decimal()),
+            2 => Num::Double(self.double()),
+            widest => match (i32::try_from(self.whole), i64::try_from(self.whole)) {
+                (Ok(small), _) if widest == 0 => Num::Int32(small),
+                (_, Ok(large)) => Num::Int64(large),
+                _ => Num::Double(self.double()),
+            },
+        }
+    }
+
+    /// The whole part of the sum, for a date; `None` where it does not fit.
+    pub fn to_millis(self) -> Option<i64> {
+        match self.widest {
+            3 => self.to_decimal().to_i64_round(),
+            2 => {
+                let exact = self.double().round();
+                Num::Double(exact).to_i64_exact()
+            }
+            _ => i64::try_from(self.whole).ok(),
+        }
+    }
+
+    pub fn is_decimal(self) -> bool {
+        self.widest == 3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums() {
+        let total = |nums: &[Num]| {
+            let mut total = Total::default();
+            nums.iter().for_each(|&num| total.add(num));
+            format!("{:?}", total.to_num())
+        };
+        use Num::{Double, Int32, Int64};
+        for (nums, expected) in [
+            (&[][..], "Int32(0)"),
+            (&[Int32(i32::MAX), Int32(1)], "Int64(2147483648)"),
+            (&[Int32(i32::MAX), Int32(1), Int32(-1)], "Int32(2147483647)"),
+            (&[Int64(1)], "Int64(1)"),
+            (&[Int64(i64::MAX), Int64(1)], "Double(9.223372036854776e18)"),
+            (
+                &[Int64(i64::MAX), Int64(1), Int64(-1)],
+                "Int64(9223372036854775807)",
+            ),
+            (&[Double(1e100), Double(1.0), Double(-1e100)], "Double(1.0)"),
+            (&[Double(f64::INFINITY), Double(1.0)], "Double(inf)"),
+            (&[Double(1.5), Int32(2)], "Double(3.5)"),
+        ] {
+            assert_eq!(total(nums), expected, "{nums:?}");
+        }
+    }
+}
