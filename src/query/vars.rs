@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(scope.slot("b"), Some(1));
         assert_eq!(format!("{:?}", vars.get(0)), "Some(Some(1))");
         assert_eq!(bind(doc! {"a": "$x"}).unwrap_err().code().number(), 4890500);
-        assert_eq!(bind(doc! {"A": 1}).unwrap_err().code().number(), 16867);
+        assert_eq!(bind(doc! {"A": 1}).unwrap_err().code().number(), 9);
         assert_eq!(bind(doc! {"b": "$$a"}).unwrap_err().code().number(), 17276);
     }
 }

@@ -168,7 +168,9 @@ pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         return Ok(Val::NULL);
     };
     if b.is_zero() {
-        return Err(Error::location(16610, "can't $mod by zero"));
+        let decimal = matches!((a, b), (Num::Decimal(_), _) | (_, Num::Decimal(_)));
+        let code = if decimal { 5733415 } else { 16610 };
+        return Err(Error::location(code, "can't $mod by zero"));
     }
     num_val(match (a, b) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {

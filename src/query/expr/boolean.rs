@@ -1,12 +1,42 @@
 //! `$and`, `$or`, `$not`.
 
 use super::args::bool_val;
-use super::{Call, Env, is_true};
+use super::node::{Call, Eval, Expr};
+use super::parse::arguments;
+use super::{Env, is_true};
 use crate::error::Result;
-use crate::value::Val;
+use crate::query::Scope;
+use crate::value::{Val, Value, ValueRef};
+
+/// A constant that decides ends the matter wherever it stands, as MongoDB's optimizer has it.
+fn parse(
+    name: &'static str,
+    value: ValueRef<'_>,
+    scope: &Scope,
+    decides: bool,
+    eval: Eval,
+) -> Result<Expr> {
+    let args = arguments(value, scope)?;
+    let decided = args.iter().any(|arg| {
+        arg.as_const()
+            .is_some_and(|value| is_true(value) == decides)
+    });
+    if decided && args.iter().all(|arg| arg.failure().is_none()) {
+        return Ok(Expr::Const(Value::boolean(decides)));
+    }
+    Ok(Expr::call(name, args, eval))
+}
+
+pub fn and(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    parse(name, value, scope, false, all)
+}
+
+pub fn or(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    parse(name, value, scope, true, any)
+}
 
 /// True without arguments; stops at the first that is false.
-pub fn and<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if !is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(false);
@@ -16,7 +46,7 @@ pub fn and<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// False without arguments; stops at the first that is true.
-pub fn or<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(true);
@@ -47,6 +77,7 @@ mod tests {
             (bson!({"$not": ["$none"]}), bson!(true)),
             // What comes behind the answer is not run.
             (bson!({"$or": ["$$ROOT", {"$size": "$none"}]}), bson!(true)),
+            (bson!({"$or": [{"$size": "$none"}, true]}), bson!(true)),
         ]);
         check::errors(&[(bson!({"$not": [1, 2]}), 16020)]);
     }

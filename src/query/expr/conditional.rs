@@ -115,7 +115,37 @@ pub fn switch(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Exp
             "$switch requires at least one branch.",
         ));
     }
-    Ok(Expr::op(Switch { branches, default }))
+    prune(branches, default)
+}
+
+/// Leaves out branches that can never be taken. What they hold may be wrong; the default may not.
+fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr> {
+    if let Some(error) = default.as_ref().and_then(Expr::failure) {
+        return Err(error);
+    }
+    let mut left = Vec::with_capacity(branches.len());
+    for (case, then) in branches {
+        match case.as_const() {
+            Some(value) if is_true(value) => {
+                default = Some(then);
+                break;
+            }
+            Some(_) => {}
+            None => left.push((case, then)),
+        }
+    }
+    if left.is_empty() {
+        return default.ok_or_else(|| {
+            Error::location(
+                40069,
+                "One cannot execute a switch statement where all the cases evaluate to false without a default.",
+            )
+        });
+    }
+    Ok(Expr::op(Switch {
+        branches: left,
+        default,
+    }))
 }
 
 fn branch(value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Expr)> {
@@ -241,6 +271,16 @@ mod tests {
             (bson!({"$switch": {"branches": [{"case": 1}]}}), 40065),
             (bson!({"$switch": {"x": 1}}), 40067),
             (bson!({"$switch": {}}), 40068),
+            (
+                bson!({"$switch": {"branches": [{"case": 0, "then": 1}]}}),
+                40069,
+            ),
+            (
+                bson!({"$switch": {"branches": [{"case": "$a", "then": 1}]}}),
+                40066,
+            ),
+            // Constant parts that fail are reported though they would not run.
+            (bson!({"$ifNull": [1, {"$divide": [1, 0]}]}), 2),
         ]);
     }
 }

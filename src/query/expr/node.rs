@@ -26,6 +26,8 @@ pub enum Expr {
     },
     Now,
     ClusterTime,
+    /// Constant, and failing: reported by the parse, unless the part around it turns out never to run.
+    Fails(Error),
     Object(Arc<[(Box<str>, Expr)]>),
     Array(Arc<[Expr]>),
     /// An operator with positional arguments.
@@ -68,7 +70,11 @@ pub const MAX_DEPTH: usize = 200;
 impl Expr {
     /// Parses anything that can stand where an expression is expected.
     pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
-        super::parse::operand(value, scope)
+        let expr = super::parse::operand(value, scope)?;
+        match expr.failure() {
+            Some(error) => Err(error),
+            None => Ok(expr),
+        }
     }
 
     /// The value for one document. A missing value means that there is none.
@@ -97,6 +103,7 @@ impl Expr {
                     ));
                 }
             },
+            Self::Fails(error) => return Err(error.clone()),
             Self::Object(fields) => return object(fields, env),
             Self::Array(items) => return array(items, env),
             Self::Call(call) => return (call.eval)(call, env),
@@ -142,8 +149,23 @@ impl Expr {
         }
     }
 
-    /// The constant that this comes to, if all its parts are constants. A part that fails is kept: the failure is
-    /// reported when it is reached, if it ever is.
+    /// The first constant part that fails.
+    pub(super) fn failure(&self) -> Option<Error> {
+        match self {
+            Self::Fails(error) => Some(error.clone()),
+            _ => {
+                let mut found = None;
+                self.each(&mut |expr| {
+                    if found.is_none() {
+                        found = expr.failure();
+                    }
+                });
+                found
+            }
+        }
+    }
+
+    /// The constant that this comes to, if all its parts are constants.
     pub(super) fn fold(self) -> Self {
         let pure = match &self {
             Self::Object(_) | Self::Array(_) | Self::Call(_) => true,
@@ -162,7 +184,7 @@ impl Expr {
         let value = self.eval(Doc::EMPTY, &vars).map(Val::into_value);
         match value {
             Ok(value) => Self::Const(value),
-            Err(_) => self,
+            Err(error) => Self::Fails(error),
         }
     }
 

@@ -57,6 +57,9 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
             None => Expr::Field(path),
         });
     };
+    if variable.ends_with('.') {
+        return Err(Error::location(40353, "FieldPath must not end with a '.'."));
+    }
     let (name, below) = match variable.split_once('.') {
         Some((name, below)) => (name, Some(below)),
         None => (variable, None),
@@ -228,9 +231,9 @@ mod tests {
     fn refusals() {
         check::errors(&[
             (bson!("$"), 16872),
-            (bson!("$$"), 16869),
+            (bson!("$$"), 9),
             (bson!("$$nope"), 17276),
-            (bson!("$$1"), 16870),
+            (bson!("$$1"), 9),
             (bson!("$a."), 40353),
             (bson!("$a\0"), 16419),
             (bson!({"$nope": 1}), 168),

@@ -1,8 +1,11 @@
 //! `$sqrt`, `$pow`, `$exp`, `$ln`, `$log`, `$log10`, `$sigmoid`.
 
+use super::Env;
 use super::arithmetic::{num_val, single};
-use super::{Call, Env};
+use super::node::{Call, Expr};
+use super::parse::operand;
 use crate::error::{Error, Result};
+use crate::query::Scope;
 use crate::value::{Decimal, Num, Val, ValueRef};
 
 /// Runs a function over a decimal as a decimal, over all else as a double.
@@ -37,6 +40,11 @@ pub fn exp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
+/// The logarithms answer a decimal NaN with a double.
+fn not_a_number<'a>() -> Result<Val<'a>> {
+    num_val(Num::Double(f64::NAN))
+}
+
 fn positive(num: Num) -> bool {
     !num.is_zero() && !num.is_negative()
 }
@@ -45,6 +53,9 @@ pub fn ln<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
+    if num.is_nan() {
+        return not_a_number();
+    }
     if !positive(num) {
         return Err(Error::location(
             28766,
@@ -61,6 +72,9 @@ pub fn log10<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
+    if num.is_nan() {
+        return not_a_number();
+    }
     if !positive(num) {
         return Err(Error::location(
             28761,
@@ -90,6 +104,9 @@ pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     let value = part(value.as_ref(), 28756, "$log's argument")?;
     let base = part(base.as_ref(), 28757, "$log's base")?;
+    if value.is_nan() || base.is_nan() {
+        return not_a_number();
+    }
     if !positive(value) {
         return Err(Error::location(
             28758,
@@ -132,7 +149,9 @@ pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     num_val(match (base, exponent) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {
-            Num::Decimal(base.to_decimal().pow(exponent.to_decimal()))
+            // Adding the smallest zero spreads the result over all digits, as mongod does.
+            let zero = Decimal::parse("0E-6176").unwrap_or(Decimal::ZERO);
+            Num::Decimal(base.to_decimal().pow(exponent.to_decimal()).add(zero))
         }
         _ => match (base.as_int(), exponent.as_int()) {
             (Some(a), Some(b)) => match whole_power(a, b) {
@@ -157,15 +176,29 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
     }
 }
 
-pub fn sigmoid<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let Some(num) = single(call, env)? else {
+/// Takes one argument as it stands: an array is an array here.
+pub fn sigmoid(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    Ok(Expr::call(name, vec![operand(value, scope)?], logistic))
+}
+
+fn logistic<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let value = value.as_ref();
+    if value.is_nullish() {
         return Ok(Val::NULL);
+    }
+    // MongoDB rewrites it with $multiply, and the complaint is that one's.
+    let Some(num) = value.as_num() else {
+        return Err(Error::type_mismatch(format!(
+            "$multiply only supports numeric types, not {}",
+            value.ty().alias()
+        )));
     };
     let one = Decimal::from_i32(1);
     unary(
         num,
         |x| 1.0 / (1.0 + (-x).exp()),
-        |x| one.div(one.add(x.neg().exp())),
+        |x| one.div(one.add(x.mul(Decimal::from_i32(-1)).exp())),
     )
 }
 

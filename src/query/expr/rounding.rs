@@ -1,5 +1,6 @@
 //! `$ceil`, `$floor`, `$round`, `$trunc`. Halves go to the even neighbour.
 
+use super::args::show;
 use super::arithmetic::{num_val, single};
 use super::{Call, Env};
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     };
     num_val(match num {
         Num::Double(value) => Num::Double(value.ceil()),
-        Num::Decimal(value) => Num::Decimal(value.round_integral(Rounding::Up)),
+        Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Up)),
         whole => whole,
     })
 }
@@ -22,7 +23,7 @@ pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     };
     num_val(match num {
         Num::Double(value) => Num::Double(value.floor()),
-        Num::Decimal(value) => Num::Decimal(value.round_integral(Rounding::Down)),
+        Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Down)),
         whole => whole,
     })
 }
@@ -59,7 +60,22 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
         if given.is_nullish() {
             return Ok(Val::NULL);
         }
-        let whole = given.as_num().and_then(Num::to_i64_exact).ok_or_else(|| {
+        let number = given.as_num().ok_or_else(|| {
+            Error::location(
+                16004,
+                format!(
+                    "can't convert from BSON type {} to long",
+                    given.ty().alias()
+                ),
+            )
+        })?;
+        if number.to_i64_trunc().is_none() {
+            return Err(Error::location(
+                31109,
+                format!("Can't coerce out of range value {} to long", show(given)),
+            ));
+        }
+        let whole = number.to_i64_exact().ok_or_else(|| {
             Error::location(
                 51082,
                 format!(
@@ -85,16 +101,23 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
         return num_val(num);
     }
     num_val(match num {
-        Num::Decimal(value) => Num::Decimal(value.quantize(-place, rounding)),
+        // What has fewer digits behind the point than asked for, or more before it than fit, stays.
+        Num::Decimal(value) => {
+            let rounded = value.quantize(-place, rounding);
+            Num::Decimal(if rounded.is_nan() { value } else { rounded })
+        }
         Num::Double(value) if place == 0 => Num::Double(match rounding {
             Rounding::Zero => value.trunc(),
             _ => value.round_ties_even(),
         }),
-        Num::Double(value) => Num::Double(
-            Decimal::from_f64_full(value)
-                .quantize(-place, rounding)
-                .to_f64(),
-        ),
+        Num::Double(value) => {
+            let rounded = Decimal::from_f64_full(value).quantize(-place, rounding);
+            Num::Double(if rounded.is_nan() {
+                value
+            } else {
+                rounded.to_f64()
+            })
+        }
         whole if place >= 0 => whole,
         whole => {
             let rounded = whole.to_decimal().quantize(-place, rounding);

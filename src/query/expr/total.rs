@@ -116,16 +116,15 @@ impl Total {
         }
     }
 
-    /// The whole part of the sum, for a date; `None` where it does not fit.
+    /// The sum for a date: what is not whole is rounded before it is added. `None` where it does not fit.
     pub fn to_millis(self) -> Option<i64> {
-        match self.widest {
-            3 => self.to_decimal().to_i64_round(),
-            2 => {
-                let exact = self.double().round();
-                Num::Double(exact).to_i64_exact()
-            }
-            _ => i64::try_from(self.whole).ok(),
-        }
+        let rest = Self { whole: 0, ..self };
+        let rest = match self.widest {
+            3 => rest.to_decimal().to_i64_round()?,
+            2 => Num::Double(rest.double().round()).to_i64_exact()?,
+            _ => 0,
+        };
+        i64::try_from(self.whole + i128::from(rest)).ok()
     }
 
     pub fn is_decimal(self) -> bool {
