@@ -32,8 +32,8 @@ struct Inner {
 pub trait Watcher: Send + Sync {
     /// Time is about to go back and stands still at `now` meanwhile: remove for good what has ended by then.
     fn before_rewind(&self, now: Millis);
-    /// Time was moved, in either direction.
-    fn moved(&self);
+    /// Time was moved; `back` says in which direction.
+    fn moved(&self, back: bool);
 }
 
 /// What `timeTravel` reports.
@@ -164,7 +164,7 @@ impl Clock {
             Ordering::Release,
         );
         for watcher in &live {
-            watcher.moved();
+            watcher.moved(to < now.0);
         }
     }
 }
@@ -214,7 +214,7 @@ mod tests {
             fn before_rewind(&self, now: Millis) {
                 self.1.lock().push((now, self.0.now()));
             }
-            fn moved(&self) {}
+            fn moved(&self, _: bool) {}
         }
         let clock = Clock::frozen(Millis(100));
         let heard = Arc::new(Heard(clock.clone(), Mutex::default()));

@@ -5,11 +5,14 @@
 pub mod clock;
 pub mod config;
 mod embed;
+pub mod engine;
 pub mod error;
 pub mod handler;
 pub mod healthcheck;
 pub mod query;
 pub mod server;
+pub mod session;
+pub mod storage;
 pub mod value;
 pub mod wire;
 

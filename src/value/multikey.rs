@@ -37,17 +37,18 @@ enum State<'a> {
 
 struct Expansion<'p, 'a, F> {
     paths: &'p [Path],
-    array: bool,
+    /// Bit n: path n went through an array.
+    arrays: u64,
     each: F,
     _doc: std::marker::PhantomData<Doc<'a>>,
 }
 
 /// Calls `each` with every key of the document under an index on `paths`, in document order; the same key may come more
-/// than once. Returns whether an array was walked through (the index is multikey).
-pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) -> Result<bool> {
+/// than once. Returns which paths went through an array (bit n for path n): with any, the index is multikey.
+pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) -> Result<u64> {
     let mut expansion = Expansion {
         paths,
-        array: false,
+        arrays: 0,
         each,
         _doc: std::marker::PhantomData,
     };
@@ -59,7 +60,7 @@ pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) ->
         })
         .collect();
     expansion.run(&fields, doc, None, 0)?;
-    Ok(expansion.array)
+    Ok(expansion.arrays)
 }
 
 // === impl Expansion ===
@@ -123,7 +124,9 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             });
             return Ok(());
         };
-        self.array = true;
+        for (n, field) in fields.iter().enumerate() {
+            self.arrays |= u64::from(matches!(field.state, State::Array)) << n.min(63);
+        }
         let inner = Doc::new(whole.data());
         if inner.is_empty() {
             let next = self.enter(&fields, ValueRef::UNDEFINED);
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
     use crate::value::DocBuf;
 
-    fn expand(paths: &[&str], document: bson::Document) -> Result<(Vec<String>, bool)> {
+    fn expand(paths: &[&str], document: bson::Document) -> Result<(Vec<String>, u64)> {
         let paths: Vec<Path> = paths.iter().map(|path| Path::parse(path)).collect();
         let document = DocBuf::from(document);
         let mut all = Vec::new();
@@ -230,43 +233,43 @@ mod tests {
     #[test]
     fn keys_of_documents() {
         for (paths, document, expected, multikey) in [
-            (&["a"][..], doc! {"a": 5}, vec!["5"], false),
-            (&["a"], doc! {"b": 5}, vec!["null none"], false),
-            (&["a"], doc! {"a": [1, 2]}, vec!["1", "2"], true),
-            (&["a"], doc! {"a": []}, vec!["undefined"], true),
-            (&["a"], doc! {"a": [[1, 2]]}, vec!["[ 1, 2 ]"], true),
-            (&["a.b"], doc! {"a": {"b": 1}}, vec!["1"], false),
-            (&["a.b"], doc! {"a": []}, vec!["null none"], true),
+            (&["a"][..], doc! {"a": 5}, vec!["5"], 0),
+            (&["a"], doc! {"b": 5}, vec!["null none"], 0),
+            (&["a"], doc! {"a": [1, 2]}, vec!["1", "2"], 1),
+            (&["a"], doc! {"a": []}, vec!["undefined"], 1),
+            (&["a"], doc! {"a": [[1, 2]]}, vec!["[ 1, 2 ]"], 1),
+            (&["a.b"], doc! {"a": {"b": 1}}, vec!["1"], 0),
+            (&["a.b"], doc! {"a": []}, vec!["null none"], 1),
             (
                 &["a.b"],
                 doc! {"a": [{"b": 1}, {"b": [2, 3]}, 4]},
                 vec!["1", "2", "3", "null none"],
-                true,
+                0b1,
             ),
             (
                 &["a.b", "a.c"],
                 doc! {"a": [{"b": 1, "c": 2}, {"b": 3}]},
                 vec!["1,2", "3,null"],
-                true,
+                0b11,
             ),
             (
                 &["a", "b"],
                 doc! {"a": [1, 2], "b": 9},
                 vec!["1,9", "2,9"],
-                true,
+                0b1,
             ),
-            (&["a", "b"], doc! {"b": 9}, vec!["null,9"], false),
+            (&["a", "b"], doc! {"b": 9}, vec!["null,9"], 0),
             (
                 &["a", "a.b"],
                 doc! {"a": [{"b": 1}]},
                 vec!["{ b: 1 },1"],
-                true,
+                0b11,
             ),
-            (&["a.0"], doc! {"a": [7, 8]}, vec!["7", "7"], true),
-            (&["a.0"], doc! {"a": {"0": 7}}, vec!["7"], false),
-            (&["a.0"], doc! {"a": [[1]]}, vec!["[ 1 ]"], true),
-            (&["a.0.0"], doc! {"a": [[1]]}, vec!["1"], true),
-            (&["a.0.b"], doc! {"a": [{"b": 1}]}, vec!["1"], true),
+            (&["a.0"], doc! {"a": [7, 8]}, vec!["7", "7"], 1),
+            (&["a.0"], doc! {"a": {"0": 7}}, vec!["7"], 0),
+            (&["a.0"], doc! {"a": [[1]]}, vec!["[ 1 ]"], 1),
+            (&["a.0.0"], doc! {"a": [[1]]}, vec!["1"], 1),
+            (&["a.0.b"], doc! {"a": [{"b": 1}]}, vec!["1"], 1),
         ] {
             assert_eq!(
                 expand(paths, document.clone()).unwrap(),

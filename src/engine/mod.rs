@@ -1,0 +1,7 @@
+//! Where language meets storage.
+
+mod oid;
+mod slice;
+
+pub use oid::ObjectIds;
+pub use slice::{STEP, TimeSlice};

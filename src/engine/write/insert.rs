@@ -1,0 +1,39 @@
+//! Adding documents, about a hundred in one lock hold.
+
+use crate::error::{Error, Result};
+use crate::storage::{Collection, Dropped};
+use crate::value::Millis;
+
+use super::refused;
+
+/// How many documents are added in one lock hold.
+pub const BATCH: usize = 100;
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub struct Inserted {
+    pub count: usize,
+    /// The document at `count` (of an ordered batch), and why it was not added.
+    pub failed: Option<Error>,
+}
+
+/// Adds documents in their order and stops at the first that cannot be added.
+pub fn insert_batch<'d>(
+    collection: &Collection,
+    documents: impl Iterator<Item = &'d [u8]>,
+    now: Millis,
+) -> Result<Inserted, Dropped> {
+    collection.write(now, |writer| {
+        let mut inserted = Inserted::default();
+        for bytes in documents {
+            match writer.insert(bytes) {
+                Ok(_) => inserted.count += 1,
+                Err(reason) => {
+                    inserted.failed = Some(refused(&reason, &writer.view(), bytes));
+                    break;
+                }
+            }
+        }
+        inserted
+    })
+}

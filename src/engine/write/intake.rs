@@ -1,0 +1,156 @@
+//! The door for new documents: `_id` first and of a storable type, no `_ts`, no empty timestamps.
+
+use std::borrow::Cow;
+
+use crate::engine::ObjectIds;
+use crate::error::{Code, Error, Result};
+use crate::storage::index::TS_FIELD;
+use crate::value::{Doc, DocBuilder, Millis, Type, Value, ValueRef};
+
+/// The largest document that can be stored.
+pub const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
+
+/// What documents need on their way in.
+pub struct Intake<'a> {
+    pub ids: &'a ObjectIds,
+    pub now: Millis,
+}
+
+// === impl Intake ===
+
+impl Intake<'_> {
+    /// The document as it is to be stored: as it came, wherever that is possible.
+    pub fn admit<'d>(&self, doc: Doc<'d>) -> Result<Cow<'d, [u8]>> {
+        let mut as_is = true;
+        let mut id = ValueRef::MISSING;
+        for (n, elem) in doc.iter().enumerate() {
+            match elem.name_bytes() {
+                b"_id" if n == 0 => id = elem.value,
+                b"_id" => {
+                    // The first one counts; further fields of that name cannot be stored.
+                    if id.is_missing() {
+                        id = elem.value;
+                    }
+                    as_is = false;
+                }
+                name if name == TS_FIELD.as_bytes() => as_is = false,
+                _ if is_empty_timestamp(elem.value) => as_is = false,
+                _ => {}
+            }
+        }
+        check_id(id)?;
+        if id.is_missing() || !as_is {
+            let bytes = self.rewrite(doc, id);
+            check_size(bytes.len())?;
+            return Ok(Cow::Owned(bytes));
+        }
+        check_size(doc.bytes().len())?;
+        Ok(Cow::Borrowed(doc.bytes()))
+    }
+
+    fn rewrite(&self, doc: Doc<'_>, id: ValueRef<'_>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(doc.bytes().len() + 20);
+        let mut out = DocBuilder::begin(&mut bytes);
+        if id.is_missing() {
+            out.put("_id", Value::oid(self.ids.next(self.now)).as_ref());
+        } else {
+            out.put("_id", id);
+        }
+        for elem in doc {
+            match elem.name() {
+                "_id" | TS_FIELD => {}
+                name if is_empty_timestamp(elem.value) => {
+                    let count = self.ids.next(self.now);
+                    let increment = u32::from_be_bytes([0, count[9], count[10], count[11]]);
+                    let seconds = self.now.seconds() as u32;
+                    out.put(name, Value::timestamp(seconds, increment.max(1)).as_ref());
+                }
+                name => {
+                    out.put(name, elem.value);
+                }
+            }
+        }
+        out.end();
+        bytes
+    }
+}
+
+/// `Timestamp(0, 0)` in a root field stands for "now" when it is stored.
+fn is_empty_timestamp(value: ValueRef<'_>) -> bool {
+    value.as_timestamp() == Some((0, 0))
+}
+
+fn check_size(len: usize) -> Result<()> {
+    if len > MAX_DOCUMENT {
+        let message = format!("object to insert too large. size in bytes: {len}, max size: {MAX_DOCUMENT}");
+        return Err(Error::bad_value(message));
+    }
+    Ok(())
+}
+
+/// Which values can be an `_id`.
+pub fn check_id(id: ValueRef<'_>) -> Result<()> {
+    match id.ty() {
+        Type::Array | Type::Regex | Type::Undefined => {
+            let message = format!("The '_id' value cannot be of type {}", id.ty().alias());
+            Err(Error::new(Code::InvalidIdField, message))
+        }
+        Type::Document => {
+            let dollar = id.as_doc().into_iter().flatten().find(|elem| elem.name_bytes().first() == Some(&b'$'));
+            match dollar {
+                Some(elem) => Err(Error::new(
+                    Code::DollarPrefixedFieldName,
+                    format!("_id fields may not contain '$'-prefixed fields: {} is not valid for storage.", elem.name()),
+                )),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::{Bson, Timestamp, doc};
+
+    fn admitted(document: bson::Document) -> Result<bson::Document> {
+        let ids = ObjectIds::new();
+        let intake = Intake { ids: &ids, now: Millis(5_000) };
+        let doc = DocBuf::from(document);
+        intake.admit(doc.as_doc()).map(|bytes| bson::Document::from_reader(&*bytes).unwrap())
+    }
+
+    #[test]
+    fn what_is_fit_to_be_stored_is_left_alone() {
+        let doc = DocBuf::from(doc! {"_id": 1, "a": {"_ts": 5}});
+        let ids = ObjectIds::new();
+        let intake = Intake { ids: &ids, now: Millis(0) };
+        assert!(matches!(intake.admit(doc.as_doc()), Ok(Cow::Borrowed(_))));
+    }
+
+    #[test]
+    fn id_goes_first_and_ts_goes_away() {
+        assert_eq!(admitted(doc! {"a": 1, "_id": 2, "_ts": 3}).unwrap(), doc! {"_id": 2, "a": 1});
+        let made = admitted(doc! {"a": 1}).unwrap();
+        assert_eq!(made.keys().collect::<Vec<_>>(), ["_id", "a"]);
+        assert!(made.get_object_id("_id").is_ok());
+        let stamped = admitted(doc! {"_id": 1, "t": Timestamp { time: 0, increment: 0 }}).unwrap();
+        assert_eq!(stamped.get_timestamp("t").unwrap().time, 5);
+    }
+
+    #[test]
+    fn which_ids_are_refused() {
+        let rows = [
+            (Bson::Array(vec![]), Code::InvalidIdField),
+            (Bson::RegularExpression(bson::Regex { pattern: c"a".try_into().unwrap(), options: c"".try_into().unwrap() }), Code::InvalidIdField),
+            (Bson::Undefined, Code::InvalidIdField),
+            (doc! {"$a": 1}.into(), Code::DollarPrefixedFieldName),
+        ];
+        for (id, code) in rows {
+            assert_eq!(admitted(doc! {"_id": id.clone()}).unwrap_err().code(), code, "{id}");
+        }
+        assert!(admitted(doc! {"_id": null}).is_ok());
+    }
+}

@@ -1,0 +1,229 @@
+//! Which collections there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahash::RandomState;
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{Collection, Namespace, Options};
+use crate::clock;
+use crate::value::Millis;
+
+/// Finds collections by name. Looking one up takes no lock but the map's shard; creating, dropping and renaming exclude
+/// each other.
+pub struct Catalog {
+    collections: DashMap<Namespace, Arc<Collection>, RandomState>,
+    /// Held by whoever adds, drops or renames. Never taken while a collection's lock is held.
+    changing: Mutex<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateError {
+    Exists,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenameError {
+    NoSuchSource,
+    TargetExists,
+}
+
+/// Collections larger than this are freed on a thread of their own.
+const LARGE: u64 = 50_000;
+/// A sweep gives way to waiting readers this often.
+const SWEEP_SLICE: Duration = Duration::from_millis(1);
+
+// === impl Catalog ===
+
+impl Catalog {
+    pub fn new() -> Self {
+        Self {
+            collections: DashMap::with_hasher(RandomState::new()),
+            changing: Mutex::new(()),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
+        // Built on the stack: a look-up is on the path of every command.
+        let mut full: SmallVec<[u8; 128]> =
+            SmallVec::with_capacity(database.len() + collection.len() + 1);
+        full.extend_from_slice(database.as_bytes());
+        full.push(b'.');
+        full.extend_from_slice(collection.as_bytes());
+        let full = std::str::from_utf8(&full).ok()?;
+        self.collections.get(full).map(|entry| Arc::clone(&entry))
+    }
+
+    /// The collection, made first if there is none. Says whether it was made.
+    pub fn get_or_create(&self, database: &str, collection: &str) -> (Arc<Collection>, bool) {
+        if let Some(found) = self.get(database, collection) {
+            return (found, false);
+        }
+        let _changing = self.changing.lock();
+        match self.collections.entry(Namespace::new(database, collection)) {
+            Entry::Occupied(entry) => (Arc::clone(entry.get()), false),
+            Entry::Vacant(entry) => {
+                let made = Arc::new(Collection::new(entry.key().clone(), Options::default()));
+                entry.insert(Arc::clone(&made));
+                (made, true)
+            }
+        }
+    }
+
+    /// Makes a collection; `prepare` sets it up before anybody can find it.
+    pub fn create(
+        &self,
+        namespace: Namespace,
+        options: Options,
+        prepare: impl FnOnce(&Collection),
+    ) -> Result<Arc<Collection>, CreateError> {
+        let _changing = self.changing.lock();
+        match self.collections.entry(namespace) {
+            Entry::Occupied(_) => Err(CreateError::Exists),
+            Entry::Vacant(entry) => {
+                let made = Arc::new(Collection::new(entry.key().clone(), options));
+                prepare(&made);
+                entry.insert(Arc::clone(&made));
+                Ok(made)
+            }
+        }
+    }
+
+    /// Takes a collection away. Whoever still holds it finds it dropped.
+    pub fn drop_collection(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
+        let _changing = self.changing.lock();
+        let (_, dropped) = self
+            .collections
+            .remove(&Namespace::new(database, collection))?;
+        retire(&dropped);
+        Some(dropped)
+    }
+
+    /// Takes all collections of a database away; says how many.
+    pub fn drop_database(&self, database: &str) -> usize {
+        let _changing = self.changing.lock();
+        let names: Vec<Namespace> = self
+            .in_database(database)
+            .iter()
+            .map(|c| c.namespace())
+            .collect();
+        for name in &names {
+            if let Some((_, dropped)) = self.collections.remove(name) {
+                retire(&dropped);
+            }
+        }
+        names.len()
+    }
+
+    /// Gives a collection another name, possibly in another database. Documents keep their `_ts`.
+    pub fn rename(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Result<(), RenameError> {
+        let _changing = self.changing.lock();
+        if !self.collections.contains_key(from) {
+            return Err(RenameError::NoSuchSource);
+        }
+        if self.collections.contains_key(to) && !drop_target {
+            return Err(RenameError::TargetExists);
+        }
+        let Some((_, moved)) = self.collections.remove(from) else {
+            return Err(RenameError::NoSuchSource);
+        };
+        moved.rename(to.clone());
+        if let Some(replaced) = self.collections.insert(to.clone(), moved) {
+            retire(&replaced);
+        }
+        Ok(())
+    }
+
+    /// All collections, sorted by name.
+    pub fn collections(&self) -> Vec<Arc<Collection>> {
+        let mut all: Vec<_> = self
+            .collections
+            .iter()
+            .map(|e| (e.key().clone(), Arc::clone(e.value())))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.into_iter().map(|(_, collection)| collection).collect()
+    }
+
+    /// The collections of one database, sorted by name.
+    pub fn in_database(&self, database: &str) -> Vec<Arc<Collection>> {
+        let mut all: Vec<_> = self
+            .collections
+            .iter()
+            .filter(|e| e.key().database() == database)
+            .map(|e| (e.key().clone(), Arc::clone(e.value())))
+            .collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.into_iter().map(|(_, collection)| collection).collect()
+    }
+
+    /// The databases that have a collection, sorted.
+    pub fn databases(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .collections
+            .iter()
+            .map(|e| e.key().database().to_owned())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether there is a collection in which something can ever end (or memory waits to be given back).
+    pub fn can_expire(&self) -> bool {
+        self.collections.iter().any(|e| e.value().can_expire())
+    }
+
+    /// Frees everything that has ended by `now`, in every collection; says how many documents.
+    pub fn sweep(&self, now: Millis) -> u64 {
+        let mut removed = 0;
+        for collection in self.collections() {
+            loop {
+                let slice = collection.reap(now, clock::monotonic() + SWEEP_SLICE);
+                removed += slice.removed;
+                if !slice.more {
+                    break;
+                }
+            }
+        }
+        removed
+    }
+
+    /// The clock was set back.
+    pub fn forget_seen(&self) {
+        for entry in &self.collections {
+            entry.value().forget_seen();
+        }
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Marks a collection dropped and frees what it held.
+fn retire(collection: &Arc<Collection>) {
+    let size = collection.state.read().totals.count;
+    let contents = collection.retire();
+    if size > LARGE {
+        // Freeing millions of entries takes a while: nobody should wait for it.
+        let spawned = std::thread::Builder::new()
+            .name("free".into())
+            .spawn(move || drop(contents));
+        if let Err(error) = spawned {
+            tracing::debug!(%error, "no thread to free a dropped collection on; freed in place");
+        }
+    }
+}

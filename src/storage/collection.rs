@@ -1,0 +1,370 @@
+//! One collection: its documents, its indexes, its TTL settings, and the lock around them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::RwLock;
+use uuid::Uuid;
+
+use super::idmap::IdMap;
+use super::index::Index;
+use super::segment::Segment;
+use super::ttl::{Bounds, DefaultTtl, End};
+use super::{Namespace, Totals, View, Writer};
+use crate::value::{DocBuf, Millis};
+
+pub struct Collection {
+    pub(super) uuid: Uuid,
+    /// Read under the shared lock, changed under the exclusive one.
+    pub(super) ids: IdMap,
+    pub(super) state: RwLock<State>,
+    /// The latest moment at which anybody has looked at this collection. What had ended by then was seen to be gone, so a
+    /// writer whose own `now` is older must not bring it back. Raised by every look, lowered when the clock is set back.
+    pub(super) latest: AtomicI64,
+}
+
+/// Everything that the lock guards.
+pub(super) struct State {
+    pub namespace: Namespace,
+    pub segments: BTreeMap<u64, Segment>,
+    /// The number of the next segment: never reused, also when all segments are gone.
+    pub next_segment: u64,
+    pub indexes: Vec<Index>,
+    /// Goes up when indexes come or go, so that plans made before are noticed.
+    pub index_generation: u64,
+    pub default: DefaultTtl,
+    /// The index on `_ts` that shows the default to clients; there while the default is on.
+    pub ts_index: Option<TsIndex>,
+    pub options: Options,
+    /// What lives in memory, ended or not.
+    pub totals: Totals,
+    /// Lower bounds over all segments.
+    pub bounds: Bounds,
+    /// The segment at which the reaper goes on.
+    pub reap_from: u64,
+    /// The shard of the `_id` map at which it goes on giving memory back; `None` when there is nothing to give.
+    pub shrink_from: Option<usize>,
+    pub dropped: bool,
+}
+
+/// How `DefaultTTL` looks among the indexes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TsIndex {
+    pub name: String,
+    pub key: DocBuf,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `indexingPolicy.indexingMode`, if the client gave one.
+    pub indexing_mode: Option<IndexingMode>,
+    /// What else `create` was given and listCollections shows.
+    pub shown: DocBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexingMode {
+    Consistent,
+    Lazy,
+    None,
+}
+
+/// The collection was dropped (or renamed away) since it was looked up: look it up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped;
+
+// === impl Collection ===
+
+impl Collection {
+    pub fn new(namespace: Namespace, options: Options) -> Self {
+        Self {
+            uuid: Uuid::new_v4(),
+            ids: IdMap::new(),
+            state: RwLock::new(State {
+                namespace,
+                segments: BTreeMap::new(),
+                next_segment: 0,
+                indexes: Vec::new(),
+                index_generation: 0,
+                default: DefaultTtl::Off,
+                ts_index: None,
+                options,
+                totals: Totals::default(),
+                bounds: Bounds::NONE,
+                reap_from: 0,
+                shrink_from: None,
+                dropped: false,
+            }),
+            latest: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    pub fn uuid(&self) -> Uuid {
+        self.uuid
+    }
+
+    /// Looks at the collection as it is at `now`. Keep it short: a waiting writer makes later readers wait too.
+    pub fn read<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
+        let state = self.state.read();
+        self.seen(now);
+        look(&View::new(&state, &self.ids, now))
+    }
+
+    /// Changes the collection at `now`. Nobody reads it meanwhile, so: one document, or a batch of at most about a hundred.
+    pub fn write<T>(
+        &self,
+        now: Millis,
+        change: impl FnOnce(&mut Writer<'_>) -> T,
+    ) -> Result<T, Dropped> {
+        let mut state = self.state.write();
+        if state.dropped {
+            return Err(Dropped);
+        }
+        let seen = self.seen(now);
+        Ok(change(&mut Writer::new(&mut state, &self.ids, now, seen)))
+    }
+
+    /// Notes that someone looks at `now`; returns the latest such moment.
+    #[inline]
+    pub(super) fn seen(&self, now: Millis) -> Millis {
+        // The same millisecond most of the time: read first, and leave the cache line alone.
+        let latest = self.latest.load(Ordering::Relaxed);
+        if latest >= now.0 {
+            return Millis(latest);
+        }
+        Millis(self.latest.fetch_max(now.0, Ordering::Relaxed).max(now.0))
+    }
+
+    /// The clock was set back: what was seen before no longer says anything about now.
+    pub(super) fn forget_seen(&self) {
+        self.latest.store(i64::MIN, Ordering::Relaxed);
+    }
+
+    pub fn namespace(&self) -> Namespace {
+        self.state.read().namespace.clone()
+    }
+
+    /// Since when something here is due to be freed, if it is.
+    pub(super) fn due_since(&self, now: Millis) -> Option<Millis> {
+        let state = self.state.read();
+        let earliest = state.bounds.earliest(state.default);
+        earliest.has_come(now).then(|| Millis(earliest.millis()))
+    }
+
+    pub(super) fn wants_shrinking(&self) -> bool {
+        self.state.read().shrink_from.is_some()
+    }
+
+    /// Whether anything here can ever end under the present rules, or memory waits to be given back.
+    pub(super) fn can_expire(&self) -> bool {
+        let state = self.state.read();
+        state.shrink_from.is_some() || state.bounds.earliest(state.default) != End::NEVER
+    }
+
+    pub(super) fn rename(&self, to: Namespace) {
+        self.state.write().namespace = to;
+    }
+
+    /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.
+    pub(super) fn retire(&self) -> impl Send + 'static {
+        let mut state = self.state.write();
+        state.dropped = true;
+        state.totals = Totals::default();
+        state.bounds = Bounds::NONE;
+        (
+            std::mem::take(&mut state.segments),
+            std::mem::take(&mut state.indexes),
+            self.ids.take(),
+        )
+    }
+}
+
+impl std::fmt::Debug for Collection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Collection({})", self.uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic;
+    use crate::storage::index::{Entry, IndexSpec};
+    use crate::storage::{RecordId, Refused, Replaced};
+    use crate::value::{Doc, key};
+    use bson::doc;
+    use std::ops::Bound;
+    use std::time::Duration;
+
+    fn collection(default: DefaultTtl) -> Collection {
+        let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        made.write(Millis(0), |w| w.set_default_ttl(default, None))
+            .unwrap();
+        made
+    }
+
+    fn add(
+        collection: &Collection,
+        now: i64,
+        document: bson::Document,
+    ) -> Result<RecordId, Refused> {
+        let bytes = document.to_vec().unwrap();
+        collection.write(Millis(now), |w| w.insert(&bytes)).unwrap()
+    }
+
+    fn ids(collection: &Collection, now: i64) -> Vec<i32> {
+        collection.read(Millis(now), |view| {
+            let up: Vec<_> = view.scan_up(RecordId::FIRST).collect();
+            let mut down: Vec<_> = view.scan_down(RecordId::LAST).map(|(id, _)| id).collect();
+            down.reverse();
+            assert_eq!(up.iter().map(|(id, _)| *id).collect::<Vec<_>>(), down);
+            assert_eq!(view.totals().count, up.len() as u64);
+            up.iter()
+                .map(|(_, s)| Doc::new(s.bytes).get("_id").as_i32().unwrap())
+                .collect()
+        })
+    }
+
+    fn reap(collection: &Collection, now: i64) -> u64 {
+        let mut removed = 0;
+        loop {
+            let slice = collection.reap(Millis(now), monotonic());
+            removed += slice.removed;
+            if !slice.more {
+                return removed;
+            }
+        }
+    }
+
+    #[test]
+    fn an_ended_document_makes_way_for_its_id_and_its_unique_keys() {
+        let c = collection(DefaultTtl::Seconds(10));
+        c.write(Millis(0), |w| {
+            let mut spec = IndexSpec::new("u_1", DocBuf::from(doc! {"u": 1}));
+            spec.unique = true;
+            w.begin_index(spec);
+            w.finish_index("u_1");
+        })
+        .unwrap();
+        add(&c, 0, doc! {"_id": 1, "u": "a"}).unwrap();
+        add(&c, 5_000, doc! {"_id": 2, "u": "b"}).unwrap();
+        assert!(matches!(
+            add(&c, 9_999, doc! {"_id": 1}),
+            Err(Refused::Duplicate { index: None, .. })
+        ));
+        assert!(matches!(
+            add(&c, 9_999, doc! {"_id": 3, "u": "a"}),
+            Err(Refused::Duplicate { index: Some(_), .. })
+        ));
+        add(&c, 10_000, doc! {"_id": 3, "u": "a"}).unwrap();
+        add(&c, 15_000, doc! {"_id": 2, "u": "c"}).unwrap();
+        assert_eq!(ids(&c, 15_000), [3, 2]);
+        c.read(Millis(15_000), |view| {
+            assert_eq!(view.index("u_1").unwrap().len(), 2)
+        });
+        assert_eq!(reap(&c, 15_000), 0);
+    }
+
+    #[test]
+    fn a_longer_default_brings_nothing_back() {
+        let c = collection(DefaultTtl::Seconds(10));
+        for n in 0..500 {
+            add(&c, i64::from(n) * 20, doc! {"_id": n}).unwrap();
+        }
+        let now = Millis(15_000);
+        let mut change = |w: &mut Writer<'_>| w.set_default_ttl(DefaultTtl::Never, None);
+        let mut rounds = 0;
+        // No time at all: every round removes one chunk.
+        while let Err(again) = c.drain_then(now, monotonic(), change).unwrap() {
+            change = again;
+            rounds += 1;
+        }
+        assert!(rounds > 3, "{rounds}");
+        assert_eq!(ids(&c, 15_000).first(), Some(&251));
+        assert_eq!(ids(&c, 1_000_000).len(), 249);
+    }
+
+    #[test]
+    fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
+        let c = collection(DefaultTtl::Seconds(10));
+        let document = doc! {"_id": 1};
+        let id = add(&c, 0, document.clone()).unwrap();
+        assert_eq!(ids(&c, 10_000), Vec::<i32>::new());
+        let bytes = document.to_vec().unwrap();
+        let replaced = c
+            .write(Millis(9_000), |w| w.replace(id, &bytes, &bytes))
+            .unwrap();
+        assert_eq!(replaced, Replaced::Stale);
+        assert!(!c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap());
+    }
+
+    #[test]
+    fn reaping_leaves_exactly_the_living_and_their_index_entries() {
+        let c = collection(DefaultTtl::Seconds(100));
+        c.write(Millis(0), |w| {
+            w.begin_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
+            w.finish_index("n_1");
+        })
+        .unwrap();
+        let pad = "x".repeat(200);
+        for n in 0..20_000 {
+            let ttl = if n % 10 == 3 { -1 } else { 1 + n % 7 };
+            add(&c, 0, doc! {"_id": n, "n": n, "ttl": ttl, "pad": &pad}).unwrap();
+        }
+        let before = c.read(Millis(0), |view| view.allocated());
+        assert_eq!(reap(&c, 7_000), 18_000);
+        let living: Vec<i32> = (0..20_000).filter(|n| n % 10 == 3).collect();
+        assert_eq!(ids(&c, 7_000), living);
+        c.read(Millis(7_000), |view| {
+            assert!(
+                view.allocated() < before / 6,
+                "{} of {before}",
+                view.allocated()
+            );
+            let index = view.index("n_1").unwrap();
+            let through: Vec<RecordId> = index
+                .up(Bound::Unbounded, &[0xff])
+                .map(|entry: &Entry| crate::storage::index::split(entry).1)
+                .collect();
+            assert_eq!(through.len(), 2_000);
+            assert!(through.iter().all(|&id| view.get(id).is_some()));
+            for n in 0..20_000 {
+                let mut bytes = Vec::new();
+                key::encode(crate::value::Value::int32(n).as_ref(), false, &mut bytes);
+                assert_eq!(view.by_id(&bytes).is_some(), n % 10 == 3, "{n}");
+            }
+        });
+    }
+
+    #[test]
+    fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
+        let c = collection(DefaultTtl::Off);
+        c.write(Millis(0), |w| {
+            let mut spec = IndexSpec::new("at_1", DocBuf::from(doc! {"at": 1}));
+            spec.expire_after = Some(5);
+            w.begin_index(spec);
+            w.finish_index("at_1");
+        })
+        .unwrap();
+        let date = |ms: i64| bson::DateTime::from_millis(ms);
+        add(&c, 0, doc! {"_id": 1, "at": date(1_000)}).unwrap();
+        add(
+            &c,
+            0,
+            doc! {"_id": 2, "at": [date(9_000), date(2_000), date(7_000)]},
+        )
+        .unwrap();
+        add(&c, 0, doc! {"_id": 3, "at": "soon"}).unwrap();
+        add(&c, 0, doc! {"_id": 4, "at": date(50_000)}).unwrap();
+        assert_eq!(ids(&c, 5_999), [1, 2, 3, 4]);
+        assert_eq!(ids(&c, 6_000), [2, 3, 4]);
+        assert_eq!(ids(&c, 7_000), [3, 4]);
+        let until = monotonic() + Duration::from_secs(1);
+        assert!(
+            c.drain_then(Millis(7_000), until, |w| w.drop_index("at_1"))
+                .unwrap()
+                .is_ok()
+        );
+        assert_eq!(ids(&c, 99_000), [3, 4]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Which keys a document has under an index, as bytes.
+
+use smallvec::SmallVec;
+
+use super::IndexSpec;
+use super::spec::TS_FIELD;
+use crate::error::Result;
+use crate::value::{self, Doc, DocBuf, Millis, Value, key};
+
+/// The encoded values of all fields of an index, one behind the other.
+pub type KeyBytes = SmallVec<[u8; 24]>;
+
+/// The keys of one document under one index, sorted, each once.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct IndexKeys {
+    pub keys: SmallVec<[KeyBytes; 1]>,
+    /// Bit n: field n met an array.
+    pub multikey: u64,
+}
+
+// === impl IndexKeys ===
+
+impl IndexKeys {
+    /// Fails where the document cannot be indexed (two arrays in one compound key).
+    pub fn of(spec: &IndexSpec, doc: Doc<'_>, ts: Millis) -> Result<Self> {
+        let mut found = Self::default();
+        if spec
+            .partial
+            .as_ref()
+            .is_some_and(|partial| !partial.condition.holds(doc))
+        {
+            return Ok(found);
+        }
+        let shown;
+        let doc = if spec.names_ts() {
+            let mut with_ts = DocBuf::from_bytes(doc.bytes().to_vec());
+            with_ts.put(TS_FIELD, Value::int64(ts.seconds()).as_ref());
+            shown = with_ts;
+            shown.as_doc()
+        } else {
+            doc
+        };
+        let mut bytes = Vec::with_capacity(32);
+        found.multikey = value::keys(&spec.paths, doc, |key| {
+            if key.found || !spec.sparse {
+                bytes.clear();
+                for (&value, &descending) in key.values.iter().zip(&spec.descending) {
+                    key::encode(value, descending, &mut bytes);
+                }
+                found.keys.push(KeyBytes::from_slice(&bytes));
+            }
+        })?;
+        if found.keys.len() > 1 {
+            found.keys.sort_unstable();
+            found.keys.dedup();
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{Bson, doc};
+
+    fn keys_of(index: bson::Document, sparse: bool, document: bson::Document) -> IndexKeys {
+        let mut spec = IndexSpec::new("i", DocBuf::from(&index));
+        spec.sparse = sparse;
+        IndexKeys::of(&spec, DocBuf::from(document).as_doc(), Millis(5_000)).unwrap()
+    }
+
+    fn encoded(value: Bson, descending: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        key::encode(
+            DocBuf::from(doc! {"v": value}).as_doc().get("v"),
+            descending,
+            &mut bytes,
+        );
+        bytes
+    }
+
+    #[test]
+    fn keys_are_sorted_each_once_and_carry_the_direction() {
+        let keys = keys_of(doc! {"x": 1, "a": -1}, false, doc! {"x": 9, "a": [1, 2, 1]});
+        assert_eq!(keys.multikey, 0b10);
+        let expected: Vec<Vec<u8>> = [2, 1]
+            .map(|n| [encoded(9.into(), false), encoded(n.into(), true)].concat())
+            .into();
+        assert_eq!(
+            keys.keys.iter().map(|key| key.to_vec()).collect::<Vec<_>>(),
+            expected
+        );
+    }
+
+    #[test]
+    fn the_time_of_the_last_write_can_be_indexed() {
+        let keys = keys_of(doc! {"_ts": 1}, false, doc! {"a": 1});
+        assert_eq!(keys.keys[0].to_vec(), encoded(Bson::Int64(5), false));
+    }
+
+    #[test]
+    fn a_sparse_index_leaves_out_documents_without_any_of_its_fields() {
+        let index = doc! {"a": 1, "b": 1};
+        assert_eq!(keys_of(index.clone(), true, doc! {"c": 1}).keys.len(), 0);
+        assert_eq!(keys_of(index.clone(), true, doc! {"b": 1}).keys.len(), 1);
+        assert_eq!(keys_of(index.clone(), true, doc! {"a": null}).keys.len(), 1);
+        assert_eq!(keys_of(index, false, doc! {"c": 1}).keys.len(), 1);
+    }
+}

@@ -1,0 +1,95 @@
+//! What an index is on.
+
+use std::sync::Arc;
+
+use crate::value::{Doc, DocBuf, DocBuilder, Path};
+
+/// The field that the server keeps: an index may name it, though documents do not carry it.
+pub const TS_FIELD: &str = "_ts";
+
+#[derive(Clone)]
+pub struct IndexSpec {
+    pub name: String,
+    /// The key as the client wrote it: `{a: 1, b: -1}`.
+    pub key: DocBuf,
+    /// The paths of the key, and for each whether it is descending.
+    pub paths: Vec<Path>,
+    pub descending: Vec<bool>,
+    pub unique: bool,
+    pub sparse: bool,
+    pub hidden: bool,
+    /// A TTL index on dates.
+    pub expire_after: Option<i32>,
+    pub partial: Option<Partial>,
+    /// Other options that are only kept to be shown.
+    pub shown: DocBuf,
+}
+
+/// A partial index's filter: as the client wrote it, and ready to be asked.
+#[derive(Clone)]
+pub struct Partial {
+    pub filter: DocBuf,
+    pub condition: Arc<dyn Condition>,
+}
+
+/// A question about a document that storage hands to whoever knows the query language.
+pub trait Condition: Send + Sync {
+    fn holds(&self, doc: Doc<'_>) -> bool;
+}
+
+// === impl IndexSpec ===
+
+impl IndexSpec {
+    /// A plain index on that key, whose values are numbers: a negative one means descending.
+    pub fn new(name: &str, key: DocBuf) -> Self {
+        let fields = || key.as_doc().iter();
+        Self {
+            name: name.to_owned(),
+            paths: fields().map(|elem| Path::parse(elem.name())).collect(),
+            descending: fields()
+                .map(|elem| elem.value.as_num().is_some_and(|n| n.is_negative()))
+                .collect(),
+            key,
+            unique: false,
+            sparse: false,
+            hidden: false,
+            expire_after: None,
+            partial: None,
+            shown: DocBuf::new(),
+        }
+    }
+
+    /// Whether keys depend on the time of the last write.
+    pub fn names_ts(&self) -> bool {
+        self.paths.iter().any(|path| path.first() == TS_FIELD)
+    }
+
+    /// As listIndexes shows it.
+    pub fn describe(&self, out: &mut DocBuilder<'_>) {
+        out.put_i32("v", 2)
+            .put_doc("key", self.key.as_doc())
+            .put_str("name", &self.name);
+        for (name, set) in [
+            ("unique", self.unique),
+            ("sparse", self.sparse),
+            ("hidden", self.hidden),
+        ] {
+            if set {
+                out.put_bool(name, true);
+            }
+        }
+        if let Some(partial) = &self.partial {
+            out.put_doc("partialFilterExpression", partial.filter.as_doc());
+        }
+        if let Some(seconds) = self.expire_after {
+            out.put_i32("expireAfterSeconds", seconds);
+        }
+        out.put_body(self.shown.as_doc().body());
+    }
+}
+
+impl std::fmt::Debug for IndexSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.name, self.key)
+    }
+}

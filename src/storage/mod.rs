@@ -1,0 +1,28 @@
+//! Documents at rest, in memory.
+//!
+//! [`Catalog`] finds a [`Collection`] by its name. A collection keeps documents as bytes in [`segment`]s by
+//! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through [`index`]es.
+//! One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a [`View`] or a
+//! [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`ttl`]: an ended document cannot be
+//! seen through either. Storage answers with facts ([`Refused`]), knows no command and no query language.
+
+mod catalog;
+mod collection;
+mod idmap;
+pub mod index;
+mod namespace;
+mod reap;
+mod record;
+mod segment;
+pub mod ttl;
+mod view;
+mod writer;
+
+pub use catalog::{Catalog, CreateError, RenameError};
+pub use collection::{Collection, Dropped, IndexingMode, Options, TsIndex};
+pub use namespace::Namespace;
+pub use reap::Slice;
+pub use record::RecordId;
+pub use segment::{Stored, Totals};
+pub use view::View;
+pub use writer::{Refused, Replaced, Writer};

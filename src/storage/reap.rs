@@ -1,0 +1,119 @@
+//! Freeing what has ended, in slices; and changing a rule only once nothing is left that had ended under it.
+
+use std::time::Instant;
+
+use super::collection::State;
+use super::ttl::Bounds;
+use super::{Collection, Dropped, RecordId, Writer};
+use crate::clock;
+use crate::value::Millis;
+
+/// How many documents are removed between two looks at the time.
+const CHUNK: usize = 32;
+
+/// What a slice of reaping did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slice {
+    /// Documents freed.
+    pub removed: u64,
+    /// There is more to do right away.
+    pub more: bool,
+}
+
+// === impl Collection ===
+
+impl Collection {
+    /// Frees documents that have ended by `now`, until there are none left or it is `until`.
+    pub fn reap(&self, now: Millis, until: Instant) -> Slice {
+        let mut state = self.state.write();
+        let seen = self.seen(now);
+        Writer::new(&mut state, &self.ids, now, seen).reap(now, until)
+    }
+
+    /// Makes a change that could bring documents back, but only when everything that has ended under the rule that still holds
+    /// is removed: expired is final. Removes until `until`; `Ok(Err(change))` hands the change back to be tried again, with a fresh
+    /// `now`, after others had their turn. The last look and the change share one lock hold.
+    pub fn drain_then<T, F: FnOnce(&mut Writer<'_>) -> T>(
+        &self,
+        now: Millis,
+        until: Instant,
+        change: F,
+    ) -> Result<Result<T, F>, Dropped> {
+        let mut state = self.state.write();
+        if state.dropped {
+            return Err(Dropped);
+        }
+        let seen = self.seen(now);
+        let mut writer = Writer::new(&mut state, &self.ids, now, seen);
+        // By the latest moment at which anybody looked, not just by this command's.
+        if writer.reap(seen, until).more {
+            return Ok(Err(change));
+        }
+        Ok(Ok(change(&mut writer)))
+    }
+}
+
+// === impl Writer ===
+
+impl Writer<'_> {
+    fn reap(&mut self, now: Millis, until: Instant) -> Slice {
+        let mut slice = Slice::default();
+        let default = self.state.default;
+        while self.state.bounds.earliest(default).has_come(now) {
+            let from = self.state.reap_from;
+            let due = self
+                .state
+                .segments
+                .range(from..)
+                .find(|(_, s)| s.bounds().earliest(default).has_come(now));
+            let Some((&number, segment)) = due else {
+                // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
+                // through the exact bounds.
+                self.state.reap_from = 0;
+                self.state.tighten();
+                continue;
+            };
+            self.state.reap_from = number;
+            let ended: Vec<u16> = segment.ended(0, default, now).take(CHUNK).collect();
+            for &slot in &ended {
+                self.remove(RecordId::new(number, slot));
+            }
+            slice.removed += ended.len() as u64;
+            if ended.len() < CHUNK
+                && let Some(segment) = self.state.segments.get_mut(&number)
+            {
+                segment.tighten();
+            }
+            if clock::monotonic() >= until {
+                slice.more = self.state.bounds.earliest(default).has_come(now);
+                return slice;
+            }
+        }
+        slice.more = self.shrink(until);
+        slice
+    }
+
+    /// Gives back what the `_id` map no longer needs. Returns whether there may be more to give.
+    fn shrink(&mut self, until: Instant) -> bool {
+        while let Some(from) = self.state.shrink_from {
+            self.state.shrink_from = self.ids.shrink_one(from);
+            if clock::monotonic() >= until {
+                return self.state.shrink_from.is_some();
+            }
+        }
+        false
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Makes the collection's bounds as exact as those of its segments.
+    fn tighten(&mut self) {
+        let mut bounds = Bounds::NONE;
+        for segment in self.segments.values() {
+            bounds.merge(*segment.bounds());
+        }
+        self.bounds = bounds;
+    }
+}

@@ -1,0 +1,37 @@
+//! The name of a stored document within its collection.
+
+/// Grows with every insert and is never reused: the order of ids is the natural order.
+///
+/// ```text
+/// | number of the segment (48 bits) | slot (16 bits) |
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId(pub u64);
+
+// === impl RecordId ===
+
+impl RecordId {
+    pub const FIRST: Self = Self(0);
+    pub const LAST: Self = Self(u64::MAX);
+
+    pub(super) fn new(segment: u64, slot: u16) -> Self {
+        Self(segment << 16 | u64::from(slot))
+    }
+
+    pub(super) fn segment(self) -> u64 {
+        self.0 >> 16
+    }
+
+    pub(super) fn slot(self) -> u16 {
+        self.0 as u16
+    }
+
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// `None` before the first.
+    pub fn previous(self) -> Option<Self> {
+        self.0.checked_sub(1).map(Self)
+    }
+}

@@ -1,0 +1,505 @@
+//! Documents at rest: a run of consecutive record ids and one heap that holds their bytes.
+//!
+//! ```text
+//! slots  [ id 0 | id 1 | id 4 | … ]     sorted by id; a slot whose length is 0 is dead
+//!            └──────────┐
+//! heap   [ document · document · (hole) · document · … ]
+//! ```
+//!
+//! One heap for many documents, because allocators round each small block up and never give back the pages between
+//! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document takes
+//! its old place if it fits, else the end of the heap; a large one has a block of its own, so that rewriting a heap
+//! stays cheap whatever its documents grow to. Ids are never reused and survive compaction.
+
+use std::collections::BTreeMap;
+
+use crate::value::{Doc, Millis};
+
+use super::ttl::{Bounds, DefaultTtl, End, OwnTtl};
+
+/// How much a heap takes before the next segment is begun.
+const HEAP_BYTES: usize = 256 * 1024;
+/// Documents from this size on stand outside the heap (allocators do not round such blocks up by much).
+const LARGE: usize = 16 * 1024;
+/// Slot ids are 16 bits wide.
+const MAX_SLOTS: usize = 1 << 16;
+/// Below this many dead bytes a heap is not worth rewriting.
+const MIN_DEAD: usize = 16 * 1024;
+
+pub(super) struct Segment {
+    slots: Vec<Slot>,
+    /// The ends that TTL indexes on dates give, one a slot; empty while all of them are `NEVER`.
+    dates: Vec<End>,
+    heap: Vec<u8>,
+    /// Large documents by slot id.
+    large: BTreeMap<u16, Box<[u8]>>,
+    live: usize,
+    /// Bytes of the heap that belong to living documents.
+    heap_live: usize,
+    bounds: Bounds,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    ts: Millis,
+    /// Where in the heap, or `OUTSIDE`.
+    at: u32,
+    /// 0: dead.
+    len: u32,
+    own: OwnTtl,
+    id: u16,
+}
+
+const OUTSIDE: u32 = u32::MAX;
+
+/// A stored document, seen under the collection's lock.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    pub bytes: &'a [u8],
+    pub ts: Millis,
+    pub end: End,
+}
+
+/// What a write gives a document besides its bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Stamp {
+    pub ts: Millis,
+    pub own: OwnTtl,
+    pub dates: End,
+}
+
+/// Documents and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    pub count: u64,
+    pub bytes: u64,
+}
+
+// === impl Segment ===
+
+impl Segment {
+    /// `like` is the segment before, whose number of slots is the best guess for this one's. The first segment of a
+    /// collection starts small: most collections of a test stay tiny.
+    pub fn new(like: Option<&Segment>) -> Self {
+        let (slots, heap) = like.map_or((0, 0), |before| (before.slots.len(), HEAP_BYTES));
+        Self {
+            slots: Vec::with_capacity(slots),
+            dates: Vec::new(),
+            heap: Vec::with_capacity(heap),
+            large: BTreeMap::new(),
+            live: 0,
+            heap_live: 0,
+            bounds: Bounds::NONE,
+        }
+    }
+
+    pub fn has_room(&self, len: usize) -> bool {
+        let last = self.slots.last().map_or(0, |slot| usize::from(slot.id) + 1);
+        last < MAX_SLOTS
+            && self.large.len() < 64
+            && (len >= LARGE || self.heap.len() + len <= HEAP_BYTES)
+    }
+
+    /// No more documents will be added: gives back what was reserved for them.
+    pub fn seal(&mut self) {
+        self.slots.shrink_to_fit();
+        self.heap.shrink_to_fit();
+    }
+
+    /// Adds a document behind the others and returns its slot id. The caller has asked `has_room`.
+    pub fn push(&mut self, bytes: &[u8], stamp: Stamp) -> u16 {
+        let id = self.slots.last().map_or(0, |slot| slot.id + 1);
+        let at = self.place(id, bytes);
+        self.slots.push(Slot {
+            ts: stamp.ts,
+            at,
+            len: bytes.len() as u32,
+            own: stamp.own,
+            id,
+        });
+        self.set_dates(self.slots.len() - 1, stamp.dates);
+        self.live += 1;
+        self.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        id
+    }
+
+    /// Puts the bytes at the end of the heap, or outside.
+    fn place(&mut self, id: u16, bytes: &[u8]) -> u32 {
+        if bytes.len() >= LARGE {
+            self.large.insert(id, bytes.into());
+            return OUTSIDE;
+        }
+        let at = self.heap.len() as u32;
+        if self.heap.len() + bytes.len() > self.heap.capacity() && self.heap.len() >= HEAP_BYTES / 2
+        {
+            // Grown in eighths: doubling a heap for one longer document would waste most of it.
+            self.heap.reserve_exact(bytes.len() + HEAP_BYTES / 8);
+        }
+        self.heap.extend_from_slice(bytes);
+        self.heap_live += bytes.len();
+        at
+    }
+
+    /// Forgets the bytes of a slot: a hole in the heap, or a block given back.
+    fn vacate(&mut self, slot: Slot) {
+        if slot.at == OUTSIDE {
+            self.large.remove(&slot.id);
+        } else {
+            self.heap_live -= slot.len as usize;
+        }
+    }
+
+    fn set_dates(&mut self, at: usize, end: End) {
+        if self.dates.is_empty() && end == End::NEVER {
+            return;
+        }
+        self.dates.resize(self.slots.len(), End::NEVER);
+        self.dates[at] = end;
+    }
+
+    /// Where the slot with that id stands, if it is alive.
+    #[inline]
+    fn find(&self, id: u16) -> Option<usize> {
+        // Without gaps the id is the place.
+        let at = match self.slots.get(usize::from(id)) {
+            Some(slot) if slot.id == id => usize::from(id),
+            _ => self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?,
+        };
+        (self.slots[at].len > 0).then_some(at)
+    }
+
+    #[inline]
+    fn end(&self, at: usize, default: DefaultTtl) -> End {
+        let slot = &self.slots[at];
+        let end = default.end(slot.own, slot.ts);
+        match self.dates.get(at) {
+            Some(&dates) => end.min(dates),
+            None => end,
+        }
+    }
+
+    #[inline]
+    fn bytes(&self, at: usize) -> &[u8] {
+        let slot = &self.slots[at];
+        if slot.at == OUTSIDE {
+            return self
+                .large
+                .get(&slot.id)
+                .map(AsRef::as_ref)
+                .unwrap_or_default();
+        }
+        &self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
+    }
+
+    fn stored(&self, at: usize, default: DefaultTtl) -> Stored<'_> {
+        Stored {
+            bytes: self.bytes(at),
+            ts: self.slots[at].ts,
+            end: self.end(at, default),
+        }
+    }
+
+    /// The document with that id, whether it has ended or not.
+    #[inline]
+    pub fn get(&self, id: u16, default: DefaultTtl) -> Option<Stored<'_>> {
+        Some(self.stored(self.find(id)?, default))
+    }
+
+    /// Visible documents with ids from `from` on, upwards.
+    pub fn visible_up(
+        &self,
+        from: u16,
+        default: DefaultTtl,
+        now: Millis,
+    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
+        let start = self.slots.partition_point(|slot| slot.id < from);
+        self.visible_among(start..self.slots.len(), default, now)
+    }
+
+    /// Visible documents with ids up to `to`, downwards.
+    pub fn visible_down(
+        &self,
+        to: u16,
+        default: DefaultTtl,
+        now: Millis,
+    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
+        let end = self.slots.partition_point(|slot| slot.id <= to);
+        self.visible_among((0..end).rev(), default, now)
+    }
+
+    fn visible_among(
+        &self,
+        places: impl Iterator<Item = usize>,
+        default: DefaultTtl,
+        now: Millis,
+    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
+        places.filter_map(move |at| {
+            let slot = &self.slots[at];
+            if slot.len == 0 {
+                return None;
+            }
+            let stored = self.stored(at, default);
+            (!stored.end.has_come(now)).then_some((slot.id, stored))
+        })
+    }
+
+    /// Gives a living document new bytes and a new stamp.
+    pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) {
+        let Some(at) = self.find(id) else { return };
+        let slot = self.slots[at];
+        let place = if slot.at != OUTSIDE && bytes.len() <= slot.len as usize {
+            let start = slot.at as usize;
+            self.heap[start..start + bytes.len()].copy_from_slice(bytes);
+            self.heap_live = self.heap_live - slot.len as usize + bytes.len();
+            slot.at
+        } else {
+            self.vacate(slot);
+            self.place(id, bytes)
+        };
+        self.slots[at] = Slot {
+            ts: stamp.ts,
+            at: place,
+            len: bytes.len() as u32,
+            own: stamp.own,
+            id,
+        };
+        self.set_dates(at, stamp.dates);
+        self.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        self.compact_if_worth_it();
+    }
+
+    /// A write that reached the document without changing it.
+    pub fn touch(&mut self, id: u16, ts: Millis) {
+        if let Some(at) = self.find(id) {
+            self.slots[at].ts = ts;
+            let (own, dates) = (
+                self.slots[at].own,
+                self.dates.get(at).copied().unwrap_or(End::NEVER),
+            );
+            self.bounds.include(own, ts, dates);
+        }
+    }
+
+    /// Asks again what the date rules say of every document.
+    pub fn redate(&mut self, end: impl Fn(Doc<'_>) -> End) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].len > 0 {
+                let dates = end(Doc::new(self.bytes(at)));
+                self.set_dates(at, dates);
+            }
+        }
+        self.tighten();
+    }
+
+    /// Marks a document dead and returns how many bytes it had. Its memory goes with the next compaction.
+    pub fn remove(&mut self, id: u16) -> usize {
+        let Some(at) = self.find(id) else { return 0 };
+        self.vacate(self.slots[at]);
+        self.live -= 1;
+        std::mem::take(&mut self.slots[at].len) as usize
+    }
+
+    /// Rewrites the segment when more than half of its heap is holes. Cheap enough (a quarter of a megabyte) to do on the spot.
+    pub fn compact_if_worth_it(&mut self) {
+        let dead = self.heap.len() - self.heap_live;
+        if dead < MIN_DEAD || dead < self.heap_live {
+            return;
+        }
+        let mut heap = Vec::with_capacity(self.heap_live);
+        let mut slots = Vec::with_capacity(self.live);
+        let mut dates = Vec::with_capacity(if self.dates.is_empty() { 0 } else { self.live });
+        let mut bounds = Bounds::NONE;
+        let last = self.slots.last().map(|slot| slot.id);
+        for (at, &slot) in self.slots.iter().enumerate() {
+            // The last slot stays even if dead: it keeps the id after it from being given out twice.
+            if slot.len == 0 && Some(slot.id) != last {
+                continue;
+            }
+            let mut moved = slot;
+            if slot.at != OUTSIDE {
+                moved.at = heap.len() as u32;
+                heap.extend_from_slice(self.bytes(at));
+            }
+            slots.push(moved);
+            let end = self.dates.get(at).copied().unwrap_or(End::NEVER);
+            if !self.dates.is_empty() {
+                dates.push(end);
+            }
+            if slot.len > 0 {
+                bounds.include(slot.own, slot.ts, end);
+            }
+        }
+        let large = std::mem::take(&mut self.large);
+        *self = Self {
+            slots,
+            dates,
+            heap,
+            large,
+            live: self.live,
+            heap_live: self.heap_live,
+            bounds,
+        };
+    }
+
+    /// Ids of documents that have ended, from `from` on.
+    pub fn ended(&self, from: u16, default: DefaultTtl, now: Millis) -> impl Iterator<Item = u16> {
+        let start = self.slots.partition_point(|slot| slot.id < from);
+        (start..self.slots.len())
+            .filter(move |&at| self.slots[at].len > 0 && self.end(at, default).has_come(now))
+            .map(|at| self.slots[at].id)
+    }
+
+    /// Documents that have ended but still take memory.
+    pub fn ended_totals(&self, default: DefaultTtl, now: Millis) -> Totals {
+        let mut totals = Totals::default();
+        if !self.bounds.earliest(default).has_come(now) {
+            return totals;
+        }
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            let gone = slot.len > 0 && self.end(at, default).has_come(now);
+            totals.count += u64::from(gone);
+            totals.bytes += if gone { u64::from(slot.len) } else { 0 };
+        }
+        totals
+    }
+
+    /// Makes the bounds exact.
+    pub fn tighten(&mut self) {
+        let mut bounds = Bounds::NONE;
+        for (at, slot) in self.slots.iter().enumerate() {
+            if slot.len > 0 {
+                bounds.include(
+                    slot.own,
+                    slot.ts,
+                    self.dates.get(at).copied().unwrap_or(End::NEVER),
+                );
+            }
+        }
+        self.bounds = bounds;
+    }
+
+    /// The highest slot id given out.
+    pub fn last_id(&self) -> u16 {
+        self.slots.last().map_or(0, |slot| slot.id)
+    }
+
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Bytes that the segment keeps from the allocator.
+    pub fn allocated(&self) -> usize {
+        let large: usize = self.large.values().map(|block| block.len()).sum();
+        large
+            + self.heap.capacity()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.dates.capacity() * size_of::<End>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(ts: i64) -> Stamp {
+        Stamp {
+            ts: Millis(ts),
+            own: OwnTtl::NONE,
+            dates: End::NEVER,
+        }
+    }
+
+    fn text(segment: &Segment, id: u16) -> Option<Vec<u8>> {
+        segment
+            .get(id, DefaultTtl::Off)
+            .map(|stored| stored.bytes.to_vec())
+    }
+
+    #[test]
+    fn a_slot_takes_no_more_than_the_memory_budget_allows() {
+        assert_eq!(size_of::<Slot>(), 24);
+    }
+
+    #[test]
+    fn ids_survive_replacement_removal_and_compaction() {
+        let mut segment = Segment::new(None);
+        let document = |n: u16, len: usize| vec![n as u8; len];
+        for n in 0..200 {
+            assert_eq!(segment.push(&document(n, 500), stamp(i64::from(n))), n);
+        }
+        for n in (0..200).filter(|n| n % 10 != 3) {
+            assert_eq!(segment.remove(n), 500);
+        }
+        segment.compact_if_worth_it();
+        assert!(
+            segment.allocated() < 20 * 500 + 21 * 24 + 1000,
+            "{}",
+            segment.allocated()
+        );
+        for n in 0..200 {
+            let expected = (n % 10 == 3).then(|| document(n, 500));
+            assert_eq!(text(&segment, n), expected, "{n}");
+        }
+        // Shorter takes the old place, longer the end; both keep the id.
+        segment.replace(13, &document(1, 10), stamp(5));
+        segment.replace(23, &document(2, 5_000), stamp(5));
+        assert_eq!(text(&segment, 13), Some(document(1, 10)));
+        assert_eq!(text(&segment, 23), Some(document(2, 5_000)));
+        segment.replace(13, &document(9, 70_000), stamp(5));
+        assert_eq!(text(&segment, 13), Some(document(9, 70_000)));
+        segment.replace(13, &document(1, 10), stamp(5));
+        assert_eq!(text(&segment, 13), Some(document(1, 10)));
+        // Id 199 was the last one given out, and is not given out again.
+        assert_eq!(segment.push(b"x", stamp(1)), 200);
+    }
+
+    #[test]
+    fn ended_documents_are_counted_exactly_and_not_shown() {
+        let mut segment = Segment::new(None);
+        for n in 0..10 {
+            segment.push(b"12345", stamp(n * 1000));
+        }
+        let default = DefaultTtl::Seconds(3);
+        let now = Millis(6_000);
+        assert_eq!(
+            segment.ended_totals(default, now),
+            Totals {
+                count: 4,
+                bytes: 20
+            }
+        );
+        assert_eq!(
+            segment.ended(0, default, now).collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
+        let up: Vec<_> = segment
+            .visible_up(0, default, now)
+            .map(|(id, _)| id)
+            .collect();
+        assert_eq!(up, [4, 5, 6, 7, 8, 9]);
+        let down: Vec<_> = segment
+            .visible_down(7, default, now)
+            .map(|(id, _)| id)
+            .collect();
+        assert_eq!(down, [7, 6, 5, 4]);
+        assert_eq!(
+            segment.ended_totals(DefaultTtl::Off, now),
+            Totals::default()
+        );
+    }
+
+    #[test]
+    fn rewriting_one_document_forever_takes_no_more_memory() {
+        let mut segment = Segment::new(None);
+        segment.push(&[1; 1000], stamp(0));
+        for n in 0..10_000 {
+            segment.replace(0, &vec![2; 1000 + n % 50], stamp(n as i64));
+        }
+        assert!(segment.allocated() < HEAP_BYTES, "{}", segment.allocated());
+    }
+}

@@ -1,0 +1,179 @@
+//! The background task that gives memory back. It never decides who is visible.
+//!
+//! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits a whole
+//! millisecond after each, so it takes under a tenth of a core from them and still gets its share when they never stop. An idle server
+//! is swept at full speed. While nothing can expire it sleeps until a request comes in (which may have changed that);
+//! otherwise it wakes at most four times a second.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::{self, Clock, Millis, Watcher};
+use crate::storage::Catalog;
+
+const SLICE: Duration = Duration::from_micros(100);
+const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(1);
+const NAP: Duration = Duration::from_millis(250);
+
+pub struct Reaper {
+    catalog: Arc<Catalog>,
+    clock: Clock,
+    enabled: AtomicBool,
+    /// Raised by the server for every request: how the reaper knows that somebody else wants the processor.
+    served: AtomicU64,
+    /// Set while nothing can expire and the next request is to stir the task.
+    asleep: AtomicBool,
+    stirred: Notify,
+    /// Someone moved the clock or switched the reaper: no nap.
+    woken: Notify,
+    passes: AtomicU64,
+    deleted: AtomicU64,
+    lag_millis: AtomicU64,
+}
+
+/// `serverStatus.metrics.ttl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReaperStats {
+    pub passes: u64,
+    pub deleted: u64,
+    /// Ended, not yet freed.
+    pub pending: u64,
+    /// How long the longest ended document has been waiting to be freed.
+    pub lag_millis: u64,
+}
+
+// === impl Reaper ===
+
+impl Reaper {
+    pub fn new(catalog: Arc<Catalog>, clock: Clock) -> Arc<Self> {
+        let reaper = Arc::new(Self {
+            catalog,
+            clock: clock.clone(),
+            enabled: AtomicBool::new(true),
+            served: AtomicU64::new(0),
+            asleep: AtomicBool::new(false),
+            stirred: Notify::new(),
+            woken: Notify::new(),
+            passes: AtomicU64::new(0),
+            deleted: AtomicU64::new(0),
+            lag_millis: AtomicU64::new(0),
+        });
+        let weak: Weak<Self> = Arc::downgrade(&reaper);
+        clock.watch(weak);
+        reaper
+    }
+
+    /// Runs until it is dropped.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            if self.enabled.load(Ordering::Relaxed) && self.catalog.can_expire() {
+                self.pass().await;
+            } else {
+                self.asleep.store(true, Ordering::Relaxed);
+                tokio::select! {
+                    () = self.stirred.notified() => {}
+                    () = self.woken.notified() => continue,
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(NAP) => {}
+                () = self.woken.notified() => {}
+            }
+        }
+    }
+
+    /// Frees everything that is due.
+    async fn pass(&self) {
+        let mut worked = false;
+        for collection in self.catalog.collections() {
+            loop {
+                if !self.enabled.load(Ordering::Relaxed) {
+                    return;
+                }
+                let now = self.clock.now();
+                let due = collection.due_since(now);
+                if due.is_none() && !collection.wants_shrinking() {
+                    break;
+                }
+                self.lag_millis.store(
+                    due.map_or(0, |since| now.0.abs_diff(since.0)),
+                    Ordering::Relaxed,
+                );
+                let before = self.served.load(Ordering::Relaxed);
+                let slice = collection.reap(now, clock::monotonic() + SLICE);
+                worked |= slice.removed > 0;
+                self.deleted.fetch_add(slice.removed, Ordering::Relaxed);
+                if !slice.more {
+                    break;
+                }
+                tokio::task::yield_now().await;
+                if self.served.load(Ordering::Relaxed) != before {
+                    tokio::time::sleep(PAUSE_WHEN_BUSY).await;
+                }
+            }
+        }
+        self.lag_millis.store(0, Ordering::Relaxed);
+        if worked {
+            self.passes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Frees everything that is due, here and now: for tests and for those who move the clock.
+    pub fn sweep(&self) -> u64 {
+        let now = self.clock.now();
+        let removed = self.catalog.sweep(now);
+        self.deleted.fetch_add(removed, Ordering::Relaxed);
+        self.passes.fetch_add(1, Ordering::Relaxed);
+        removed
+    }
+
+    pub fn enable(&self, on: bool) {
+        self.enabled.store(on, Ordering::Relaxed);
+        self.woken.notify_one();
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed)
+    }
+
+    /// A request is being served.
+    #[inline]
+    pub fn note_request(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            self.stirred.notify_one();
+        }
+    }
+
+    pub fn stats(&self) -> ReaperStats {
+        let now = self.clock.now();
+        ReaperStats {
+            passes: self.passes.load(Ordering::Relaxed),
+            deleted: self.deleted.load(Ordering::Relaxed),
+            pending: self
+                .catalog
+                .collections()
+                .iter()
+                .map(|c| c.read(now, |view| view.ended().count))
+                .sum(),
+            lag_millis: self.lag_millis.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Watcher for Reaper {
+    fn before_rewind(&self, now: Millis) {
+        let removed = self.catalog.sweep(now);
+        self.deleted.fetch_add(removed, Ordering::Relaxed);
+    }
+
+    fn moved(&self, back: bool) {
+        if back {
+            self.catalog.forget_seen();
+        }
+        self.woken.notify_one();
+    }
+}

@@ -1,0 +1,162 @@
+//! A collection as it is at one moment: only what has not ended.
+
+use super::collection::State;
+use super::idmap::IdMap;
+use super::index::Index;
+use super::ttl::{DefaultTtl, End};
+use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
+use crate::value::Millis;
+
+/// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
+pub struct View<'a> {
+    state: &'a State,
+    ids: &'a IdMap,
+    now: Millis,
+}
+
+// === impl View ===
+
+impl<'a> View<'a> {
+    pub(super) fn new(state: &'a State, ids: &'a IdMap, now: Millis) -> Self {
+        Self { state, ids, now }
+    }
+
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+
+    /// The document with that `_id` (as key bytes).
+    #[inline]
+    pub fn by_id(&self, key: &[u8]) -> Option<(RecordId, Stored<'a>)> {
+        let id = self.ids.get(key)?;
+        Some((id, self.get(id)?))
+    }
+
+    #[inline]
+    pub fn get(&self, id: RecordId) -> Option<Stored<'a>> {
+        let stored = self
+            .state
+            .segments
+            .get(&id.segment())?
+            .get(id.slot(), self.state.default)?;
+        (!stored.end.has_come(self.now)).then_some(stored)
+    }
+
+    /// All documents from that record on, in natural order.
+    pub fn scan_up(&self, from: RecordId) -> impl Iterator<Item = (RecordId, Stored<'a>)> {
+        let (default, now) = (self.state.default, self.now);
+        self.state
+            .segments
+            .range(from.segment()..)
+            .flat_map(move |(&number, segment)| {
+                let slot = if number == from.segment() {
+                    from.slot()
+                } else {
+                    0
+                };
+                segment
+                    .visible_up(slot, default, now)
+                    .map(move |(slot, stored)| (RecordId::new(number, slot), stored))
+            })
+    }
+
+    /// All documents from that record on, against the natural order.
+    pub fn scan_down(&self, from: RecordId) -> impl Iterator<Item = (RecordId, Stored<'a>)> {
+        let (default, now) = (self.state.default, self.now);
+        self.state
+            .segments
+            .range(..=from.segment())
+            .rev()
+            .flat_map(move |(&number, segment)| {
+                let slot = if number == from.segment() {
+                    from.slot()
+                } else {
+                    u16::MAX
+                };
+                segment
+                    .visible_down(slot, default, now)
+                    .map(move |(slot, stored)| (RecordId::new(number, slot), stored))
+            })
+    }
+
+    /// The newest record: a statement's scans stop here, so that it never feeds itself.
+    pub fn newest(&self) -> RecordId {
+        match self.state.segments.last_key_value() {
+            Some((&number, segment)) => RecordId::new(number, segment.last_id()),
+            None => RecordId::FIRST,
+        }
+    }
+
+    pub fn indexes(&self) -> &'a [Index] {
+        &self.state.indexes
+    }
+
+    pub fn index(&self, name: &str) -> Option<&'a Index> {
+        self.state
+            .indexes
+            .iter()
+            .find(|index| index.spec.name == name)
+    }
+
+    pub fn index_generation(&self) -> u64 {
+        self.state.index_generation
+    }
+
+    /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
+    pub fn totals(&self) -> Totals {
+        let ended = self.ended();
+        Totals {
+            count: self.state.totals.count - ended.count,
+            bytes: self.state.totals.bytes - ended.bytes,
+        }
+    }
+
+    /// Documents that have ended and still take memory.
+    pub fn ended(&self) -> Totals {
+        let mut ended = Totals::default();
+        if self.earliest_end().has_come(self.now) {
+            for segment in self.state.segments.values() {
+                let part = segment.ended_totals(self.state.default, self.now);
+                ended.count += part.count;
+                ended.bytes += part.bytes;
+            }
+        }
+        ended
+    }
+
+    /// Nothing here ends before this moment.
+    pub fn earliest_end(&self) -> End {
+        self.state.bounds.earliest(self.state.default)
+    }
+
+    pub fn default_ttl(&self) -> DefaultTtl {
+        self.state.default
+    }
+
+    pub fn ts_index(&self) -> Option<&'a TsIndex> {
+        self.state.ts_index.as_ref()
+    }
+
+    pub fn options(&self) -> &'a Options {
+        &self.state.options
+    }
+
+    pub fn namespace(&self) -> &'a Namespace {
+        &self.state.namespace
+    }
+
+    /// The collection was dropped since it was looked up.
+    pub fn is_dropped(&self) -> bool {
+        self.state.dropped
+    }
+
+    /// Bytes that documents take from the allocator, holes and ended ones included.
+    pub fn allocated(&self) -> usize {
+        self.state
+            .segments
+            .values()
+            .map(super::segment::Segment::allocated)
+            .sum::<usize>()
+            + self.ids.bytes()
+    }
+}

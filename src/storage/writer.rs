@@ -1,0 +1,469 @@
+//! The one write path: every change of a document goes through here, all or nothing.
+
+use smallvec::SmallVec;
+
+use super::collection::State;
+use super::idmap::{IdMap, id_key};
+use super::index::{Index, IndexKeys, IndexSpec};
+use super::segment::{Segment, Stamp};
+use super::ttl::{DefaultTtl, End, OwnTtl};
+use super::{IndexingMode, Options, RecordId, Stored, TsIndex, View};
+use crate::error::Error;
+use crate::value::{Doc, Millis, Type};
+
+/// A change under the exclusive lock.
+pub struct Writer<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) ids: &'a IdMap,
+    /// What `_ts` becomes.
+    now: Millis,
+    /// Whatever had ended by then is gone for this writer: at least `now`.
+    pub(super) seen: Millis,
+}
+
+/// Why a write was not made. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// Another visible document holds the key. `index` is `None` for `_id`.
+    Duplicate {
+        index: Option<Box<IndexSpecRef>>,
+        holder: RecordId,
+    },
+    /// The document cannot be indexed.
+    Unindexable(Error),
+}
+
+/// What the error message about a duplicate needs of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexSpecRef {
+    pub name: String,
+    pub key: crate::value::DocBuf,
+}
+
+/// What became of a conditional replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replaced {
+    Done,
+    /// The document is not the one that the caller has seen (changed, gone or ended): look again.
+    Stale,
+    Refused(Refused),
+}
+
+type AllKeys = SmallVec<[IndexKeys; 2]>;
+
+// === impl Writer ===
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(state: &'a mut State, ids: &'a IdMap, now: Millis, seen: Millis) -> Self {
+        Self {
+            state,
+            ids,
+            now,
+            seen,
+        }
+    }
+
+    /// What a reader would see now.
+    pub fn view(&self) -> View<'_> {
+        View::new(self.state, self.ids, self.seen)
+    }
+
+    /// Adds a document, which has an `_id`. Ended documents that hold its `_id` or a unique key make way.
+    pub fn insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
+        let doc = Doc::new(bytes);
+        let key = id_key(doc);
+        let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
+        if let Some(holder) = self.ids.get(&key) {
+            if self.is_visible(holder) {
+                return Err(Refused::Duplicate {
+                    index: None,
+                    holder,
+                });
+            }
+            in_the_way.push(holder);
+        }
+        let keys = self.keys_of(doc, self.now)?;
+        for (index, keys) in self.state.indexes.iter().zip(&keys) {
+            self.check_unique(index, keys, None, &mut in_the_way)?;
+        }
+        for holder in in_the_way {
+            self.remove(holder);
+        }
+        let stamp = self.stamp(doc);
+        let id = self.place(bytes, stamp);
+        for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
+            index.insert(keys, id);
+        }
+        self.ids.insert(key, id);
+        self.state.totals.count += 1;
+        self.state.totals.bytes += bytes.len() as u64;
+        self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        Ok(id)
+    }
+
+    /// Gives the document `expected` its new bytes (same `_id`), if it still is the one that the caller has seen. Comparing
+    /// the bytes themselves needs no version counter, and a document that came back to the same value is as good as untouched.
+    pub fn replace(&mut self, id: RecordId, expected: &[u8], bytes: &[u8]) -> Replaced {
+        match self.visible(id) {
+            Some(stored) if stored.bytes == expected => {}
+            _ => return Replaced::Stale,
+        }
+        match self.replace_checked(id, expected, bytes) {
+            Ok(()) => Replaced::Done,
+            Err(refused) => Replaced::Refused(refused),
+        }
+    }
+
+    fn replace_checked(&mut self, id: RecordId, old: &[u8], bytes: &[u8]) -> Result<(), Refused> {
+        let doc = Doc::new(bytes);
+        if !self.state.indexes.is_empty() {
+            let ts = self
+                .state
+                .segments
+                .get(&id.segment())
+                .and_then(|s| s.get(id.slot(), self.state.default));
+            let before = self.keys_of(Doc::new(old), ts.map_or(self.now, |stored| stored.ts))?;
+            let after = self.keys_of(doc, self.now)?;
+            let mut in_the_way = SmallVec::new();
+            for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
+            {
+                if before != after {
+                    self.check_unique(index, after, Some(id), &mut in_the_way)?;
+                }
+            }
+            for holder in in_the_way {
+                self.remove(holder);
+            }
+            for (index, (before, after)) in
+                self.state.indexes.iter_mut().zip(before.iter().zip(&after))
+            {
+                if before != after {
+                    index.remove(before, id);
+                    index.insert(after, id);
+                }
+            }
+        }
+        let stamp = self.stamp(doc);
+        if let Some(segment) = self.state.segments.get_mut(&id.segment()) {
+            segment.replace(id.slot(), bytes, stamp);
+        }
+        self.state.totals.bytes = self.state.totals.bytes - old.len() as u64 + bytes.len() as u64;
+        self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        Ok(())
+    }
+
+    /// A write that matches a document and changes nothing still restarts its clock. False if it is not the one seen.
+    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> bool {
+        match self.visible(id) {
+            Some(stored) if stored.bytes == expected => {}
+            _ => return false,
+        }
+        if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
+            // The key of such an index is the time of the last write: go the long way.
+            return self.replace_checked(id, expected, expected).is_ok();
+        }
+        let dates = self.date_end(Doc::new(expected));
+        let own = OwnTtl::of(Doc::new(expected));
+        if let Some(segment) = self.state.segments.get_mut(&id.segment()) {
+            segment.touch(id.slot(), self.now);
+        }
+        self.state.bounds.include(own, self.now, dates);
+        true
+    }
+
+    /// Removes the document, if it still is the one that the caller has seen.
+    pub fn remove_if(&mut self, id: RecordId, expected: &[u8]) -> bool {
+        let same = self
+            .visible(id)
+            .is_some_and(|stored| stored.bytes == expected);
+        if same {
+            self.remove(id);
+        }
+        same
+    }
+
+    /// Removes a document with all that belongs to it, ended or not.
+    pub(super) fn remove(&mut self, id: RecordId) {
+        let Some(segment) = self.state.segments.get_mut(&id.segment()) else {
+            return;
+        };
+        let Some(stored) = segment.get(id.slot(), self.state.default) else {
+            return;
+        };
+        let doc = Doc::new(stored.bytes);
+        let key = id_key(doc);
+        for index in &mut self.state.indexes {
+            if let Ok(keys) = IndexKeys::of(&index.spec, doc, stored.ts) {
+                index.remove(&keys, id);
+            }
+        }
+        // The `_id` may have been taken over by a newer document already.
+        if self.ids.get(&key) == Some(id) {
+            self.ids.remove(&key);
+        }
+        let len = segment.remove(id.slot());
+        if segment.is_dead() {
+            self.state.segments.remove(&id.segment());
+        } else {
+            segment.compact_if_worth_it();
+        }
+        self.state.totals.count -= 1;
+        self.state.totals.bytes -= len as u64;
+        self.state.shrink_from.get_or_insert(0);
+    }
+
+    /// What a visible document looks like now.
+    pub fn visible(&self, id: RecordId) -> Option<Stored<'_>> {
+        self.view().get(id)
+    }
+
+    fn is_visible(&self, id: RecordId) -> bool {
+        self.visible(id).is_some()
+    }
+
+    fn keys_of(&self, doc: Doc<'_>, ts: Millis) -> Result<AllKeys, Refused> {
+        self.state
+            .indexes
+            .iter()
+            .map(|index| IndexKeys::of(&index.spec, doc, ts).map_err(Refused::Unindexable))
+            .collect()
+    }
+
+    /// A visible document under one of the keys is a conflict; an ended one is noted to be removed.
+    fn check_unique(
+        &self,
+        index: &Index,
+        keys: &IndexKeys,
+        own: Option<RecordId>,
+        in_the_way: &mut SmallVec<[RecordId; 2]>,
+    ) -> Result<(), Refused> {
+        if !index.spec.unique {
+            return Ok(());
+        }
+        for key in &keys.keys {
+            for holder in index.holders(key).filter(|&holder| Some(holder) != own) {
+                if self.is_visible(holder) {
+                    let spec = IndexSpecRef {
+                        name: index.spec.name.clone(),
+                        key: index.spec.key.clone(),
+                    };
+                    return Err(Refused::Duplicate {
+                        index: Some(Box::new(spec)),
+                        holder,
+                    });
+                }
+                if !in_the_way.contains(&holder) {
+                    in_the_way.push(holder);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, bytes: &[u8], stamp: Stamp) -> RecordId {
+        let state = &mut *self.state;
+        if let Some(mut tail) = state.segments.last_entry() {
+            if *tail.key() + 1 == state.next_segment && tail.get().has_room(bytes.len()) {
+                return RecordId::new(*tail.key(), tail.get_mut().push(bytes, stamp));
+            }
+            tail.get_mut().seal();
+        }
+        let mut segment = Segment::new(state.segments.values().next_back());
+        let number = state.next_segment;
+        state.next_segment += 1;
+        let slot = segment.push(bytes, stamp);
+        state.segments.insert(number, segment);
+        RecordId::new(number, slot)
+    }
+
+    fn stamp(&self, doc: Doc<'_>) -> Stamp {
+        Stamp {
+            ts: self.now,
+            own: OwnTtl::of(doc),
+            dates: self.date_end(doc),
+        }
+    }
+
+    /// The earliest end that the TTL indexes on dates give a document.
+    fn date_end(&self, doc: Doc<'_>) -> End {
+        let rules = self.state.indexes.iter().filter(|index| index.ready);
+        rules
+            .filter_map(|index| date_rule(&index.spec, doc))
+            .min()
+            .unwrap_or(End::NEVER)
+    }
+
+    // --- Settings ---
+
+    /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
+    pub fn begin_index(&mut self, spec: IndexSpec) {
+        self.state.indexes.push(Index::new(spec));
+        self.state.index_generation += 1;
+    }
+
+    /// Puts documents from `from` on into a new index, `most` of them. Returns where to go on; `None` at the end.
+    pub fn index_some(
+        &mut self,
+        name: &str,
+        from: RecordId,
+        most: usize,
+    ) -> Result<Option<RecordId>, Refused> {
+        let Some(at) = self
+            .state
+            .indexes
+            .iter()
+            .position(|index| index.spec.name == name)
+        else {
+            return Ok(None);
+        };
+        let view = View::new(self.state, self.ids, self.seen);
+        let mut found = Vec::with_capacity(most);
+        let mut next = None;
+        for (n, (id, stored)) in view.scan_up(from).enumerate() {
+            if n == most {
+                next = Some(id);
+                break;
+            }
+            let keys = IndexKeys::of(
+                &self.state.indexes[at].spec,
+                Doc::new(stored.bytes),
+                stored.ts,
+            )
+            .map_err(Refused::Unindexable)?;
+            found.push((id, keys));
+        }
+        let mut in_the_way = SmallVec::new();
+        for (id, keys) in found {
+            // One by one, since two documents of this very batch may collide.
+            self.check_unique(&self.state.indexes[at], &keys, Some(id), &mut in_the_way)?;
+            self.state.indexes[at].insert(&keys, id);
+        }
+        for holder in in_the_way {
+            self.remove(holder);
+        }
+        Ok(next)
+    }
+
+    /// The index is complete: readers may use it, and if it is on dates, its rule holds from now on.
+    pub fn finish_index(&mut self, name: &str) {
+        if let Some(index) = self
+            .state
+            .indexes
+            .iter_mut()
+            .find(|index| index.spec.name == name)
+        {
+            index.ready = true;
+            let dated = index.spec.expire_after.is_some();
+            self.state.index_generation += 1;
+            if dated {
+                self.redate();
+            }
+        }
+    }
+
+    /// Takes an index away, ready or not. Drain first if it has a rule of its own ([`super::Collection::drain_then`]).
+    pub fn drop_index(&mut self, name: &str) -> bool {
+        let Some(at) = self
+            .state
+            .indexes
+            .iter()
+            .position(|index| index.spec.name == name)
+        else {
+            return false;
+        };
+        let index = self.state.indexes.remove(at);
+        self.state.index_generation += 1;
+        if index.ready && index.spec.expire_after.is_some() {
+            self.redate();
+        }
+        true
+    }
+
+    /// Changes how an index behaves (hidden, unique, expireAfterSeconds). Drain first if that can lengthen a life.
+    pub fn alter_index(&mut self, name: &str, change: impl FnOnce(&mut IndexSpec)) -> bool {
+        let Some(index) = self
+            .state
+            .indexes
+            .iter_mut()
+            .find(|index| index.spec.name == name)
+        else {
+            return false;
+        };
+        let before = index.spec.expire_after;
+        change(&mut index.spec);
+        let redate = index.spec.expire_after != before;
+        self.state.index_generation += 1;
+        if redate {
+            self.redate();
+        }
+        true
+    }
+
+    /// Recomputes for every document what the TTL indexes on dates say. One pass, in one lock hold, so that no reader meets a
+    /// document under half a rule; only settings of such indexes need it.
+    fn redate(&mut self) {
+        let specs: Vec<IndexSpec> = self
+            .state
+            .indexes
+            .iter()
+            .filter(|index| index.ready && index.spec.expire_after.is_some())
+            .map(|index| index.spec.clone())
+            .collect();
+        let mut bounds = super::ttl::Bounds::NONE;
+        for segment in self.state.segments.values_mut() {
+            segment.redate(|doc| {
+                specs
+                    .iter()
+                    .filter_map(|spec| date_rule(spec, doc))
+                    .min()
+                    .unwrap_or(End::NEVER)
+            });
+            bounds.merge(*segment.bounds());
+        }
+        self.state.bounds = bounds;
+    }
+
+    /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.
+    pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
+        self.state.default = default;
+        self.state.ts_index = index;
+        self.state.index_generation += 1;
+    }
+
+    pub fn set_indexing_mode(&mut self, mode: IndexingMode) {
+        self.state.options.indexing_mode = Some(mode);
+    }
+
+    pub fn options_mut(&mut self) -> &mut Options {
+        &mut self.state.options
+    }
+}
+
+/// The end that one TTL index on dates gives a document: a date, or the earliest of an array of dates, plus its seconds.
+fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
+    let seconds = spec.expire_after?;
+    let [path] = spec.paths.as_slice() else {
+        return None;
+    };
+    if spec
+        .partial
+        .as_ref()
+        .is_some_and(|partial| !partial.condition.holds(doc))
+    {
+        return None;
+    }
+    let mut earliest = None;
+    let walked = crate::value::keys(std::slice::from_ref(path), doc, |key| {
+        let date = key
+            .values
+            .first()
+            .filter(|value| value.ty() == Type::Date)
+            .and_then(|value| value.as_date());
+        earliest = match (earliest, date) {
+            (Some(known), Some(date)) => Some(date.min(known)),
+            (known, date) => known.or(date),
+        };
+    });
+    walked.ok()?;
+    earliest.map(|date| End::after(Millis(date), seconds))
+}
