@@ -4,15 +4,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
+use crate::command::{Commands, Context};
 use crate::config::Config;
 use crate::handler::Handler;
-use crate::handler::placeholder::Placeholder;
 use crate::server::Server;
 
 /// A running server. Stops when it is dropped, or in order with [`Sundown::stop`].
@@ -23,10 +24,24 @@ pub struct Sundown {
     task: JoinHandle<()>,
 }
 
-/// What answers the requests, from settings whose port is the real one.
+/// What answers the requests, from settings whose port is the real one. Call it on the runtime that will serve.
 pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
-    let _ = (config, clock);
-    Arc::new(Placeholder)
+    let context = Context::new(config.clone(), clock);
+    tokio::spawn(keep_house(Arc::downgrade(&context)));
+    Arc::new(Commands::new(context))
+}
+
+/// Once a minute: forgets the sessions and cursors that nobody uses, as long as the server lives.
+async fn keep_house(context: Weak<Context>) {
+    let mut minutes = tokio::time::interval(Duration::from_secs(60));
+    minutes.tick().await;
+    loop {
+        minutes.tick().await;
+        match context.upgrade() {
+            Some(context) => context.minute(),
+            None => return,
+        }
+    }
 }
 
 // === impl Sundown ===

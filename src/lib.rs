@@ -3,6 +3,7 @@
 //! (The life of a request is told here once the rooms stand.)
 
 pub mod clock;
+pub mod command;
 pub mod config;
 mod embed;
 pub mod engine;

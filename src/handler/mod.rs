@@ -4,8 +4,6 @@
 //! the buffer, or returns [`Work`] that will. A failed command is a reply like any other; [`Hangup`] means that nothing can be
 //! answered and the connection has to go.
 
-pub mod placeholder;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 

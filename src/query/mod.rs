@@ -6,10 +6,12 @@
 //! clock, no collection.
 
 pub mod expr;
+pub mod filter;
 mod scope;
 pub mod stage;
 mod vars;
 
 pub use expr::Expr;
+pub use filter::Filter;
 pub use scope::Scope;
 pub use vars::{Vars, bind_let};

@@ -106,6 +106,15 @@ impl<'b> DocBuilder<'b> {
         ArrayBuilder::begin(self.out)
     }
 
+    /// Writes a nested array whose elements `write` appends to the buffer itself ([`ArrayBuilder::element`]).
+    pub fn array_with<T>(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        self.head(Type::Array, name);
+        let nested = DocBuilder::begin(self.out);
+        let result = write(nested.out);
+        nested.end();
+        result
+    }
+
     /// Bytes written so far, the length in front included.
     pub fn len(&self) -> usize {
         self.out.len() - self.start
@@ -145,22 +154,15 @@ impl<'b> ArrayBuilder<'b> {
         }
     }
 
-    /// Writes tag and index in place, without a string in between.
+    /// Appends one document element with that index to the body of an array; `write` appends the document.
+    #[inline]
+    pub fn element(out: &mut Vec<u8>, index: u32, write: impl FnOnce(&mut Vec<u8>)) {
+        element_head(out, Type::Document, index);
+        write(out);
+    }
+
     fn head(&mut self, ty: Type) {
-        self.doc.out.push(ty.tag());
-        let mut digits = [0u8; 10];
-        let mut at = digits.len();
-        let mut n = self.next;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (n % 10) as u8;
-            n /= 10;
-            if n == 0 {
-                break;
-            }
-        }
-        self.doc.out.extend_from_slice(&digits[at..]);
-        self.doc.out.push(0);
+        element_head(self.doc.out, ty, self.next);
         self.next += 1;
     }
 
@@ -213,6 +215,25 @@ impl<'b> ArrayBuilder<'b> {
     pub fn end(self) {
         self.doc.end();
     }
+}
+
+/// Writes tag and index in place, without a string in between.
+#[inline]
+fn element_head(out: &mut Vec<u8>, ty: Type, index: u32) {
+    out.push(ty.tag());
+    let mut digits = [0u8; 10];
+    let mut at = digits.len();
+    let mut n = index;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.push(0);
 }
 
 // === impl DocBuf ===

@@ -1,0 +1,306 @@
+//! Reading the fields of a command, with the messages that mongod has for wrong ones.
+//!
+//! ```ignore
+//! for arg in call.args() {
+//!     match arg.name() {
+//!         "count" => {}                                  // the command's own field: call.collection()
+//!         "query" => filter = arg.doc()?.unwrap_or_default(),
+//!         "limit" => limit = arg.int()?,
+//!         _ => return Err(arg.unknown()),
+//!     }
+//! }
+//! ```
+//!
+//! A field that is null counts as left out (`None`), as in MongoDB. Nested documents are read the same way with
+//! [`fields`], under a path like `update.updates`.
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Elem, Type, ValueRef};
+
+/// One field, and where it stands.
+#[derive(Clone, Copy)]
+pub struct Arg<'a> {
+    path: &'a str,
+    elem: Elem<'a>,
+}
+
+/// The fields of a nested document; `path` is how messages name it.
+pub fn fields<'a>(path: &'a str, doc: Doc<'a>) -> impl Iterator<Item = Arg<'a>> {
+    doc.iter().map(move |elem| Arg { path, elem })
+}
+
+/// A field that must be there.
+pub fn required<T>(value: Option<T>, path: &str, name: &str) -> Result<T> {
+    value.ok_or_else(|| missing(path, name))
+}
+
+/// "a required field is missing"
+pub fn missing(path: &str, name: &str) -> Error {
+    Error::new(
+        Code::IDLFailedToParse,
+        format!("BSON field '{path}.{name}' is missing but a required field"),
+    )
+}
+
+/// "no such field"
+pub fn unknown(path: &str, name: &str) -> Error {
+    Error::new(
+        Code::IDLUnknownField,
+        format!("BSON field '{path}.{name}' is an unknown field."),
+    )
+}
+
+/// "no such value of an enumeration"
+pub fn not_a_value(path: &str, text: &str) -> Error {
+    Error::bad_value(format!(
+        "Enumeration value '{text}' for field '{path}' is not a valid value."
+    ))
+}
+
+/// "the field has the wrong type"; several expected types are printed as a list.
+pub fn wrong_type(path: &str, name: &str, got: Type, expected: &[Type]) -> Error {
+    let expected = match expected {
+        [one] => format!("type '{}'", one.alias()),
+        many => {
+            let names: Vec<_> = many.iter().map(|ty| ty.alias()).collect();
+            format!("types '[{}]'", names.join(", "))
+        }
+    };
+    let dot = if path.is_empty() { "" } else { "." };
+    Error::type_mismatch(format!(
+        "BSON field '{path}{dot}{name}' is the wrong type '{}', expected {expected}",
+        got.alias()
+    ))
+}
+
+/// A number as an int64 the way MongoDB coerces options: fractions are cut off, NaN is 0, the rest is clamped.
+pub fn to_i64(value: ValueRef<'_>) -> Option<i64> {
+    Some(match value.ty() {
+        Type::Int32 => i64::from(value.as_i32()?),
+        Type::Int64 => value.as_i64()?,
+        _ => to_f64(value)? as i64,
+    })
+}
+
+/// A number as a double. (A decimal takes the way over its text: options are rarely decimals.)
+pub fn to_f64(value: ValueRef<'_>) -> Option<f64> {
+    Some(match value.ty() {
+        Type::Int32 => f64::from(value.as_i32()?),
+        Type::Int64 => value.as_i64()? as f64,
+        Type::Double => value.as_f64()?,
+        Type::Decimal => bson::Decimal128::from_bytes(value.as_decimal_bytes()?)
+            .to_string()
+            .parse()
+            .ok()?,
+        _ => return None,
+    })
+}
+
+/// Whether a value counts as true where MongoDB takes any value for a flag.
+pub fn truthy(value: ValueRef<'_>) -> bool {
+    match value.ty() {
+        Type::Missing | Type::Null | Type::Undefined => false,
+        Type::Bool => value.as_bool() == Some(true),
+        ty if ty.is_number() => to_f64(value).is_some_and(|n| n != 0.0),
+        _ => true,
+    }
+}
+
+const NUMBERS: &[Type] = &[Type::Int64, Type::Int32, Type::Decimal, Type::Double];
+
+// === impl Arg ===
+
+impl<'a> Arg<'a> {
+    pub fn new(path: &'a str, elem: Elem<'a>) -> Self {
+        Self { path, elem }
+    }
+
+    #[inline]
+    pub fn name(&self) -> &'a str {
+        self.elem.name()
+    }
+
+    #[inline]
+    pub fn value(&self) -> ValueRef<'a> {
+        self.elem.value
+    }
+
+    #[inline]
+    pub fn is_null(&self) -> bool {
+        self.elem.value.is_nullish()
+    }
+
+    pub fn unknown(&self) -> Error {
+        unknown(self.path, self.name())
+    }
+
+    pub fn wrong_type(&self, expected: &[Type]) -> Error {
+        wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
+    }
+
+    #[inline]
+    fn one<T>(&self, ty: Type, read: impl FnOnce(ValueRef<'a>) -> Option<T>) -> Result<Option<T>> {
+        if self.is_null() {
+            return Ok(None);
+        }
+        read(self.elem.value)
+            .map(Some)
+            .ok_or_else(|| self.wrong_type(&[ty]))
+    }
+
+    pub fn str(&self) -> Result<Option<&'a str>> {
+        self.one(Type::String, ValueRef::as_str)
+    }
+
+    #[inline]
+    pub fn doc(&self) -> Result<Option<Doc<'a>>> {
+        self.one(Type::Document, ValueRef::as_doc)
+    }
+
+    pub fn array(&self) -> Result<Option<Doc<'a>>> {
+        self.one(Type::Array, ValueRef::as_array)
+    }
+
+    /// An array of documents; anything else inside is refused with its place.
+    pub fn docs(&self) -> Result<Option<Vec<Doc<'a>>>> {
+        let Some(array) = self.array()? else {
+            return Ok(None);
+        };
+        let path = format!("{}.{}", self.path, self.name());
+        array
+            .iter()
+            .map(|elem| {
+                elem.value.as_doc().ok_or_else(|| {
+                    wrong_type(&path, elem.name(), elem.value.ty(), &[Type::Document])
+                })
+            })
+            .collect::<Result<_>>()
+            .map(Some)
+    }
+
+    /// A flag: true, false, or a number that is or is not zero.
+    pub fn bool(&self) -> Result<Option<bool>> {
+        let value = self.elem.value;
+        match value.ty() {
+            Type::Bool => Ok(value.as_bool()),
+            ty if ty.is_number() => Ok(Some(truthy(value))),
+            _ if self.is_null() => Ok(None),
+            _ => Err(self.wrong_type(&[
+                Type::Bool,
+                Type::Int64,
+                Type::Int32,
+                Type::Decimal,
+                Type::Double,
+            ])),
+        }
+    }
+
+    /// A flag that only true and false can set.
+    pub fn strict_bool(&self) -> Result<Option<bool>> {
+        self.one(Type::Bool, ValueRef::as_bool)
+    }
+
+    /// A number of any numeric type as a whole one: fractions are cut off.
+    #[inline]
+    pub fn int(&self) -> Result<Option<i64>> {
+        if self.is_null() {
+            return Ok(None);
+        }
+        to_i64(self.elem.value)
+            .map(Some)
+            .ok_or_else(|| self.wrong_type(NUMBERS))
+    }
+
+    /// Like [`Arg::int`], and within the range.
+    pub fn int_at_least(&self, least: i64) -> Result<Option<i64>> {
+        let number = self.int()?;
+        match number {
+            Some(n) if n < least => Err(Error::location(
+                51024,
+                format!(
+                    "BSON field '{}' value must be >= {least}, actual value '{n}'",
+                    self.name()
+                ),
+            )),
+            _ => Ok(number),
+        }
+    }
+
+    /// An int64 and nothing else.
+    pub fn i64(&self) -> Result<Option<i64>> {
+        self.one(Type::Int64, ValueRef::as_i64)
+    }
+
+    /// A whole number of any numeric type; a fraction is refused.
+    pub fn exact_int(&self) -> Result<Option<i64>> {
+        let Some(n) = self.int()? else {
+            return Ok(None);
+        };
+        let exact = match self.elem.value.ty() {
+            Type::Double | Type::Decimal => to_f64(self.elem.value)
+                .is_some_and(|f| f.is_finite() && f.fract() == 0.0 && f.abs() < 9.3e18),
+            _ => true,
+        };
+        if exact {
+            return Ok(Some(n));
+        }
+        let value = self.elem.value;
+        Err(Error::failed_to_parse(format!(
+            "Expected an integer, but found a non-integer value in '{}.{}': {value:?}",
+            self.path,
+            self.name(),
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{DocBuf, Value};
+
+    #[test]
+    fn wrong_types_are_named_as_mongod_does() {
+        let doc = DocBuf::build(|d| {
+            d.put_str("limit", "x")
+                .put_i32("filter", 1)
+                .put_f64("skip", 2.9);
+            d.put_null("sort")
+                .put_str("tailable", "")
+                .put_i32("nope", 1);
+        });
+        let arg = |name: &str| {
+            fields("find", doc.as_doc())
+                .find(|arg| arg.name() == name)
+                .unwrap()
+        };
+        let limit = arg("limit").int().unwrap_err();
+        assert_eq!(limit.code(), Code::TypeMismatch);
+        assert_eq!(
+            limit.message(),
+            "BSON field 'find.limit' is the wrong type 'string', expected types '[long, int, decimal, double]'"
+        );
+        assert_eq!(
+            arg("filter").doc().unwrap_err().message(),
+            "BSON field 'find.filter' is the wrong type 'int', expected type 'object'"
+        );
+        assert_eq!(
+            arg("tailable").bool().unwrap_err().message(),
+            "BSON field 'find.tailable' is the wrong type 'string', expected types '[bool, long, int, decimal, double]'"
+        );
+        assert_eq!(arg("skip").int().unwrap(), Some(2));
+        assert!(arg("skip").exact_int().is_err());
+        assert_eq!(arg("sort").doc().unwrap(), None);
+        assert_eq!(
+            arg("nope").unknown().message(),
+            "BSON field 'find.nope' is an unknown field."
+        );
+        assert_eq!(
+            required(None::<i32>, "getMore", "collection")
+                .unwrap_err()
+                .code()
+                .number(),
+            40414
+        );
+        assert_eq!(to_i64(Value::double(f64::NAN).as_ref()), Some(0));
+    }
+}

@@ -1,0 +1,188 @@
+//! One command as it is run: what it was asked, by whom, and when.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use smallvec::SmallVec;
+
+use super::args::Arg;
+use super::generic::Generic;
+use super::{Client, Command, Context};
+use crate::error::{Code, Error, Result};
+use crate::session::{Retry, SessionId};
+use crate::value::{Doc, Elem, Millis, ValueRef};
+use crate::wire::{Request, Sequence};
+
+/// A command's view of its request. Everything generic is checked; the rest stands in [`Call::args`].
+pub struct Call<'a> {
+    pub context: &'a Arc<Context>,
+    pub client: &'a Arc<Client>,
+    pub command: &'static Command,
+    pub request: &'a Request,
+    /// The one moment that this command sees.
+    pub now: Millis,
+    /// When it has to be over.
+    pub deadline: Option<Instant>,
+    /// The retryable write that this is, if it is one. Work that goes on takes it along.
+    pub retry: Option<Retry>,
+    pub(super) generic: Generic<'a>,
+    pub(super) own: SmallVec<[Elem<'a>; 10]>,
+}
+
+// === impl Call ===
+
+impl<'a> Call<'a> {
+    pub fn database(&self) -> &'a str {
+        self.generic.database
+    }
+
+    pub fn body(&self) -> Doc<'a> {
+        self.request.body()
+    }
+
+    /// The command's own fields (the one that names it first), without the generic ones.
+    #[inline]
+    pub fn args(&self) -> impl Iterator<Item = Arg<'a>> {
+        let path = self.command.name;
+        self.own.iter().map(move |elem| Arg::new(path, *elem))
+    }
+
+    /// The value of the field that names the command.
+    pub fn target(&self) -> ValueRef<'a> {
+        self.own
+            .first()
+            .map_or(ValueRef::MISSING, |elem| elem.value)
+    }
+
+    /// One of the command's own fields, for commands that look at one or two.
+    pub fn arg(&self, name: &str) -> Option<Arg<'a>> {
+        self.own
+            .iter()
+            .find(|elem| elem.name_bytes() == name.as_bytes())
+            .map(|elem| Arg::new(self.command.name, *elem))
+    }
+
+    /// Refuses fields that the command does not have.
+    pub fn only(&self, known: &[&str]) -> Result<()> {
+        for arg in self.args().skip(1) {
+            if !known.contains(&arg.name()) {
+                return Err(arg.unknown());
+            }
+        }
+        Ok(())
+    }
+
+    /// The collection that the command names in its first field.
+    #[inline]
+    pub fn collection(&self) -> Result<&'a str> {
+        let target = self.target();
+        let Some(name) = target.as_str() else {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!("collection name has invalid type {}", target.ty().alias()),
+            ));
+        };
+        check_collection(self.generic.database, name)?;
+        Ok(name)
+    }
+
+    /// `db.collection`
+    pub fn namespace(&self, collection: &str) -> String {
+        format!("{}.{collection}", self.generic.database)
+    }
+
+    pub fn session(&self) -> Option<SessionId> {
+        self.generic.session
+    }
+
+    pub fn comment(&self) -> ValueRef<'a> {
+        self.generic.comment
+    }
+
+    pub fn max_time_millis(&self) -> u64 {
+        self.generic.max_time_millis
+    }
+
+    /// The client asked for no acknowledgement: the reply is `ok` alone.
+    pub fn is_unacknowledged(&self) -> bool {
+        self.request.unacknowledged || self.generic.unacknowledged
+    }
+
+    /// The documents of a field that stands in the command or in a sequence of its own (`documents`, `updates`, ...).
+    pub fn documents(&self, name: &'static str) -> Result<Documents<'a>> {
+        if let Some(sequence) = self.request.sequence(name) {
+            return Ok(Documents::Sequence(sequence));
+        }
+        let arg = self
+            .arg(name)
+            .ok_or_else(|| super::args::missing(self.command.name, name))?;
+        let array = arg.array()?;
+        array
+            .map(Documents::Array)
+            .ok_or_else(|| super::args::missing(self.command.name, name))
+    }
+}
+
+/// Documents that came either way.
+#[derive(Clone, Copy)]
+pub enum Documents<'a> {
+    Array(Doc<'a>),
+    Sequence(&'a Sequence),
+}
+
+// === impl Documents ===
+
+impl<'a> Documents<'a> {
+    /// The documents in order; an element of an array that is none has its own type.
+    pub fn iter(self) -> impl Iterator<Item = ValueRef<'a>> {
+        let (array, sequence) = match self {
+            Self::Array(array) => (Some(array), None),
+            Self::Sequence(sequence) => (None, Some(sequence)),
+        };
+        array.into_iter().flatten().map(|elem| elem.value).chain(
+            sequence
+                .into_iter()
+                .flat_map(Sequence::iter)
+                .map(ValueRef::document),
+        )
+    }
+
+    pub fn count(self) -> usize {
+        self.iter().count()
+    }
+}
+
+/// MongoDB's rules for a collection's name.
+pub fn check_collection(database: &str, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid namespace specified '{database}.'"),
+        ));
+    }
+    // Cheap test first: nearly every name has neither.
+    if name.as_bytes().contains(&0) || name.starts_with('.') {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid namespace specified '{database}.{name}'"),
+        ));
+    }
+    Ok(())
+}
+
+/// MongoDB's rules for a database's name.
+pub fn check_database(name: &str) -> Result<()> {
+    let bad = name.is_empty()
+        || name.len() > 63
+        || name
+            .bytes()
+            .any(|b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$'));
+    // `$external` is where users of other systems stand.
+    if bad && name != "$external" {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid database name: '{name}'"),
+        ));
+    }
+    Ok(())
+}

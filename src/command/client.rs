@@ -1,0 +1,84 @@
+//! What is known of a connection.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::Context;
+use crate::handler::Peer;
+use crate::session::Session;
+use crate::value::{Doc, DocBuf};
+
+/// The handler's side of one connection.
+pub struct Connection {
+    pub(super) client: Arc<Client>,
+    /// The session that the last retryable write used: mostly the next one's, too.
+    pub(super) session: Option<Arc<Session>>,
+    _counting: Counting,
+}
+
+/// Counts a connection as long as it lives.
+struct Counting(Arc<Context>);
+
+/// Who is at the other end, shared with what goes on for it.
+pub struct Client {
+    pub id: u64,
+    pub address: SocketAddr,
+    /// The `client` document of the first hello. Written once.
+    metadata: OnceLock<DocBuf>,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    pub(super) fn new(context: &Arc<Context>, peer: Peer) -> Self {
+        Self {
+            client: Arc::new(Client {
+                id: peer.id,
+                address: peer.address,
+                metadata: OnceLock::new(),
+            }),
+            session: None,
+            _counting: Counting::new(context),
+        }
+    }
+}
+
+// === impl Counting ===
+
+impl Counting {
+    fn new(context: &Arc<Context>) -> Self {
+        context.connections.fetch_add(1, Ordering::Relaxed);
+        context.connections_total.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(context))
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    pub fn metadata(&self) -> Option<Doc<'_>> {
+        self.metadata.get().map(DocBuf::as_doc)
+    }
+
+    /// Keeps what the client says of itself; `false` if it said so before.
+    pub(super) fn introduce(&self, metadata: Doc<'_>) -> bool {
+        self.metadata
+            .set(DocBuf::from_bytes(metadata.bytes().to_vec()))
+            .is_ok()
+    }
+
+    pub fn app_name(&self) -> Option<&str> {
+        self.metadata()?
+            .get("application")
+            .as_doc()?
+            .get("name")
+            .as_str()
+    }
+}

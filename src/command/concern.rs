@@ -1,0 +1,190 @@
+//! `readConcern` and `writeConcern`: checked as MongoDB does, then accepted. One node without disk satisfies them all.
+
+use super::args::{self, Arg, fields, to_f64, to_i64, wrong_type};
+use super::{Command, Flags};
+use crate::config::Topology;
+use crate::error::{Code, Error, Result};
+use crate::value::{Type, ValueRef};
+
+const LEVELS: &[&str] = &["available", "linearizable", "local", "majority", "snapshot"];
+const PROVENANCES: &[&str] = &[
+    "clientSupplied",
+    "customDefault",
+    "getLastErrorDefaults",
+    "implicitDefault",
+    "internalWriteDefault",
+];
+/// The largest `w`: a replica set has at most that many members.
+const MAX_MEMBERS: i64 = 50;
+
+pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<()> {
+    if value.is_nullish() {
+        return Ok(());
+    }
+    let Some(concern) = value.as_doc() else {
+        return Err(wrong_type(
+            command.name,
+            "readConcern",
+            value.ty(),
+            &[Type::Document],
+        ));
+    };
+    let mut level = None;
+    let mut after = false;
+    for arg in fields("readConcern", concern) {
+        match arg.name() {
+            "level" => {
+                level = arg.str()?;
+                if let Some(level) = level {
+                    one_of(level, "readConcern.level", LEVELS)?;
+                }
+            }
+            "afterClusterTime" | "atClusterTime" => {
+                if arg.value().ty() != Type::Timestamp {
+                    return Err(arg.wrong_type(&[Type::Timestamp]));
+                }
+                after = true;
+            }
+            "afterOpTime" => {
+                arg.doc()?;
+            }
+            "provenance" => provenance(arg, "readConcern.provenance")?,
+            "waitLastStableRecoveryTimestamp" | "allowTransactionTableSnapshot" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    if *topology == Topology::Standalone {
+        if matches!(level, Some("linearizable" | "snapshot")) {
+            return Err(Error::new(
+                Code::NotAReplicaSet,
+                "node needs to be a replica set member to use read concern",
+            ));
+        }
+        if after {
+            return Err(Error::new(
+                Code::IllegalOperation,
+                "Cannot specify afterClusterTime readConcern without replication enabled",
+            ));
+        }
+    }
+    match level {
+        None | Some("local" | "available") => Ok(()),
+        Some(_) if command.flags.has(Flags::READ_CONCERN) => Ok(()),
+        Some(level) => Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "Command {} does not support {{ readConcern: {{ level: \"{level}\", provenance: \"clientSupplied\" }} }} \
+                 :: caused by :: read concern not supported",
+                command.name
+            ),
+        )),
+    }
+}
+
+/// Whether the writes go unacknowledged (`w: 0`).
+pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<bool> {
+    if value.is_nullish() {
+        return Ok(false);
+    }
+    let Some(concern) = value.as_doc() else {
+        return Err(wrong_type(
+            command.name,
+            "writeConcern",
+            value.ty(),
+            &[Type::Document],
+        ));
+    };
+    let mut unacknowledged = false;
+    let mut journaled = false;
+    let mut synced = false;
+    for arg in fields("writeConcern", concern) {
+        match arg.name() {
+            "w" => unacknowledged = check_w(arg.value(), topology)?,
+            "j" => journaled = arg.bool()?.unwrap_or(false),
+            "fsync" => synced = arg.bool()?.unwrap_or(false),
+            "wtimeout" => {
+                if to_f64(arg.value()).is_some_and(|n| n > f64::from(i32::MAX)) {
+                    return Err(Error::failed_to_parse("wtimeout must be a 32-bit integer"));
+                }
+            }
+            "provenance" => provenance(arg, "writeConcern.provenance")?,
+            "getLastError" | "wElectionId" | "wOpTime" => {}
+            _ => return Err(arg.unknown()),
+        }
+    }
+    if journaled && synced {
+        return Err(Error::failed_to_parse(
+            "fsync and j options cannot be used together",
+        ));
+    }
+    if !command.flags.has(Flags::WRITE_CONCERN) {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "Command does not support writeConcern",
+        ));
+    }
+    Ok(unacknowledged)
+}
+
+fn check_w(w: ValueRef<'_>, topology: &Topology) -> Result<bool> {
+    let standalone = *topology == Topology::Standalone;
+    match w.ty() {
+        ty if ty.is_number() => {
+            let finite = to_f64(w).is_some_and(f64::is_finite);
+            let n = to_i64(w).unwrap_or(-1);
+            if !finite || !(0..=MAX_MEMBERS).contains(&n) {
+                return Err(Error::failed_to_parse(format!(
+                    "w has to be a non-negative number and not greater than {MAX_MEMBERS}; found: {w:?}"
+                )));
+            }
+            if standalone && n > 1 {
+                return Err(Error::bad_value(
+                    "cannot use 'w' > 1 when a host is not replicated",
+                ));
+            }
+            Ok(n == 0)
+        }
+        Type::String | Type::Null => {
+            let mode = w.as_str().unwrap_or_default();
+            if standalone && mode != "majority" {
+                return Err(Error::bad_value(format!(
+                    "cannot use non-majority 'w' mode {mode} when a host is not a member of a replica set"
+                )));
+            }
+            Ok(false)
+        }
+        Type::Document => {
+            let tags = w.as_doc().unwrap_or(crate::value::Doc::EMPTY);
+            if tags.is_empty() {
+                return Err(Error::failed_to_parse("tagged write concern requires tags"));
+            }
+            match tags.iter().find(|tag| !tag.value.ty().is_number()) {
+                Some(tag) => Err(Error::failed_to_parse(format!(
+                    "tags must be a single level document with only number values; found: {}",
+                    tag.value.ty().alias()
+                ))),
+                None => Ok(false),
+            }
+        }
+        ty => Err(Error::failed_to_parse(format!(
+            "w has to be a number, string, or object; found: {}",
+            ty.alias()
+        ))),
+    }
+}
+
+fn provenance(arg: Arg<'_>, path: &str) -> Result<()> {
+    match arg.str()? {
+        Some(text) => one_of(text, path, PROVENANCES),
+        None => Ok(()),
+    }
+}
+
+fn one_of(text: &str, path: &str, known: &[&str]) -> Result<()> {
+    if known.contains(&text) {
+        return Ok(());
+    }
+    Err(args::not_a_value(path, text))
+}

@@ -1,0 +1,71 @@
+//! What all commands share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
+
+use super::counters::Counters;
+use super::operations::Operations;
+use super::parameters::Parameters;
+use crate::clock::{Clock, monotonic};
+use crate::config::{Config, Topology};
+use crate::session::{Cursors, Idle, Sessions};
+
+/// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
+pub struct Context {
+    pub config: Config,
+    pub clock: Clock,
+    pub sessions: Sessions,
+    pub cursors: Cursors,
+    pub operations: Arc<Operations>,
+    pub counters: Counters,
+    pub parameters: Parameters,
+    /// When the server started, for uptimes.
+    pub started: Instant,
+    /// Names this process in `topologyVersion`.
+    pub process: [u8; 12],
+    /// Raised and lowered as connections open and close.
+    pub connections: AtomicUsize,
+    pub connections_total: AtomicUsize,
+    idle: Idle,
+}
+
+// === impl Context ===
+
+impl Context {
+    pub fn new(config: Config, clock: Clock) -> Arc<Self> {
+        let idle = Idle::default();
+        Arc::new(Self {
+            sessions: Sessions::new(idle.clone()),
+            cursors: Cursors::new(idle.clone()),
+            operations: Arc::default(),
+            counters: Counters::default(),
+            parameters: Parameters::default(),
+            started: monotonic(),
+            process: bson::oid::ObjectId::new().bytes(),
+            connections: AtomicUsize::new(0),
+            connections_total: AtomicUsize::new(0),
+            idle,
+            config,
+            clock,
+        })
+    }
+
+    /// A minute of idling has passed: forgets sessions and cursors that nobody uses. The server calls it.
+    pub fn minute(&self) {
+        self.idle.tick();
+        self.sessions.sweep();
+        self.cursors.sweep();
+    }
+
+    /// `HOST:PORT` under which the server is known to others.
+    pub fn host(&self) -> String {
+        match &self.config.topology {
+            Topology::ReplicaSet {
+                advertise: Some(host),
+                ..
+            } => host.clone(),
+            _ => format!("localhost:{}", self.config.port),
+        }
+    }
+}

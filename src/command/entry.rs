@@ -1,0 +1,125 @@
+//! One row of the table of commands.
+
+use super::{Call, Task};
+use crate::error::Result;
+use crate::value::DocBuilder;
+
+/// Everything that the framework knows of a command.
+pub struct Command {
+    /// As on the wire.
+    pub name: &'static str,
+    /// Other spellings that old clients use.
+    pub aliases: &'static [&'static str],
+    pub access: Access,
+    pub flags: Flags,
+    /// For listCommands and the README.
+    pub help: &'static str,
+    pub status: Status,
+}
+
+/// What a command does to data; also which operation counter it raises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Housekeeping: no data.
+    None,
+    Read,
+    Write,
+    /// Collections, indexes, settings.
+    Admin,
+}
+
+pub enum Status {
+    Ready(Run),
+    /// MongoDB has it, Sundown does not yet: refused by name.
+    Planned,
+}
+
+/// Writes the fields of the reply (the framework appends `ok`), or returns work that will.
+pub type Run = fn(&mut Call<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
+
+pub enum Outcome {
+    /// The fields stand in the reply.
+    Reply,
+    /// It takes longer; what was written so far is dropped.
+    Work(Box<dyn Task>),
+}
+
+/// A set of properties.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags(u16);
+
+// === impl Flags ===
+
+impl Flags {
+    pub const NONE: Self = Self(0);
+    /// Only against the database `admin`.
+    pub const ADMIN_ONLY: Self = Self(1);
+    /// Allowed before a client has logged in.
+    pub const BEFORE_LOGIN: Self = Self(2);
+    /// Takes a transaction number: a retryable write.
+    pub const RETRYABLE: Self = Self(4);
+    /// Takes every level of read concern.
+    pub const READ_CONCERN: Self = Self(8);
+    /// Takes a write concern.
+    pub const WRITE_CONCERN: Self = Self(16);
+    /// Part of MongoDB's stable API, version 1.
+    pub const STABLE: Self = Self(32);
+    /// Allowed on a secondary (listCommands shows it).
+    pub const SECONDARY: Self = Self(64);
+    /// Does not count as a command in the operation counters: it counts by itself.
+    pub const UNCOUNTED: Self = Self(128);
+    /// Allowed inside an OP_QUERY.
+    pub const LEGACY: Self = Self(256);
+
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    pub const fn has(self, flag: Self) -> bool {
+        self.0 & flag.0 != 0
+    }
+}
+
+// === impl Command ===
+
+impl Command {
+    pub const fn ready(name: &'static str, access: Access, help: &'static str, run: Run) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            access,
+            flags: Flags::NONE,
+            help,
+            status: Status::Ready(run),
+        }
+    }
+
+    pub const fn planned(name: &'static str, access: Access, help: &'static str) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            access,
+            flags: Flags::NONE,
+            help,
+            status: Status::Planned,
+        }
+    }
+
+    #[must_use]
+    pub const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    #[must_use]
+    pub const fn with(mut self, flags: Flags) -> Self {
+        self.flags = self.flags.and(flags);
+        self
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+}

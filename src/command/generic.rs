@@ -1,0 +1,331 @@
+//! The arguments that every command takes: database, session, concerns, time limit, API version.
+//!
+//! One pass over the raw command sorts its fields: generic ones are checked here, the rest is the command's own.
+
+use smallvec::SmallVec;
+
+use super::args::{to_f64, to_i64, wrong_type};
+use super::call::check_database;
+use super::{Command, Flags, concern};
+use crate::config::Topology;
+use crate::error::{Code, Error, Result};
+use crate::session::SessionId;
+use crate::value::{Elem, Type, ValueRef};
+use crate::wire::Request;
+
+pub(super) struct Generic<'a> {
+    pub database: &'a str,
+    pub session: Option<SessionId>,
+    /// Of a retryable write.
+    pub number: Option<i64>,
+    /// `maxTimeMS`; zero means no limit.
+    pub max_time_millis: u64,
+    pub comment: ValueRef<'a>,
+    /// `w: 0`
+    pub unacknowledged: bool,
+}
+
+/// Fields that are read only when they are there.
+#[derive(Default)]
+struct Rare<'a> {
+    api_version: Option<ValueRef<'a>>,
+    api_strict: Option<bool>,
+    api_deprecation_errors: Option<bool>,
+    autocommit: Option<bool>,
+    start_transaction: bool,
+}
+
+// === impl Generic ===
+
+impl<'a> Generic<'a> {
+    /// Sorts the fields of `request`. The first one names the command.
+    #[inline]
+    pub fn parse(
+        command: &'static Command,
+        topology: &Topology,
+        request: &'a Request,
+        own: &mut SmallVec<[Elem<'a>; 10]>,
+    ) -> Result<Self> {
+        let mut generic = Self {
+            database: "",
+            session: None,
+            number: None,
+            max_time_millis: 0,
+            comment: ValueRef::MISSING,
+            unacknowledged: false,
+        };
+        let mut database = None;
+        let mut rare = None;
+        let mut fields = request.body().iter();
+        own.extend(fields.next());
+        for elem in fields {
+            let value = elem.value;
+            match elem.name_bytes() {
+                b"$db" => database = Some(value),
+                b"lsid" => {
+                    generic.session = Some(SessionId::parse(value, "OperationSessionInfo.lsid")?)
+                }
+                b"txnNumber" => generic.number = Some(read_number(value)?),
+                b"$clusterTime" | b"$readPreference" => {
+                    if value.as_doc().is_none() && !value.is_nullish() {
+                        return Err(wrong_type("", elem.name(), value.ty(), &[Type::Document]));
+                    }
+                }
+                b"readConcern" => concern::check_read(command, topology, value)?,
+                b"writeConcern" => {
+                    generic.unacknowledged = concern::check_write(command, topology, value)?;
+                }
+                b"maxTimeMS" => generic.max_time_millis = read_max_time(command, value)?,
+                b"comment" => generic.comment = value,
+                b"apiVersion"
+                | b"apiStrict"
+                | b"apiDeprecationErrors"
+                | b"autocommit"
+                | b"startTransaction" => {
+                    rare.get_or_insert_with(Rare::default).read(command, elem)?;
+                }
+                b"$audit"
+                | b"$client"
+                | b"$configServerState"
+                | b"$configTime"
+                | b"$gleStats"
+                | b"$queryOptions"
+                | b"$replData"
+                | b"$tenant"
+                | b"$topologyTime"
+                | b"$oplogQueryData"
+                | b"allowImplicitCollectionCreation"
+                | b"clientOperationKey"
+                | b"coordinator"
+                | b"databaseVersion"
+                | b"expectPrefix"
+                | b"maxTimeMSOpOnly"
+                | b"mayBypassWriteBlocking"
+                | b"rawData"
+                | b"requestGossipRoutingCache"
+                | b"shardVersion"
+                | b"startOrContinueTransaction"
+                | b"traceCtx"
+                | b"versionContext" => {}
+                _ => own.push(elem),
+            }
+        }
+        refuse_duplicates(command, own)?;
+        generic.database = match (database, &request.query_database) {
+            (Some(value), _) => value
+                .as_str()
+                .ok_or_else(|| wrong_type(command.name, "$db", value.ty(), &[Type::String]))?,
+            (None, Some(name)) => name,
+            (None, None) => {
+                return Err(Error::location(
+                    40571,
+                    "OP_MSG requests require a $db argument",
+                ));
+            }
+        };
+        check_database(generic.database)?;
+        generic.check(command, topology, rare)?;
+        Ok(generic)
+    }
+
+    fn check(&self, command: &Command, topology: &Topology, rare: Option<Rare<'_>>) -> Result<()> {
+        if command.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
+            return Err(Error::new(
+                Code::Unauthorized,
+                format!(
+                    "{} may only be run against the admin database.",
+                    command.name
+                ),
+            ));
+        }
+        let mut in_transaction = false;
+        if let Some(rare) = rare {
+            rare.check_api(command)?;
+            in_transaction = rare.check_transaction(self)?;
+        }
+        if let Some(number) = self.number {
+            self.check_number(command, topology, number, in_transaction)?;
+        }
+        if in_transaction && !matches!(command.name, "abortTransaction" | "commitTransaction") {
+            return Err(Error::new(
+                Code::OperationNotSupportedInTransaction,
+                "multi-document transactions are not implemented in Sundown",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_number(
+        &self,
+        command: &Command,
+        topology: &Topology,
+        number: i64,
+        in_transaction: bool,
+    ) -> Result<()> {
+        if self.session.is_none() {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "Transaction number requires a session ID to also be specified",
+            ));
+        }
+        if number < 0 {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "Transaction number cannot be negative",
+            ));
+        }
+        if *topology == Topology::Standalone {
+            return Err(Error::new(
+                Code::IllegalOperation,
+                "Transaction numbers are only allowed on a replica set member or mongos",
+            ));
+        }
+        if !in_transaction && !command.flags.has(Flags::RETRYABLE) {
+            return Err(Error::location(
+                50768,
+                format!(
+                    "txnNumber may only be provided for multi-document transactions and retryable write commands. \
+                     autocommit:false was not provided, and {} is not a retryable write command.",
+                    command.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+// === impl Rare ===
+
+impl<'a> Rare<'a> {
+    fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<()> {
+        let value = elem.value;
+        if elem.name() == "apiVersion" {
+            if value.as_str().is_none() {
+                return Err(wrong_type(
+                    command.name,
+                    "apiVersion",
+                    value.ty(),
+                    &[Type::String],
+                ));
+            }
+            self.api_version = Some(value);
+            return Ok(());
+        }
+        let flag = value
+            .as_bool()
+            .ok_or_else(|| wrong_type(command.name, elem.name(), value.ty(), &[Type::Bool]))?;
+        match elem.name() {
+            "apiStrict" => self.api_strict = Some(flag),
+            "apiDeprecationErrors" => self.api_deprecation_errors = Some(flag),
+            "autocommit" => self.autocommit = Some(flag),
+            _ => self.start_transaction = flag,
+        }
+        Ok(())
+    }
+
+    fn check_api(&self, command: &Command) -> Result<()> {
+        let Some(version) = self.api_version else {
+            if self.api_strict.is_some() || self.api_deprecation_errors.is_some() {
+                return Err(Error::location(
+                    4886600,
+                    "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion",
+                ));
+            }
+            return Ok(());
+        };
+        if version.as_str() != Some("1") {
+            return Err(Error::new(
+                Code::APIVersionError,
+                "API version must be \"1\"",
+            ));
+        }
+        if self.api_strict == Some(true) && !command.flags.has(Flags::STABLE) {
+            return Err(Error::new(
+                Code::APIStrictError,
+                format!(
+                    "Provided apiStrict:true, but the command {} is not in API Version 1. Information on supported commands \
+                     and migrations in API Version 1 can be found at \
+                     https://dochub.mongodb.org/core/manual-versioned-api",
+                    command.name
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the command asks to be part of a multi-document transaction.
+    fn check_transaction(&self, generic: &Generic<'_>) -> Result<bool> {
+        let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
+        match self.autocommit {
+            Some(true) => invalid("Specifying autocommit=true is not allowed."),
+            Some(false) if generic.number.is_none() => {
+                invalid("'autocommit' field requires a transaction number to also be specified")
+            }
+            None if self.start_transaction => {
+                invalid("'startTransaction' field requires 'autocommit' field to also be specified")
+            }
+            autocommit => Ok(autocommit.is_some()),
+        }
+    }
+}
+
+fn read_number(value: ValueRef<'_>) -> Result<i64> {
+    value
+        .as_i64()
+        .ok_or_else(|| wrong_type("", "txnNumber", value.ty(), &[Type::Int64]))
+}
+
+fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
+    if value.is_nullish() {
+        return Ok(0);
+    }
+    let (Some(millis), Some(exact)) = (to_i64(value), to_f64(value)) else {
+        return Err(wrong_type(
+            command.name,
+            "maxTimeMS",
+            value.ty(),
+            &[Type::Int64, Type::Int32, Type::Decimal, Type::Double],
+        ));
+    };
+    if exact.fract() != 0.0 || !exact.is_finite() {
+        return Err(Error::failed_to_parse(format!(
+            "maxTimeMS has non-integral value: {value:?}"
+        )));
+    }
+    if !(0..=i64::from(i32::MAX)).contains(&millis) {
+        return Err(Error::bad_value(format!(
+            "{millis} value for maxTimeMS is out of range [0, {}]",
+            i32::MAX
+        )));
+    }
+    Ok(millis.unsigned_abs())
+}
+
+/// A field that stands there twice could mean either: MongoDB refuses it.
+#[inline]
+fn refuse_duplicates(command: &Command, own: &[Elem<'_>]) -> Result<()> {
+    let duplicate = |name: &str| {
+        Err(Error::new(
+            Code::IDLDuplicateField,
+            format!("BSON field '{}.{name}' is a duplicate field", command.name),
+        ))
+    };
+    // Commands have a handful of fields; only a hostile one has so many that pairs cost more than a sorted list.
+    if own.len() > 64 {
+        let mut names: Vec<_> = own.iter().map(Elem::name_bytes).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return duplicate("(one of many)");
+        }
+        return Ok(());
+    }
+    for (i, elem) in own.iter().enumerate() {
+        if own[..i]
+            .iter()
+            .any(|other| other.name_bytes() == elem.name_bytes())
+        {
+            return duplicate(elem.name());
+        }
+    }
+    Ok(())
+}

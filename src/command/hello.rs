@@ -1,0 +1,267 @@
+//! `hello` and `isMaster`: what the server is, and what it can do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::reply::put_topology_version;
+use super::{Access, Call, Command, Context, Flags, Outcome, Step, Task};
+use crate::config::Topology;
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuilder, Millis, Type, Value, ValueRef};
+
+/// MongoDB 8.2.
+pub const MAX_WIRE_VERSION: i32 = 27;
+pub const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: i32 = 48_000_000;
+pub const MAX_WRITE_BATCH: i32 = 100_000;
+pub const SESSION_TIMEOUT_MINUTES: i32 = 30;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "hello",
+    Access::None,
+    "Says what the server is and what it can do.",
+    |call, reply| run(call, reply, false),
+)
+.with(
+    Flags::BEFORE_LOGIN
+        .and(Flags::STABLE)
+        .and(Flags::SECONDARY)
+        .and(Flags::LEGACY),
+);
+
+pub(super) const IS_MASTER: Command = Command::ready(
+    "isMaster",
+    Access::None,
+    "The older form of hello.",
+    |call, reply| run(call, reply, true),
+)
+.alias(&["ismaster"])
+.with(Flags::BEFORE_LOGIN.and(Flags::SECONDARY).and(Flags::LEGACY));
+
+/// What the reply is made from.
+struct Hello {
+    context: Arc<Context>,
+    connection: u64,
+    legacy: bool,
+    hello_ok: bool,
+    mechanisms: bool,
+}
+
+/// A hello that is answered when something changes, or when the client's patience ends. Nothing ever changes here.
+struct Await {
+    hello: Hello,
+    patience: Option<Duration>,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<Outcome> {
+    let mut hello = Hello {
+        context: Arc::clone(call.context),
+        connection: call.client.id,
+        legacy,
+        hello_ok: false,
+        mechanisms: false,
+    };
+    let mut seen = None;
+    let mut patience = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "helloOk" => hello.hello_ok = arg.bool()?.unwrap_or(false),
+            "topologyVersion" => seen = arg.doc()?,
+            "maxAwaitTimeMS" => patience = arg.int_at_least(0)?,
+            "client" => {
+                let metadata = arg.doc()?;
+                if let Some(metadata) = metadata {
+                    introduce(call, metadata)?;
+                }
+            }
+            "saslSupportedMechs" => {
+                arg.str()?;
+                hello.mechanisms = true;
+            }
+            // Accepted and not made use of: no log-in, no compression, no load balancer, no internal clients.
+            "speculativeAuthenticate"
+            | "compression"
+            | "loadBalanced"
+            | "internalClient"
+            | "hostInfo"
+            | "forShell"
+            | "speculativeSaslStart"
+            | "backpressure" => {}
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let patience = match (seen, patience) {
+        (Some(seen), Some(patience)) => is_current(call.context, seen)?.then_some(patience),
+        (Some(_), None) => {
+            return Err(Error::location(
+                31368,
+                "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'",
+            ));
+        }
+        (None, Some(_)) => {
+            return Err(Error::location(
+                31372,
+                "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'",
+            ));
+        }
+        (None, None) => None,
+    };
+    match patience {
+        Some(millis) if millis > 0 => Ok(Outcome::Work(Box::new(Await {
+            hello,
+            patience: Some(Duration::from_millis(millis.unsigned_abs())),
+        }))),
+        _ => {
+            hello.put(reply, call.now);
+            Ok(Outcome::Reply)
+        }
+    }
+}
+
+/// Keeps what a driver says of itself. It may say so once, and it must name itself.
+fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(Code::ClientMetadataMissingField, message));
+    for part in ["driver", "os"] {
+        let Some(doc) = metadata.get(part).as_doc() else {
+            return invalid(format!(
+                "Missing required field '{part}' in the client metadata document"
+            ));
+        };
+        let required: &[&str] = if part == "driver" {
+            &["name", "version"]
+        } else {
+            &["type"]
+        };
+        for field in required {
+            if doc.get(field).as_str().is_none() {
+                return invalid(format!(
+                    "Missing required field '{part}.{field}' in the client metadata document"
+                ));
+            }
+        }
+    }
+    if !call.client.introduce(metadata) {
+        return Err(Error::new(
+            Code::ClientMetadataCannotBeMutated,
+            "The client metadata document may only be sent in the first hello",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the client knows the state that we are in.
+fn is_current(context: &Context, seen: Doc<'_>) -> Result<bool> {
+    let process = seen.get("processId").as_oid();
+    let counter = seen.get("counter").as_i64();
+    let (Some(process), Some(counter)) = (process, counter) else {
+        return Err(super::args::missing(
+            "topologyVersion",
+            if process.is_none() {
+                "processId"
+            } else {
+                "counter"
+            },
+        ));
+    };
+    if process != context.process {
+        return Ok(false);
+    }
+    if counter > 0 {
+        return Err(Error::location(
+            31382,
+            format!(
+                "Received a topology version with counter: {counter} which is greater than the server topology version \
+                 counter: 0"
+            ),
+        ));
+    }
+    Ok(counter == 0)
+}
+
+// === impl Hello ===
+
+impl Hello {
+    fn put(&self, reply: &mut DocBuilder<'_>, now: Millis) {
+        let context = &*self.context;
+        if self.hello_ok {
+            reply.put_bool("helloOk", true);
+        }
+        let primary = if self.legacy {
+            "ismaster"
+        } else {
+            "isWritablePrimary"
+        };
+        match &context.config.topology {
+            Topology::Router => {
+                reply.put_bool(primary, true).put_str("msg", "isdbgrid");
+                put_topology_version(reply, &context.process);
+            }
+            Topology::Standalone => {
+                reply.put_bool(primary, true);
+                put_topology_version(reply, &context.process);
+            }
+            Topology::ReplicaSet { name, .. } => {
+                put_topology_version(reply, &context.process);
+                self.put_replica_set(reply, name, primary, now);
+            }
+        }
+        reply
+            .put_i32("maxBsonObjectSize", MAX_DOCUMENT_BYTES)
+            .put_i32("maxMessageSizeBytes", MAX_MESSAGE_BYTES)
+            .put_i32("maxWriteBatchSize", MAX_WRITE_BATCH)
+            .put_date("localTime", now.0)
+            .put_i32("logicalSessionTimeoutMinutes", SESSION_TIMEOUT_MINUTES)
+            .put_i32("connectionId", (self.connection & 0x7fff_ffff) as i32)
+            .put_i32("minWireVersion", 0)
+            .put_i32("maxWireVersion", MAX_WIRE_VERSION)
+            .put_bool("readOnly", false);
+        if self.mechanisms {
+            reply.array("saslSupportedMechs").end();
+        }
+    }
+
+    fn put_replica_set(&self, reply: &mut DocBuilder<'_>, name: &str, primary: &str, now: Millis) {
+        let host = self.context.host();
+        let mut hosts = reply.array("hosts");
+        hosts.push_str(&host);
+        hosts.end();
+        reply
+            .put_str("setName", name)
+            .put_i32("setVersion", 1)
+            .put_bool(primary, true)
+            .put_bool("secondary", false)
+            .put_str("primary", &host)
+            .put_str("me", &host)
+            .put("electionId", ValueRef::new(Type::ObjectId, &ELECTION));
+        let seconds = u32::try_from(now.seconds()).unwrap_or(0);
+        let mut write = reply.doc("lastWrite");
+        for (optime, date) in [
+            ("opTime", "lastWriteDate"),
+            ("majorityOpTime", "majorityWriteDate"),
+        ] {
+            let mut op = write.doc(optime);
+            op.put("ts", Value::timestamp(seconds, 1).as_ref())
+                .put_i64("t", 1);
+            op.end();
+            write.put_date(date, i64::from(seconds) * 1000);
+        }
+        write.end();
+    }
+}
+
+/// The first election of a set: drivers only compare it.
+const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
+
+// === impl Await ===
+
+impl Task for Await {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        match self.patience.take() {
+            Some(patience) => Ok(Step::Sleep(patience)),
+            None => {
+                self.hello.put(reply, self.hello.context.clock.now());
+                Ok(Step::Done)
+            }
+        }
+    }
+}

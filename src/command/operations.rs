@@ -1,0 +1,104 @@
+//! What is running: for currentOp and killOp.
+//!
+//! Only commands that take several steps are noted. One that is over before anybody could ask costs nothing here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use dashmap::DashMap;
+
+use super::Client;
+use crate::clock::monotonic;
+use crate::session::SessionId;
+use crate::value::DocBuf;
+
+#[derive(Default)]
+pub struct Operations {
+    running: DashMap<u32, Arc<OperationInfo>, ahash::RandomState>,
+    next: AtomicU32,
+}
+
+/// One running command.
+pub struct OperationInfo {
+    pub id: u32,
+    pub command: &'static str,
+    pub database: String,
+    /// The command as it was sent.
+    pub body: DocBuf,
+    pub client: Arc<Client>,
+    pub session: Option<SessionId>,
+    pub started: Instant,
+    /// Set by killOp, seen before the next step.
+    pub killed: AtomicBool,
+}
+
+/// Takes the command off the list when it is over, however it ends.
+pub struct Operation {
+    pub info: Arc<OperationInfo>,
+    list: Arc<Operations>,
+}
+
+// === impl Operations ===
+
+impl Operations {
+    pub fn begin(
+        self: &Arc<Self>,
+        command: &'static str,
+        database: &str,
+        body: DocBuf,
+        client: &Arc<Client>,
+        session: Option<SessionId>,
+    ) -> Operation {
+        let info = Arc::new(OperationInfo {
+            id: self.next_id(),
+            command,
+            database: database.to_owned(),
+            body,
+            client: Arc::clone(client),
+            session,
+            started: monotonic(),
+            killed: AtomicBool::new(false),
+        });
+        self.running.insert(info.id, Arc::clone(&info));
+        Operation {
+            info,
+            list: Arc::clone(self),
+        }
+    }
+
+    /// A number for an operation; positive and below 2^31, as mongod's.
+    pub fn next_id(&self) -> u32 {
+        (self.next.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff).max(1)
+    }
+
+    pub fn kill(&self, id: u32) -> bool {
+        let info = self.running.get(&id).map(|entry| Arc::clone(&entry));
+        if let Some(info) = &info {
+            info.killed.store(true, Ordering::Release);
+        }
+        info.is_some()
+    }
+
+    /// Kills what runs in a session.
+    pub fn kill_where(&self, which: impl Fn(&OperationInfo) -> bool) {
+        for info in &self.running {
+            if which(&info) {
+                info.killed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    pub fn all(&self) -> Vec<Arc<OperationInfo>> {
+        self.running
+            .iter()
+            .map(|entry| Arc::clone(&entry))
+            .collect()
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.list.running.remove(&self.info.id);
+    }
+}

@@ -1,0 +1,18 @@
+//! `ping`: is anybody there?
+
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::error::Result;
+use crate::value::DocBuilder;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "ping",
+    Access::None,
+    "Answers, to show that the server is there.",
+    run,
+)
+.with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY));
+
+fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,72 @@
+//! How a reply ends: `ok: 1`, or the error in mongod's form.
+
+use crate::error::{Error, WriteError};
+use crate::value::{Doc, DocBuilder, Type, Value, ValueRef};
+
+/// Replaces whatever stands behind `start` by the reply of a failed command.
+pub(super) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
+    out.truncate(start);
+    let mut reply = DocBuilder::begin(out);
+    reply
+        .put_f64("ok", 0.0)
+        .put_str("errmsg", error.message())
+        .put_i32("code", error.code().number())
+        .put_str("codeName", &error.code().name());
+    put_extras(&mut reply, error);
+    reply.end();
+}
+
+fn put_extras(reply: &mut DocBuilder<'_>, error: &Error) {
+    if let Some(details) = error.details() {
+        reply.put_body(Doc::new(details).body());
+    }
+    if !error.labels().is_empty() {
+        let mut labels = reply.array("errorLabels");
+        for label in error.labels() {
+            labels.push_str(label);
+        }
+        labels.end();
+    }
+}
+
+/// `writeErrors`, where there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.
+pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
+    if errors.is_empty() {
+        return;
+    }
+    let mut array = reply.array("writeErrors");
+    for WriteError { index, error } in errors {
+        let mut entry = array.doc();
+        entry
+            .put_i32("index", i32::try_from(*index).unwrap_or(i32::MAX))
+            .put_i32("code", error.code().number());
+        if let Some(details) = error.details() {
+            entry.put_body(Doc::new(details).body());
+        }
+        entry.put_str("errmsg", error.message());
+        entry.end();
+    }
+    array.end();
+}
+
+/// A count as MongoDB sends it: int32 where it fits, else int64.
+pub fn put_count(reply: &mut DocBuilder<'_>, name: &str, n: u64) {
+    match i32::try_from(n) {
+        Ok(n) => reply.put_i32(name, n),
+        Err(_) => reply.put_i64(name, i64::try_from(n).unwrap_or(i64::MAX)),
+    };
+}
+
+/// A UUID (binary subtype 4).
+pub fn put_uuid(reply: &mut DocBuilder<'_>, name: &str, uuid: &[u8; 16]) {
+    reply.put(name, Value::binary(4, uuid).as_ref());
+}
+
+/// `topologyVersion` as drivers compare it: who is asked, and how often that changed.
+pub(super) fn put_topology_version(reply: &mut DocBuilder<'_>, process: &[u8; 12]) {
+    let mut version = reply.doc("topologyVersion");
+    version
+        .put("processId", ValueRef::new(Type::ObjectId, process))
+        .put_i64("counter", 0);
+    version.end();
+}

@@ -1,0 +1,96 @@
+//! Commands that take longer than a step: they are watched, can be killed, and end at their time limit.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::operations::Operation;
+use super::{Command, Context, reply};
+use crate::clock::monotonic;
+use crate::error::{Code, Error, Hangup, Result};
+use crate::handler::{Progress, Work};
+use crate::value::DocBuilder;
+
+/// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
+pub trait Task: Send {
+    /// Goes on for about half a millisecond. What it writes into the reply counts only in the step that returns `Done`.
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Step again when others had their turn.
+    More,
+    /// Nothing to do for that long: step again then.
+    Sleep(Duration),
+    /// The fields of the reply are written.
+    Done,
+}
+
+/// A task in the care of the framework.
+pub(super) struct Running {
+    pub task: Box<dyn Task>,
+    pub command: &'static Command,
+    pub context: Arc<Context>,
+    pub operation: Operation,
+    pub deadline: Option<Instant>,
+    pub shard: usize,
+}
+
+// === impl Running ===
+
+impl Running {
+    fn interruption(&self) -> Option<Error> {
+        if self.operation.info.killed.load(Ordering::Acquire) {
+            return Some(Error::new(Code::Interrupted, "operation was interrupted"));
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| monotonic() >= deadline)
+        {
+            return Some(Error::new(
+                Code::MaxTimeMSExpired,
+                "operation exceeded time limit",
+            ));
+        }
+        None
+    }
+}
+
+impl Work for Running {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
+        let start = out.len();
+        let stepped = match self.interruption() {
+            Some(error) => Err(error),
+            None => {
+                let mut builder = DocBuilder::begin(out);
+                let stepped = self.task.step(&mut builder);
+                if matches!(stepped, Ok(Step::Done)) {
+                    builder.put_f64("ok", 1.0);
+                }
+                builder.end();
+                stepped
+            }
+        };
+        Ok(match stepped {
+            Ok(Step::Done) => Progress::Done,
+            Ok(Step::More) => {
+                out.truncate(start);
+                Progress::More
+            }
+            Ok(Step::Sleep(time)) => {
+                out.truncate(start);
+                // Never past the time limit: it is noticed at the next step.
+                let left = self.deadline.map_or(time, |deadline| {
+                    deadline.saturating_duration_since(monotonic())
+                });
+                Progress::Sleep(time.min(left))
+            }
+            Err(error) => {
+                self.context.counters.failed(self.shard, self.command);
+                reply::fail(out, start, &error);
+                Progress::Done
+            }
+        })
+    }
+}

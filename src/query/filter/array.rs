@@ -1,0 +1,86 @@
+//! `$all`, `$elemMatch`, `$size`.
+
+use super::{
+    Comparison, Node, Op, Pattern, Test, integer,
+    parse::{self, Cx, Site, is_operator_document},
+};
+use crate::{
+    error::{Error, Result},
+    value::{Doc, Type, ValueRef},
+};
+
+const ELEM_MATCH: &str = "$elemMatch";
+
+/// `$all` asks for each entry by itself: `{$all: [1, 2]}` is an equality with 1 and one with 2.
+pub(super) fn all(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    let Some(array) = arg.as_array() else {
+        return Err(Error::bad_value("$all needs an array"));
+    };
+    if array.is_empty() {
+        return Ok(Some(Node::False));
+    }
+    let first_is_elem_match = array
+        .first()
+        .is_some_and(|elem| elem_match_argument(elem.value).is_some());
+    let nodes = array
+        .iter()
+        .map(|elem| {
+            if first_is_elem_match {
+                let arg = elem_match_argument(elem.value)
+                    .ok_or_else(|| Error::bad_value("$all/$elemMatch has to be consistent"))?;
+                return elem_match_node(cx, site.path, arg);
+            }
+            let test = match elem.value.ty() {
+                Type::Regex => Test::Regex(Pattern::of(elem.value)?),
+                Type::Document if starts_with_field_operator(elem.value) => {
+                    return Err(Error::bad_value("no $ expressions in $all"));
+                }
+                _ => Test::Compare(Comparison::parse(site.path, Op::Eq, elem.value)?),
+            };
+            Ok(Node::field(site.path, test))
+        })
+        .collect::<Result<_>>()?;
+    Ok(Some(Node::and(nodes)))
+}
+
+fn elem_match_argument(value: ValueRef<'_>) -> Option<ValueRef<'_>> {
+    let first = value.as_doc()?.first()?;
+    (first.name() == ELEM_MATCH).then_some(first.value)
+}
+
+fn starts_with_field_operator(value: ValueRef<'_>) -> bool {
+    value
+        .as_doc()
+        .and_then(Doc::first)
+        .is_some_and(|elem| parse::is_field(elem.name()))
+}
+
+pub(super) fn elem_match(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    elem_match_node(cx, site.path, arg).map(Some)
+}
+
+fn elem_match_node(cx: &Cx<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
+    let Some(doc) = arg.as_doc() else {
+        return Err(Error::bad_value("$elemMatch needs an Object"));
+    };
+    let cx = &Cx { inner: true, ..*cx };
+    // `{$gt: 1}` tests the elements themselves; `{$or: [...]}` and `{a: 1}` look into elements that are documents.
+    let of_values = is_operator_document(arg, true)
+        && doc
+            .first()
+            .is_some_and(|first| !parse::is_top(first.name()));
+    let test = if of_values {
+        let mut nodes = Vec::new();
+        parse::conditions(cx, "", doc, &mut nodes)?;
+        Test::ElemValue(nodes)
+    } else {
+        Test::ElemObject(Box::new(parse::document(cx, doc)?))
+    };
+    Ok(Node::field(path, test))
+}
+
+pub(super) fn size(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    let size = integer::non_negative_int(site.name, arg)
+        .map_err(|error| Error::bad_value(format!("Failed to parse $size. {}", error.message())))?;
+    Ok(Some(Node::field(site.path, Test::Size(size))))
+}

@@ -1,0 +1,151 @@
+//! `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
+//!
+//! The mask is a number, binary data, or a list of positions; the field is a number (sign-extended without end) or binary data
+//! (zero beyond its last byte, least significant byte first).
+
+use super::{
+    Node, Test, integer,
+    parse::{Cx, Site},
+};
+use crate::{
+    error::{Error, Result},
+    value::{Num, Type, ValueRef},
+};
+
+#[derive(Debug)]
+pub struct Bits {
+    want: Want,
+    /// The mask for a number: positions 0 to 62, and in bit 63 every position from 63 on, all of which show the sign.
+    mask: u64,
+    /// The mask for binary data, as positions. Kept as they came: a position can be two billion.
+    positions: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    AllSet,
+    AllClear,
+    AnySet,
+    AnyClear,
+}
+
+// === impl Bits ===
+
+impl Bits {
+    fn new(want: Want, mut positions: Vec<u32>) -> Self {
+        positions.sort_unstable();
+        positions.dedup();
+        let mask = positions
+            .iter()
+            .fold(0, |mask, &position| mask | 1u64 << position.min(63));
+        Self {
+            want,
+            mask,
+            positions,
+        }
+    }
+
+    fn parse(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+        if let Some(array) = arg.as_array() {
+            let positions = array
+                .iter()
+                .map(|elem| position(elem.name(), elem.value))
+                .collect::<Result<_>>()?;
+            return Ok(Self::new(want, positions));
+        }
+        if let Some((_, bytes)) = arg.as_binary() {
+            let positions = (0u32..)
+                .zip(bytes)
+                .flat_map(|(at, &byte)| {
+                    (0..8).filter_map(move |bit| (byte >> bit & 1 == 1).then_some(at * 8 + bit))
+                })
+                .collect();
+            return Ok(Self::new(want, positions));
+        }
+        if arg.ty().is_number() {
+            let mask = integer::non_negative_long(site.name, arg)?;
+            let positions = (0..64).filter(|bit| mask >> bit & 1 == 1).collect();
+            return Ok(Self::new(want, positions));
+        }
+        Err(Error::bad_value(format!(
+            "{} takes an Array, a number, or a BinData but received: {}: {}",
+            site.path,
+            site.name,
+            integer::show(arg)
+        )))
+    }
+
+    pub fn passes(&self, value: ValueRef<'_>) -> bool {
+        if let Some((_, bytes)) = value.as_binary() {
+            let set = |&position: &u32| {
+                bytes
+                    .get(position as usize / 8)
+                    .is_some_and(|byte| byte >> (position % 8) & 1 == 1)
+            };
+            return match self.want {
+                Want::AllSet => self.positions.iter().all(set),
+                Want::AllClear => !self.positions.iter().any(set),
+                Want::AnySet => self.positions.iter().any(set),
+                Want::AnyClear => !self.positions.iter().all(set),
+            };
+        }
+        if !value.ty().is_number() {
+            return false;
+        }
+        let Some(number) = integer::exact(value) else {
+            return false;
+        };
+        let set = number as u64 & self.mask;
+        match self.want {
+            Want::AllSet => set == self.mask,
+            Want::AllClear => set == 0,
+            Want::AnySet => set != 0,
+            Want::AnyClear => set != self.mask,
+        }
+    }
+}
+
+/// One entry of a list of positions.
+fn position(name: &str, value: ValueRef<'_>) -> Result<u32> {
+    let refuse = |why: &str| {
+        Error::bad_value(format!(
+            "bit positions {why}: {name}: {}",
+            integer::show(value)
+        ))
+    };
+    let number = match value.as_num() {
+        None => return Err(refuse("must be an integer but got")),
+        Some(Num::Double(x)) if x.is_nan() => return Err(refuse("cannot take a NaN")),
+        Some(Num::Double(x)) if x.abs() > f64::from(i32::MAX) => {
+            return Err(refuse("cannot be represented as a 32-bit signed integer"));
+        }
+        Some(num) => num
+            .to_i64_exact()
+            .ok_or_else(|| refuse("must be an integer but got"))?,
+    };
+    let number = i32::try_from(number)
+        .map_err(|_| refuse("cannot be represented as a 32-bit signed integer"))?;
+    u32::try_from(number).map_err(|_| refuse("must be >= 0 but got"))
+}
+
+fn node(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    debug_assert!(arg.ty() != Type::Missing);
+    let bits = Bits::parse(want, site, arg)?;
+    Ok(Some(Node::field(site.path, Test::Bits(bits))))
+}
+
+pub(super) fn all_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    node(Want::AllSet, site, arg)
+}
+
+pub(super) fn all_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    node(Want::AllClear, site, arg)
+}
+
+pub(super) fn any_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    node(Want::AnySet, site, arg)
+}
+
+pub(super) fn any_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    node(Want::AnyClear, site, arg)
+}

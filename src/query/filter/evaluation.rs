@@ -1,0 +1,69 @@
+//! `$expr`, `$jsonSchema`, `$sampleRate`, `$comment`.
+
+use std::cell::Cell;
+
+use super::{Node, Schema, parse::Cx};
+use crate::{
+    error::{Error, Result},
+    query::Expr,
+    value::ValueRef,
+};
+
+pub(super) fn comment(_: &Cx<'_>, _: &str, _: ValueRef<'_>) -> Result<Option<Node>> {
+    Ok(None)
+}
+
+pub(super) fn expr(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    if cx.inner {
+        return Err(Error::bad_value(
+            "$expr can only be applied to the top-level document",
+        ));
+    }
+    let expr = Expr::parse(arg, cx.scope)?;
+    Ok(Some(Node::Expr(Box::new(expr))))
+}
+
+pub(super) fn json_schema(_: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    let Some(doc) = arg.as_doc() else {
+        return Err(Error::type_mismatch("$jsonSchema must be an object"));
+    };
+    Ok(Some(Node::Schema(Box::new(Schema::parse(doc)?))))
+}
+
+pub(super) fn sample_rate(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    if cx.inner {
+        return Err(Error::bad_value(
+            "$sampleRate can only be applied to the top-level document",
+        ));
+    }
+    let Some(num) = arg.as_num() else {
+        return Err(Error::bad_value(
+            "argument to $sampleRate must be a numeric type",
+        ));
+    };
+    let rate = num.to_f64();
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(Error::bad_value(
+            "numeric argument to $sampleRate must be in [0, 1]",
+        ));
+    }
+    Ok(Some(if rate == 0.0 {
+        Node::False
+    } else if rate == 1.0 {
+        Node::True
+    } else {
+        Node::Sample(rate)
+    }))
+}
+
+/// True with the given probability. Where the randomness comes from does not matter, only that it is spread evenly.
+pub(super) fn sample(rate: f64) -> bool {
+    thread_local! {
+        static STATE: (ahash::RandomState, Cell<u64>) = (ahash::RandomState::new(), Cell::new(0));
+    }
+    let bits = STATE.with(|(keys, counter)| {
+        counter.set(counter.get().wrapping_add(1));
+        keys.hash_one(counter.get())
+    });
+    (bits >> 11) as f64 / (1u64 << 53) as f64 <= rate
+}

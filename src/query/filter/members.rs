@@ -1,0 +1,95 @@
+//! `$in` and `$nin`: one of many values, or a match of one of many patterns.
+
+use super::{
+    Node, Pattern, Test,
+    parse::{Cx, Site, is_operator_document},
+};
+use crate::{
+    error::{Error, Result},
+    value::{self, Type, Value, ValueRef},
+};
+
+/// The right side of an `$in`: values in BSON order without repetition, and patterns.
+#[derive(Debug)]
+pub struct Members {
+    values: Vec<Value>,
+    patterns: Vec<Pattern>,
+    /// Holds null, which a missing field equals.
+    null: bool,
+}
+
+// === impl Members ===
+
+impl Members {
+    fn parse(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+        let Some(array) = arg.as_array() else {
+            return Err(Error::bad_value(format!("{} needs an array", site.name)));
+        };
+        let mut values = Vec::new();
+        let mut patterns = Vec::new();
+        for elem in array {
+            match elem.value.ty() {
+                Type::Regex => patterns.push(Pattern::of(elem.value)?),
+                Type::Undefined => {
+                    return Err(Error::bad_value(
+                        "InMatchExpression equality cannot be undefined",
+                    ));
+                }
+                _ if is_operator_document(elem.value, false) => {
+                    return Err(Error::bad_value(format!(
+                        "cannot nest $ under {}",
+                        site.name
+                    )));
+                }
+                _ => values.push(elem.value.to_value()),
+            }
+        }
+        values.sort_by(|a, b| value::compare(a.as_ref(), b.as_ref()));
+        values.dedup_by(|a, b| value::compare(a.as_ref(), b.as_ref()).is_eq());
+        let null = values.iter().any(|value| value.ty() == Type::Null);
+        Ok(Self {
+            values,
+            patterns,
+            null,
+        })
+    }
+
+    /// In BSON order, each once.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+
+    /// The value, if there is one and nothing else.
+    pub fn single(&self) -> Option<&Value> {
+        match (self.values.as_slice(), self.patterns.is_empty()) {
+            ([value], true) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn passes(&self, value: ValueRef<'_>) -> bool {
+        if value.is_missing() {
+            return self.null;
+        }
+        self.values
+            .binary_search_by(|member| value::compare(member.as_ref(), value))
+            .is_ok()
+            || self.patterns.iter().any(|pattern| pattern.passes(value))
+    }
+}
+
+fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Node> {
+    Ok(Node::field(site.path, Test::In(Members::parse(site, arg)?)))
+}
+
+pub(super) fn is_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    node(site, arg).map(Some)
+}
+
+pub(super) fn not_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    Ok(Some(Node::not(node(site, arg)?)))
+}

@@ -1,0 +1,179 @@
+//! From a filter document to the tree.
+
+use super::{Comparison, Node, Op, Pattern, Status, Test, find};
+use crate::{
+    error::{Error, Result},
+    query::Scope,
+    value::{Doc, Elem, Type, ValueRef},
+};
+
+/// Parses an operator that stands where a field could. `None`: nothing to test (`$comment`).
+pub type TopParser = fn(&Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
+/// Parses an operator of a field's condition.
+pub type FieldParser = fn(&Cx<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
+
+/// What is known while parsing.
+#[derive(Clone, Copy)]
+pub struct Cx<'a> {
+    pub scope: &'a Scope,
+    /// Inside `$elemMatch`: what needs the whole document (`$expr`, `$text`) cannot stand here.
+    pub inner: bool,
+}
+
+/// Where a field operator stands.
+pub struct Site<'a> {
+    /// The field's path; empty inside the value form of `$elemMatch`.
+    pub path: &'a str,
+    /// The operator's own name.
+    pub name: &'a str,
+    /// The whole condition, since `$regex` and `$options` look for each other.
+    pub siblings: Doc<'a>,
+}
+
+/// MongoDB's limit for how deep logic may nest.
+const MAX_DEPTH: usize = 100;
+
+/// Parses a whole filter.
+pub(super) fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Node> {
+    check_depth(doc)?;
+    document(
+        &Cx {
+            scope,
+            inner: false,
+        },
+        doc,
+    )
+}
+
+/// Bounds the recursion of everything below. Documents are at most 200 deep behind the door; a filter of that depth costs
+/// little stack, but one that was never validated must not get in either.
+fn check_depth(doc: Doc<'_>) -> Result<()> {
+    let mut stack = vec![doc.iter()];
+    while let Some(top) = stack.last_mut() {
+        match top.next() {
+            None => {
+                stack.pop();
+            }
+            Some(elem) => {
+                if matches!(elem.value.ty(), Type::Document | Type::Array) {
+                    if stack.len() >= 2 * MAX_DEPTH {
+                        return Err(Error::bad_value(format!(
+                            "exceeded maximum query tree depth of {MAX_DEPTH}"
+                        )));
+                    }
+                    stack.push(Doc::new(elem.value.data()).iter());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Parses the conjunction that a document of fields and logical operators is.
+pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
+    let mut nodes = Vec::new();
+    for elem in doc {
+        let name = elem.name();
+        if name.starts_with('$') {
+            nodes.extend(top(cx, name, elem.value)?);
+        } else {
+            field(cx, &elem, &mut nodes)?;
+        }
+    }
+    Ok(Node::and(nodes))
+}
+
+fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    match find(name).map(|row| row.status) {
+        Some(Status::Top(parse)) => parse(cx, name, arg),
+        Some(Status::PlannedTop) if cx.inner => Err(Error::bad_value(if name == "$where" {
+            "$elemMatch cannot contain $where expression".to_string()
+        } else {
+            format!("{name} can only be applied to the top-level document")
+        })),
+        Some(Status::PlannedTop) => Err(Error::not_implemented(name)),
+        _ => Err(Error::bad_value(format!(
+            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
+             $getField or $setField."
+        ))),
+    }
+}
+
+fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Vec<Node>) -> Result<()> {
+    let path = elem.name();
+    match elem.value.ty() {
+        Type::Document if is_operator_document(elem.value, false) => {
+            conditions(cx, path, Doc::new(elem.value.data()), nodes)
+        }
+        Type::Regex => {
+            nodes.push(Node::field(path, Test::Regex(Pattern::of(elem.value)?)));
+            Ok(())
+        }
+        _ => {
+            let equal = Comparison::parse(path, Op::Eq, elem.value)?;
+            nodes.push(Node::field(path, Test::Compare(equal)));
+            Ok(())
+        }
+    }
+}
+
+/// Parses a field's condition, `{$gt: 1, $lt: 5}`, into one node per operator.
+pub(super) fn conditions(
+    cx: &Cx<'_>,
+    path: &str,
+    doc: Doc<'_>,
+    nodes: &mut Vec<Node>,
+) -> Result<()> {
+    for elem in doc {
+        let name = elem.name();
+        let site = Site {
+            path,
+            name,
+            siblings: doc,
+        };
+        match find(name).map(|row| row.status) {
+            Some(Status::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
+            Some(Status::PlannedField) => return Err(Error::not_implemented(name)),
+            _ if name == "$where" => {
+                return Err(Error::bad_value("$where cannot be applied to a field"));
+            }
+            _ => return Err(Error::bad_value(format!("unknown operator: {name}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a value is a condition and not a document to compare with: its first name begins with `$`, and it is no DBRef
+/// (`{$ref, $id}`; with `incomplete` one of them or `$db` is enough).
+pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
+    let Some(doc) = value.as_doc() else {
+        return false;
+    };
+    let dollar = doc
+        .first()
+        .is_some_and(|elem| elem.name_bytes().first() == Some(&b'$'));
+    let dbref = || {
+        if incomplete {
+            doc.has("$ref") || doc.has("$id") || doc.has("$db")
+        } else {
+            doc.has("$ref") && doc.has("$id")
+        }
+    };
+    dollar && !dbref()
+}
+
+/// Whether a name is an operator that stands where a field could.
+pub(super) fn is_top(name: &str) -> bool {
+    matches!(
+        find(name).map(|row| row.status),
+        Some(Status::Top(_) | Status::PlannedTop)
+    )
+}
+
+/// Whether a name is an operator of a field's condition.
+pub(super) fn is_field(name: &str) -> bool {
+    matches!(
+        find(name).map(|row| row.status),
+        Some(Status::Field(_) | Status::PlannedField)
+    )
+}

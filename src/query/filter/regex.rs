@@ -1,0 +1,296 @@
+//! `$regex` with `$options`, and BSON's own regular expressions: PCRE2, as mongod has it.
+//!
+//! Strings and symbols are searched; a stored regular expression is matched by being the same one. A pattern cannot cost more
+//! than a bounded number of steps per value ([`MATCH_LIMIT`]); one that would is taken as not matching.
+
+use std::{cell::RefCell, collections::HashMap};
+
+use super::{
+    Node, Test,
+    parse::{Cx, Site},
+};
+use crate::{
+    error::{Error, Result},
+    value::{Type, ValueRef},
+};
+
+/// A compiled pattern.
+#[derive(Clone)]
+pub struct Pattern {
+    source: Box<str>,
+    flags: Box<str>,
+    code: pcre2::bytes::Regex,
+}
+
+/// Longer patterns are refused, as by mongod.
+const MAX_LENGTH: usize = 32764;
+/// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of a second.
+const MATCH_LIMIT: u32 = 500_000;
+/// How many compiled patterns a thread keeps. Compiling costs some microseconds, so a repeated query gains.
+const KEPT: usize = 64;
+
+// === impl Pattern ===
+
+impl Pattern {
+    /// From a BSON regular expression.
+    pub(super) fn of(value: ValueRef<'_>) -> Result<Self> {
+        let (source, flags) = value
+            .as_regex()
+            .ok_or_else(|| Error::bad_value("not a regex"))?;
+        Self::new(source, flags)
+    }
+
+    pub(crate) fn new(source: &str, flags: &str) -> Result<Self> {
+        if source.contains('\0') {
+            return Err(Error::bad_value(
+                "Regular expression cannot contain an embedded null byte",
+            ));
+        }
+        if source.len() > MAX_LENGTH {
+            return Err(invalid("regular expression is too large"));
+        }
+        if let Some(flag) = flags.chars().find(|flag| !"imsux".contains(*flag)) {
+            return Err(Error::location(
+                51108,
+                format!("invalid flag in regex options: {flag}"),
+            ));
+        }
+        Ok(Self {
+            code: compiled(source, flags)?,
+            source: source.into(),
+            flags: flags.into(),
+        })
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn flags(&self) -> &str {
+        &self.flags
+    }
+
+    /// Whether the pattern is found in a text.
+    pub fn is_found_in(&self, text: &[u8]) -> bool {
+        self.code.is_match(text).unwrap_or(false)
+    }
+
+    pub fn passes(&self, value: ValueRef<'_>) -> bool {
+        match value.ty() {
+            Type::String | Type::Symbol => value
+                .text_bytes()
+                .is_some_and(|text| self.is_found_in(text)),
+            Type::Regex => value.as_regex() == Some((&self.source, &self.flags)),
+            _ => false,
+        }
+    }
+
+    /// The text that every match begins with, for a pattern like `^abc`: what an index can be asked for. With it, whether the pattern
+    /// asks nothing else, so that the prefix decides alone.
+    pub fn prefix(&self) -> Option<(String, bool)> {
+        if self.flags.chars().any(|flag| flag != 's' && flag != 'u') {
+            return None;
+        }
+        let rest = self
+            .source
+            .strip_prefix('^')
+            .or_else(|| self.source.strip_prefix("\\A"))?;
+        // An alternative anywhere could begin differently.
+        if rest.contains('|') {
+            return None;
+        }
+        let mut prefix = String::new();
+        let mut letters = rest.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let literal = match letter {
+                '\\' => match letters.next() {
+                    Some(escaped) if escaped.is_ascii_punctuation() => escaped,
+                    _ => return some(prefix, false),
+                },
+                '.' if matches!(letters.peek(), Some('*')) && self.flags.contains('s') => {
+                    letters.next();
+                    return some(prefix, letters.next().is_none());
+                }
+                '^' | '$' | '.' | '[' | ']' | '(' | ')' | '*' | '+' | '?' | '{' | '}' => {
+                    return some(prefix, false);
+                }
+                letter => letter,
+            };
+            // A quantifier makes the letter before it optional.
+            if matches!(letters.peek(), Some('*' | '?' | '{')) {
+                return some(prefix, false);
+            }
+            prefix.push(literal);
+            if matches!(letters.peek(), Some('+')) {
+                return some(prefix, false);
+            }
+        }
+        some(prefix, true)
+    }
+}
+
+fn some(prefix: String, whole: bool) -> Option<(String, bool)> {
+    (!prefix.is_empty()).then_some((prefix, whole))
+}
+
+impl std::fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "/{}/{}", self.source, self.flags)
+    }
+}
+
+fn invalid(why: &str) -> Error {
+    Error::location(51091, format!("Regular expression is invalid: {why}"))
+}
+
+fn compiled(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
+    type Cache = HashMap<(Box<str>, Box<str>), pcre2::bytes::Regex>;
+    thread_local! {
+        static CACHE: RefCell<Cache> = RefCell::default();
+    }
+    let key = (source.into(), flags.into());
+    if let Some(code) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
+        return Ok(code);
+    }
+    let code = compile(source, flags)?;
+    CACHE.with_borrow_mut(|cache| {
+        if cache.len() >= KEPT {
+            cache.clear();
+        }
+        cache.insert(key, code.clone());
+    });
+    Ok(code)
+}
+
+fn compile(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
+    let has = |flag| flags.contains(flag);
+    pcre2::bytes::RegexBuilder::new()
+        .caseless(has('i'))
+        .multi_line(has('m'))
+        .dotall(has('s'))
+        .extended(has('x'))
+        .utf(true)
+        .ucp(false)
+        .jit_if_available(true)
+        .max_jit_stack_size(Some(1 << 20))
+        .build(&bounded(source))
+        .map_err(|error| {
+            // "PCRE2: error compiling pattern at offset 3: missing terminating ] ..."
+            let text = error.to_string();
+            invalid(text.rsplit_once(": ").map_or(text.as_str(), |(_, why)| why))
+        })
+}
+
+/// The pattern with our limit in front. Later settings would override it: those that the client wrote are left out, other
+/// leading verbs (`(*UTF)`, `(*CRLF)`) stay.
+fn bounded(source: &str) -> String {
+    let mut verbs = String::new();
+    let mut rest = source;
+    while rest.starts_with("(*") {
+        let Some(end) = rest.find(')') else { break };
+        let (verb, behind) = rest.split_at(end + 1);
+        if !verb.starts_with("(*LIMIT_") {
+            verbs.push_str(verb);
+        }
+        rest = behind;
+    }
+    format!("(*LIMIT_MATCH={MATCH_LIMIT}){verbs}{rest}")
+}
+
+pub(super) fn regex(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
+    let mut source = "";
+    let mut flags = "";
+    for elem in site.siblings {
+        match elem.name() {
+            "$regex" => {
+                if let Some(text) = elem.value.as_str() {
+                    source = text;
+                } else if let Some((text, own)) = elem.value.as_regex() {
+                    source = text;
+                    if !own.is_empty() {
+                        if !flags.is_empty() {
+                            return Err(Error::location(
+                                51074,
+                                "options set in both $regex and $options",
+                            ));
+                        }
+                        flags = own;
+                    }
+                } else {
+                    return Err(Error::bad_value("$regex has to be a string"));
+                }
+            }
+            "$options" => {
+                let Some(text) = elem.value.as_str() else {
+                    return Err(Error::bad_value("$options has to be a string"));
+                };
+                if !flags.is_empty() {
+                    return Err(Error::location(
+                        51075,
+                        "options set in both $regex and $options",
+                    ));
+                }
+                flags = text;
+            }
+            _ => {}
+        }
+    }
+    let pattern = Pattern::new(source, flags)?;
+    Ok(Some(Node::field(site.path, Test::Regex(pattern))))
+}
+
+/// `$options` is read with its `$regex`; alone it means nothing.
+pub(super) fn options(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
+    if site.siblings.has("$regex") {
+        Ok(None)
+    } else {
+        Err(Error::bad_value("$options needs a $regex"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        for (source, flags, expected) in [
+            ("^abc", "", Some(("abc", true))),
+            ("^abc", "i", None),
+            ("^abc", "m", None),
+            ("\\Aabc", "", Some(("abc", true))),
+            ("abc", "", None),
+            ("^a.c", "", Some(("a", false))),
+            ("^ab*", "", Some(("a", false))),
+            ("^ab+", "", Some(("ab", false))),
+            ("^a\\.b", "", Some(("a.b", true))),
+            ("^a\\d", "", Some(("a", false))),
+            ("^a|b", "", None),
+            ("^(ab)", "", None),
+            ("^ab$", "", Some(("ab", false))),
+            ("^ab.*", "s", Some(("ab", true))),
+            ("^ab.*", "", Some(("ab", false))),
+        ] {
+            let found = Pattern::new(source, flags).unwrap().prefix();
+            let found = found.as_ref().map(|(text, whole)| (text.as_str(), *whole));
+            assert_eq!(found, expected, "/{source}/{flags}");
+        }
+    }
+
+    #[test]
+    fn a_costly_pattern_ends() {
+        let text = "a".repeat(64);
+        for source in ["^(a+)+$b", "(*LIMIT_MATCH=4000000000)(a+)+$b"] {
+            assert!(
+                !Pattern::new(source, "")
+                    .unwrap()
+                    .is_found_in(text.as_bytes())
+            );
+        }
+        assert!(
+            Pattern::new("(*UTF)é", "")
+                .unwrap()
+                .is_found_in("é".as_bytes())
+        );
+    }
+}

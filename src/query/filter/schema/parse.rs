@@ -1,0 +1,471 @@
+//! From a schema document to a [`Schema`], with mongod's refusals.
+
+use super::{Additional, Dependency, Items, Schema};
+use crate::{
+    error::{Code, Error, Result},
+    query::filter::{Comparison, Op, Pattern, TypeSet, integer},
+    value::{Doc, Type, ValueRef},
+};
+
+/// A keyword and where its value goes.
+type Keyword = (
+    &'static str,
+    fn(&mut Schema, &'static str, ValueRef<'_>, Doc<'_>) -> Result<()>,
+);
+
+/// Every keyword, sorted. What stands in [`UNSUPPORTED`] has a refusal of its own.
+static KEYWORDS: &[Keyword] = &[
+    ("additionalItems", |s, key, v, _| {
+        s.additional_items = Some(additional(v).unwrap_or_else(|| {
+            Err(Error::type_mismatch(format!(
+                "$jsonSchema keyword '{key}' must be either an object or a boolean, but got a {}",
+                v.ty().alias()
+            )))
+        })?);
+        Ok(())
+    }),
+    ("additionalProperties", |s, key, v, _| {
+        s.additional_properties = Some(additional(v).unwrap_or_else(|| {
+            Err(Error::type_mismatch(format!(
+                "$jsonSchema keyword '{key}' must be an object or a boolean"
+            )))
+        })?);
+        Ok(())
+    }),
+    ("allOf", |s, key, v, _| {
+        s.all_of = schemas(key, v)?;
+        Ok(())
+    }),
+    ("anyOf", |s, key, v, _| {
+        s.any_of = schemas(key, v)?;
+        Ok(())
+    }),
+    ("bsonType", |s, key, v, schema| {
+        if schema.has("type") {
+            return Err(Error::failed_to_parse(
+                "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'",
+            ));
+        }
+        s.types = Some(types(key, v, Type::from_alias)?);
+        Ok(())
+    }),
+    ("dependencies", |s, key, v, _| {
+        s.dependencies = dependencies(key, v)?;
+        Ok(())
+    }),
+    ("description", |_, key, v, _| text(key, v).map(drop)),
+    ("encrypt", |_, key, _, _| {
+        Err(Error::not_implemented(format_args!(
+            "$jsonSchema keyword '{key}'"
+        )))
+    }),
+    ("encryptMetadata", |_, key, _, _| {
+        Err(Error::not_implemented(format_args!(
+            "$jsonSchema keyword '{key}'"
+        )))
+    }),
+    ("enum", |s, key, v, _| {
+        s.values = Some(values(key, v)?);
+        Ok(())
+    }),
+    ("exclusiveMaximum", |_, key, v, schema| {
+        exclusive(key, v, schema, "maximum")
+    }),
+    ("exclusiveMinimum", |_, key, v, schema| {
+        exclusive(key, v, schema, "minimum")
+    }),
+    ("items", |s, key, v, _| {
+        s.items = Some(items(key, v)?);
+        Ok(())
+    }),
+    ("maxItems", |s, key, v, _| {
+        s.max_items = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("maxLength", |s, key, v, _| {
+        s.max_length = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("maxProperties", |s, key, v, _| {
+        s.max_properties = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("maximum", |s, key, v, schema| {
+        let strict = schema.get("exclusiveMaximum").as_bool() == Some(true);
+        s.maximum = Some(bound(key, v, if strict { Op::Lt } else { Op::Lte })?);
+        Ok(())
+    }),
+    ("minItems", |s, key, v, _| {
+        s.min_items = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("minLength", |s, key, v, _| {
+        s.min_length = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("minProperties", |s, key, v, _| {
+        s.min_properties = Some(integer::non_negative_long(key, v)?);
+        Ok(())
+    }),
+    ("minimum", |s, key, v, schema| {
+        let strict = schema.get("exclusiveMinimum").as_bool() == Some(true);
+        s.minimum = Some(bound(key, v, if strict { Op::Gt } else { Op::Gte })?);
+        Ok(())
+    }),
+    ("multipleOf", |s, key, v, _| {
+        let divisor = number(key, v)?.to_decimal();
+        if divisor.is_negative() || divisor.is_zero() {
+            return Err(Error::failed_to_parse(format!(
+                "$jsonSchema keyword '{key}' must have a positive value"
+            )));
+        }
+        s.multiple_of = Some(divisor);
+        Ok(())
+    }),
+    ("not", |s, key, v, _| {
+        let doc = v.as_doc().ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "$jsonSchema keyword '{key}' must be an object, but found an element of type {}",
+                v.ty().alias()
+            ))
+        })?;
+        s.not = Some(Box::new(Schema::parse(doc)?));
+        Ok(())
+    }),
+    ("oneOf", |s, key, v, _| {
+        s.one_of = schemas(key, v)?;
+        Ok(())
+    }),
+    ("pattern", |s, key, v, _| {
+        let source = v.as_str().ok_or_else(|| must_be(key, "a string"))?;
+        s.pattern = Some(Pattern::new(source, "")?);
+        Ok(())
+    }),
+    ("patternProperties", |s, key, v, _| {
+        for elem in v.as_doc().ok_or_else(|| must_be(key, "an object"))? {
+            let name = elem.name();
+            let doc = elem.value.as_doc().ok_or_else(|| {
+                Error::type_mismatch(format!(
+                    "$jsonSchema keyword '{key}' has property '{name}' which is not an object"
+                ))
+            })?;
+            let pattern = Pattern::new(name, "").map_err(|error| {
+                Error::bad_value(format!(
+                    "Invalid regular expression in '{key}': {}",
+                    error.message()
+                ))
+            })?;
+            s.pattern_properties.push((pattern, Schema::parse(doc)?));
+        }
+        Ok(())
+    }),
+    ("properties", |s, key, v, _| {
+        for elem in v.as_doc().ok_or_else(|| must_be(key, "an object"))? {
+            let name = elem.name();
+            let doc = elem.value.as_doc().ok_or_else(|| {
+                Error::type_mismatch(format!(
+                    "Nested schema for $jsonSchema property '{name}' must be an object"
+                ))
+            })?;
+            s.properties.push((name.into(), Schema::parse(doc)?));
+        }
+        Ok(())
+    }),
+    ("required", |s, key, v, _| {
+        s.required = required(key, v)?;
+        Ok(())
+    }),
+    ("title", |_, key, v, _| text(key, v).map(drop)),
+    ("type", |s, key, v, _| {
+        s.types = Some(types(key, v, json_type)?);
+        Ok(())
+    }),
+    ("uniqueItems", |s, key, v, _| {
+        s.unique_items = v.as_bool().ok_or_else(|| must_be(key, "a boolean"))?;
+        Ok(())
+    }),
+];
+
+/// Draft 4 has them, MongoDB does not.
+const UNSUPPORTED: &[&str] = &["$ref", "$schema", "default", "definitions", "format", "id"];
+
+// === impl Schema ===
+
+impl Schema {
+    pub(in crate::query::filter) fn parse(doc: Doc<'_>) -> Result<Self> {
+        let mut schema = Self::default();
+        let mut seen: Vec<&str> = Vec::new();
+        for elem in doc {
+            let name = elem.name();
+            let Ok(at) = KEYWORDS.binary_search_by(|(key, _)| (*key).cmp(name)) else {
+                return Err(Error::failed_to_parse(if UNSUPPORTED.contains(&name) {
+                    format!("$jsonSchema keyword '{name}' is not currently supported")
+                } else {
+                    format!("Unknown $jsonSchema keyword: {name}")
+                }));
+            };
+            if seen.contains(&name) {
+                return Err(Error::failed_to_parse(format!(
+                    "Duplicate $jsonSchema keyword: {name}"
+                )));
+            }
+            seen.push(name);
+            let (key, set) = KEYWORDS[at];
+            set(&mut schema, key, elem.value, doc)?;
+        }
+        Ok(schema)
+    }
+}
+
+fn must_be(key: &str, what: &str) -> Error {
+    Error::type_mismatch(format!("$jsonSchema keyword '{key}' must be {what}"))
+}
+
+fn text<'a>(key: &str, value: ValueRef<'a>) -> Result<&'a str> {
+    value.as_str().ok_or_else(|| must_be(key, "of type string"))
+}
+
+fn number(key: &str, value: ValueRef<'_>) -> Result<crate::value::Num> {
+    value.as_num().ok_or_else(|| must_be(key, "a number"))
+}
+
+fn bound(key: &str, value: ValueRef<'_>, op: Op) -> Result<Comparison> {
+    number(key, value)?;
+    Ok(Comparison::new(op, value))
+}
+
+fn exclusive(key: &str, value: ValueRef<'_>, schema: Doc<'_>, bound: &str) -> Result<()> {
+    if !schema.has(bound) {
+        return Err(Error::failed_to_parse(format!(
+            "$jsonSchema keyword '{bound}' must be a present if {key} is present"
+        )));
+    }
+    value
+        .as_bool()
+        .map(drop)
+        .ok_or_else(|| must_be(key, "a boolean"))
+}
+
+fn additional(value: ValueRef<'_>) -> Option<Result<Additional>> {
+    if let Some(allowed) = value.as_bool() {
+        return Some(Ok(Additional::Allowed(allowed)));
+    }
+    let doc = value.as_doc()?;
+    Some(Schema::parse(doc).map(|schema| Additional::Schema(Box::new(schema))))
+}
+
+fn schemas(key: &str, value: ValueRef<'_>) -> Result<Vec<Schema>> {
+    let array = value.as_array().ok_or_else(|| must_be(key, "an array"))?;
+    if array.is_empty() {
+        return Err(Error::bad_value(format!(
+            "$jsonSchema keyword '{key}' must be a non-empty array"
+        )));
+    }
+    array
+        .iter()
+        .map(|elem| match elem.value.as_doc() {
+            Some(doc) => Schema::parse(doc),
+            None => Err(must_be(
+                key,
+                &format!(
+                    "an array of objects, but found an element of type {}",
+                    elem.value.ty().alias()
+                ),
+            )),
+        })
+        .collect()
+}
+
+fn items(key: &str, value: ValueRef<'_>) -> Result<Items> {
+    if let Some(doc) = value.as_doc() {
+        return Ok(Items::Every(Box::new(Schema::parse(doc)?)));
+    }
+    let Some(array) = value.as_array() else {
+        return Err(must_be(
+            key,
+            &format!("an array or an object, not {}", value.ty().alias()),
+        ));
+    };
+    array
+        .iter()
+        .map(|elem| match elem.value.as_doc() {
+            Some(doc) => Schema::parse(doc),
+            None => Err(Error::type_mismatch(format!(
+                "$jsonSchema keyword '{key}' requires that each element of the array is an object, but found a {}",
+                elem.value.ty().alias()
+            ))),
+        })
+        .collect::<Result<_>>()
+        .map(Items::ByIndex)
+}
+
+fn required(key: &str, value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
+    let found = |ty: Type| format!("found an element of type {}", ty.alias());
+    let array = value
+        .as_array()
+        .ok_or_else(|| must_be(key, &format!("an array, but {}", found(value.ty()))))?;
+    let mut names: Vec<Box<str>> = Vec::new();
+    for elem in array {
+        let name = elem.value.as_str().ok_or_else(|| {
+            let ty = elem.value.ty().alias();
+            must_be(
+                key,
+                &format!("an array of strings, but found an element of type: {ty}"),
+            )
+        })?;
+        names.push(name.into());
+    }
+    if names.is_empty() {
+        return Err(Error::failed_to_parse(format!(
+            "$jsonSchema keyword '{key}' cannot be an empty array"
+        )));
+    }
+    names.sort_unstable();
+    if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Error::failed_to_parse(format!(
+            "$jsonSchema keyword '{key}' array cannot contain duplicate values"
+        )));
+    }
+    Ok(names)
+}
+
+fn values(key: &str, value: ValueRef<'_>) -> Result<Vec<crate::value::Value>> {
+    let array = value.as_array().ok_or_else(|| {
+        must_be(
+            key,
+            &format!(
+                "an array, but found an element of type {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    if array.is_empty() {
+        return Err(Error::failed_to_parse(format!(
+            "$jsonSchema keyword '{key}' cannot be an empty array"
+        )));
+    }
+    let mut values: Vec<crate::value::Value> = Vec::new();
+    for elem in array {
+        if values
+            .iter()
+            .any(|known| super::check::same(known.as_ref(), elem.value))
+        {
+            return Err(Error::failed_to_parse(format!(
+                "$jsonSchema keyword '{key}' array cannot contain duplicate values."
+            )));
+        }
+        values.push(elem.value.to_value());
+    }
+    Ok(values)
+}
+
+fn dependencies(key: &str, value: ValueRef<'_>) -> Result<Vec<(Box<str>, Dependency)>> {
+    let doc = value.as_doc().ok_or_else(|| must_be(key, "an object"))?;
+    doc.iter()
+        .map(|elem| {
+            let name = elem.name();
+            let dependency = if let Some(doc) = elem.value.as_doc() {
+                Dependency::Schema(Box::new(Schema::parse(doc)?))
+            } else if let Some(array) = elem.value.as_array() {
+                Dependency::Present(present(key, name, array)?)
+            } else {
+                return Err(Error::type_mismatch(format!(
+                    "property '{name}' in $jsonSchema keyword '{key}' must be either an object or an array"
+                )));
+            };
+            Ok((name.into(), dependency))
+        })
+        .collect()
+}
+
+fn present(key: &str, property: &str, array: Doc<'_>) -> Result<Vec<Box<str>>> {
+    if array.is_empty() {
+        return Err(Error::failed_to_parse(format!(
+            "property '{property}' in $jsonSchema keyword '{key}' cannot be an empty array"
+        )));
+    }
+    let mut names: Vec<Box<str>> = Vec::new();
+    for elem in array {
+        let name = elem.value.as_str().ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "array '{property}' in $jsonSchema keyword '{key}' can only contain strings, but found element of type: {}",
+                elem.value.ty().alias()
+            ))
+        })?;
+        if names.iter().any(|known| **known == *name) {
+            return Err(Error::new(
+                Code::FailedToParse,
+                format!(
+                    "array '{property}' in $jsonSchema keyword '{key}' contains duplicate element: {name}"
+                ),
+            ));
+        }
+        names.push(name.into());
+    }
+    Ok(names)
+}
+
+fn types(
+    key: &str,
+    value: ValueRef<'_>,
+    vocabulary: impl Fn(&str) -> Option<Type> + Copy,
+) -> Result<TypeSet> {
+    let mut set = TypeSet::default();
+    let mut add = |alias: &str| {
+        if alias == "integer" {
+            return Err(Error::failed_to_parse(
+                "$jsonSchema type 'integer' is not currently supported.",
+            ));
+        }
+        set.add_alias(alias, vocabulary)
+    };
+    if let Some(alias) = value.as_str() {
+        add(alias)?;
+    } else if let Some(array) = value.as_array() {
+        let mut seen = Vec::new();
+        for elem in array {
+            let alias = elem.value.as_str().ok_or_else(|| {
+                Error::type_mismatch(format!(
+                    "$jsonSchema keyword '{key}' array elements must be strings"
+                ))
+            })?;
+            if seen.contains(&alias) {
+                return Err(Error::failed_to_parse(format!(
+                    "$jsonSchema keyword '{key}' has duplicate value: {alias}"
+                )));
+            }
+            seen.push(alias);
+            add(alias)?;
+        }
+    } else {
+        return Err(must_be(key, "either a string or an array of strings"));
+    }
+    if set.is_empty() {
+        return Err(Error::failed_to_parse(format!(
+            "$jsonSchema keyword '{key}' must name at least one type"
+        )));
+    }
+    Ok(set)
+}
+
+/// The names of draft 4.
+fn json_type(alias: &str) -> Option<Type> {
+    Some(match alias {
+        "array" => Type::Array,
+        "boolean" => Type::Bool,
+        "null" => Type::Null,
+        "object" => Type::Document,
+        "string" => Type::String,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_are_sorted() {
+        assert!(KEYWORDS.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}

@@ -1,0 +1,119 @@
+//! The typed tree that a filter becomes.
+
+use super::{Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, parse};
+use crate::{
+    error::Result,
+    query::{Scope, Vars, expr::Expr},
+    value::{Doc, Path, Value},
+};
+
+/// A parsed filter.
+#[derive(Debug)]
+pub struct Filter {
+    root: Node,
+}
+
+/// What is asked of a document (or, inside `$elemMatch`, of one element).
+#[derive(Debug)]
+pub enum Node {
+    True,
+    False,
+    /// All of them; never empty.
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Nor(Vec<Node>),
+    Not(Box<Node>),
+    Field(Field),
+    Expr(Box<Expr>),
+    Schema(Box<Schema>),
+    /// `$sampleRate`: true for this share of the documents.
+    Sample(f64),
+}
+
+/// A test of what a path leads to. Inside the value form of `$elemMatch` the path is empty and the element is tested itself.
+#[derive(Debug)]
+pub struct Field {
+    pub path: Path,
+    pub test: Test,
+}
+
+/// A test of one value.
+#[derive(Debug)]
+pub enum Test {
+    Compare(Comparison),
+    In(Members),
+    Regex(Pattern),
+    Exists,
+    Type(TypeSet),
+    Mod(Modulo),
+    Size(i64),
+    Bits(Bits),
+    /// Some element is a document (or an array) that matches.
+    ElemObject(Box<Node>),
+    /// Some element passes all of these tests.
+    ElemValue(Vec<Node>),
+}
+
+// === impl Filter ===
+
+impl Filter {
+    pub fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
+        Ok(Self {
+            root: parse::parse(doc, scope)?,
+        })
+    }
+
+    /// The filter that every document passes.
+    pub fn all() -> Self {
+        Self { root: Node::True }
+    }
+
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// Whether every document passes.
+    pub fn is_all(&self) -> bool {
+        matches!(self.root, Node::True)
+    }
+
+    /// Whether the document passes. Only an expression can fail.
+    #[inline]
+    pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
+        self.root.matches(doc, vars)
+    }
+
+    /// The array index that the positional `$` stands for, if the document passes by way of an array element.
+    pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Option<usize> {
+        self.root.position(doc, vars)
+    }
+
+    /// The (path, value) pairs that an upsert takes over into the new document.
+    pub fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
+        self.root.equalities()
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    pub(super) fn field(path: &str, test: Test) -> Self {
+        Self::Field(Field {
+            path: Path::parse(path),
+            test,
+        })
+    }
+
+    pub(super) fn not(node: Node) -> Self {
+        Self::Not(Box::new(node))
+    }
+
+    /// The conjunction, without a level that would hold one node or none.
+    pub(super) fn and(mut nodes: Vec<Node>) -> Self {
+        match nodes.len() {
+            0 => Self::True,
+            1 => nodes.remove(0),
+            _ => Self::And(nodes),
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Open cursors: reads that have rows left, waiting for a getMore.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use parking_lot::Mutex;
+
+use super::{Batch, Idle, SessionId};
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuf, Millis};
+
+/// A client's handle on an open cursor. Zero means that there is none.
+pub type CursorId = i64;
+
+/// A cursor that nobody asks for more is forgotten after that long.
+const TIMEOUT_MINUTES: u32 = 10;
+/// What all clients together may leave open. MongoDB has no such limit; memory has.
+const MAX_OPEN: usize = 100_000;
+
+/// Where a cursor's rows come from. It keeps its place, not storage; no lock is held between two calls.
+pub trait Source: Send {
+    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the moment of
+    /// the command that asks: a row that stands for one stored document must still be visible then.
+    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// The time slice is used up: call again with the same batch when others had their turn.
+    Pause,
+    /// The batch has what it can take; there may be more rows.
+    Full,
+    /// There are no more rows.
+    End,
+}
+
+/// What is known of a cursor besides its rows.
+#[derive(Debug, Clone)]
+pub struct CursorInfo {
+    /// `db.collection`
+    pub namespace: Arc<str>,
+    pub session: Option<SessionId>,
+    pub no_timeout: bool,
+    /// The command that opened it, for currentOp and getMore's `originatingCommand`.
+    pub command: DocBuf,
+    /// `maxTimeMS` of the opening command that is left for its getMores; zero means no limit.
+    pub remaining_millis: u64,
+}
+
+/// A cursor that one command has to itself.
+pub struct OpenCursor {
+    pub id: CursorId,
+    pub source: Box<dyn Source>,
+    pub info: Arc<CursorInfo>,
+    /// Somebody asked for it to be killed meanwhile.
+    killed: Arc<AtomicBool>,
+}
+
+pub struct Cursors {
+    open: DashMap<CursorId, Slot, ahash::RandomState>,
+    count: AtomicUsize,
+    ids: ahash::RandomState,
+    next: AtomicUsize,
+    idle: Idle,
+    timed_out: AtomicUsize,
+    opened: AtomicUsize,
+}
+
+struct Slot {
+    info: Arc<CursorInfo>,
+    used: AtomicU32,
+    /// `None` while a command has it. The lock is held only to move it out or in.
+    source: Mutex<Option<Box<dyn Source>>>,
+    killed: Arc<AtomicBool>,
+}
+
+// === impl Cursors ===
+
+impl Cursors {
+    pub fn new(idle: Idle) -> Self {
+        Self {
+            open: DashMap::with_hasher(ahash::RandomState::new()),
+            count: AtomicUsize::new(0),
+            ids: ahash::RandomState::new(),
+            next: AtomicUsize::new(0),
+            idle,
+            timed_out: AtomicUsize::new(0),
+            opened: AtomicUsize::new(0),
+        }
+    }
+
+    /// Keeps a cursor that has more rows; the id is what the client asks for it with.
+    pub fn keep(&self, source: Box<dyn Source>, info: CursorInfo) -> Result<CursorId> {
+        if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
+            return Err(Error::new(
+                Code::ExceededMemoryLimit,
+                format!(
+                    "Cannot open a new cursor since too many cursors are already opened (limit {MAX_OPEN})"
+                ),
+            ));
+        }
+        let mut slot = Slot {
+            info: Arc::new(info),
+            used: AtomicU32::new(self.idle.minute()),
+            source: Mutex::new(Some(source)),
+            killed: Arc::new(AtomicBool::new(false)),
+        };
+        loop {
+            let id = self.fresh_id();
+            match self.open.entry(id) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(slot);
+                    self.count.fetch_add(1, Ordering::Relaxed);
+                    self.opened.fetch_add(1, Ordering::Relaxed);
+                    return Ok(id);
+                }
+                Entry::Occupied(_) => slot.used = AtomicU32::new(self.idle.minute()),
+            }
+        }
+    }
+
+    /// Keyed hashes of a counter: nobody can guess another client's cursor. Positive, as MongoDB's are.
+    fn fresh_id(&self) -> CursorId {
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        ((self.ids.hash_one(n) >> 1) as i64).max(1)
+    }
+
+    /// Takes a cursor out for a getMore; give it back with [`Cursors::put_back`] or end it with [`Cursors::finish`].
+    pub fn check_out(&self, id: CursorId) -> Result<OpenCursor> {
+        let Some(slot) = self.open.get(&id) else {
+            return Err(not_found(id));
+        };
+        let Some(source) = slot.source.lock().take() else {
+            return Err(Error::new(
+                Code::CursorInUse,
+                format!("cursor id {id} is already in use"),
+            ));
+        };
+        Ok(OpenCursor {
+            id,
+            source,
+            info: Arc::clone(&slot.info),
+            killed: Arc::clone(&slot.killed),
+        })
+    }
+
+    /// Looks at a cursor without taking it.
+    pub fn info(&self, id: CursorId) -> Option<Arc<CursorInfo>> {
+        self.open.get(&id).map(|slot| Arc::clone(&slot.info))
+    }
+
+    /// Puts a cursor back that has more rows. One that was killed meanwhile is dropped.
+    pub fn put_back(&self, cursor: OpenCursor) {
+        if let Some(slot) = self.open.get(&cursor.id) {
+            self.idle.touch(&slot.used);
+            *slot.source.lock() = Some(cursor.source);
+        }
+    }
+
+    /// Forgets a cursor that has no more rows, or that failed.
+    pub fn finish(&self, id: CursorId) {
+        self.remove(id);
+    }
+
+    /// Whether there was such a cursor. One in use ends with the command that uses it.
+    pub fn kill(&self, id: CursorId) -> bool {
+        self.remove(id)
+    }
+
+    fn remove(&self, id: CursorId) -> bool {
+        let Some((_, slot)) = self.open.remove(&id) else {
+            return false;
+        };
+        slot.killed.store(true, Ordering::Release);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Kills what `which` picks: the cursors of a dropped collection, of an ended session, ...
+    pub fn kill_where(&self, mut which: impl FnMut(&CursorInfo) -> bool) -> usize {
+        let mut killed = 0;
+        self.open.retain(|_, slot| {
+            let keep = !which(&slot.info);
+            if !keep {
+                slot.killed.store(true, Ordering::Release);
+                killed += 1;
+            }
+            keep
+        });
+        self.count.fetch_sub(killed, Ordering::Relaxed);
+        killed
+    }
+
+    /// Forgets the cursors that nobody asked for more in ten minutes. Called once a minute.
+    pub fn sweep(&self) {
+        let mut over = 0;
+        self.open.retain(|_, slot| {
+            let keep = slot.source.lock().is_none()
+                || slot.info.no_timeout
+                || !self.idle.is_over(&slot.used, TIMEOUT_MINUTES);
+            over += usize::from(!keep);
+            keep
+        });
+        self.count.fetch_sub(over, Ordering::Relaxed);
+        self.timed_out.fetch_add(over, Ordering::Relaxed);
+    }
+
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// (timed out, opened) since the start.
+    pub fn totals(&self) -> (usize, usize) {
+        (
+            self.timed_out.load(Ordering::Relaxed),
+            self.opened.load(Ordering::Relaxed),
+        )
+    }
+
+    pub fn no_timeout_count(&self) -> usize {
+        self.open.iter().filter(|slot| slot.info.no_timeout).count()
+    }
+
+    /// The cursors that wait for a getMore now.
+    pub fn each_idle(&self, mut visit: impl FnMut(CursorId, &CursorInfo)) {
+        for slot in &self.open {
+            if slot.source.lock().is_some() {
+                visit(*slot.key(), &slot.info);
+            }
+        }
+    }
+}
+
+// === impl OpenCursor ===
+
+impl OpenCursor {
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+}
+
+// === impl CursorInfo ===
+
+impl CursorInfo {
+    pub fn new(namespace: &str, session: Option<SessionId>, command: Doc<'_>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            session,
+            no_timeout: false,
+            command: DocBuf::from_bytes(command.bytes().to_vec()),
+            remaining_millis: 0,
+        }
+    }
+}
+
+pub(super) fn not_found(id: CursorId) -> Error {
+    Error::new(Code::CursorNotFound, format!("cursor id {id} not found"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Numbers(i32);
+
+    impl Source for Numbers {
+        fn fill(&mut self, _: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+            while self.0 > 0 {
+                let row = DocBuf::build(|d| {
+                    d.put_i32("n", self.0);
+                });
+                if !batch.push(row.as_doc()) {
+                    return Ok(Fill::Full);
+                }
+                self.0 -= 1;
+            }
+            Ok(Fill::End)
+        }
+    }
+
+    fn info() -> CursorInfo {
+        CursorInfo::new("db.c", None, Doc::EMPTY)
+    }
+
+    #[test]
+    fn a_cursor_is_used_by_one_command_at_a_time() {
+        let cursors = Cursors::new(Idle::default());
+        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        assert!(id > 0);
+        let mut open = cursors.check_out(id).unwrap();
+        let second = cursors.check_out(id).err().unwrap();
+        assert_eq!(second.code(), Code::CursorInUse);
+        let mut out = Vec::new();
+        let mut batch = Batch::new(&mut out, 2);
+        assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::Full);
+        assert_eq!(batch.rows(), 2);
+        cursors.put_back(open);
+        let mut open = cursors.check_out(id).unwrap();
+        let mut batch = Batch::new(&mut out, 100);
+        assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::End);
+        cursors.finish(id);
+        assert_eq!(
+            cursors.check_out(id).err().unwrap().code(),
+            Code::CursorNotFound
+        );
+        assert!(cursors.is_empty());
+    }
+
+    #[test]
+    fn a_cursor_killed_in_use_does_not_come_back() {
+        let cursors = Cursors::new(Idle::default());
+        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let open = cursors.check_out(id).unwrap();
+        assert!(cursors.kill(id));
+        assert!(open.is_killed());
+        cursors.put_back(open);
+        assert!(cursors.is_empty());
+        assert!(!cursors.kill(id));
+    }
+
+    #[test]
+    fn idle_cursors_time_out_unless_told_not_to() {
+        let idle = Idle::default();
+        let cursors = Cursors::new(idle.clone());
+        cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let stays = CursorInfo {
+            no_timeout: true,
+            ..info()
+        };
+        let stays = cursors.keep(Box::new(Numbers(3)), stays).unwrap();
+        for _ in 0..10 {
+            idle.tick();
+        }
+        cursors.sweep();
+        assert_eq!(cursors.len(), 2, "ten minutes are allowed");
+        idle.tick();
+        cursors.sweep();
+        assert_eq!(cursors.len(), 1);
+        assert!(cursors.info(stays).is_some());
+    }
+}

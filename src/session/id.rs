@@ -1,0 +1,201 @@
+//! `lsid`: how a client names its session.
+
+use std::fmt;
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Type, ValueRef};
+
+/// A logical session: the client's UUID and the digest of its user (zero where nobody is logged in).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId {
+    pub uuid: [u8; 16],
+    user: [u8; 32],
+}
+
+/// SHA-256 of nothing: the user digest of a client that is not logged in.
+const NOBODY: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
+const UUID_SUBTYPE: u8 = 4;
+
+// === impl SessionId ===
+
+impl SessionId {
+    pub fn new(uuid: [u8; 16]) -> Self {
+        Self { uuid, user: NOBODY }
+    }
+
+    /// Reads `{id: UUID, uid: digest?}`; `path` is how messages name the field.
+    pub fn parse(value: ValueRef<'_>, path: &str) -> Result<Self> {
+        let Some(doc) = value.as_doc() else {
+            return Err(Error::type_mismatch(format!(
+                "BSON field '{path}' is the wrong type '{}', expected type 'object'",
+                value.ty().alias()
+            )));
+        };
+        Self::read(doc, path)
+    }
+
+    fn read(doc: Doc<'_>, path: &str) -> Result<Self> {
+        let mut id = None;
+        let mut user = NOBODY;
+        for elem in doc {
+            match elem.name_bytes() {
+                b"id" => {
+                    id = Some(Self::bytes::<16>(
+                        elem.value,
+                        UUID_SUBTYPE,
+                        path,
+                        "id",
+                        "UUID",
+                    )?);
+                }
+                b"uid" => user = Self::bytes::<32>(elem.value, 0, path, "uid", "general")?,
+                // Written by routers for internal transactions; nothing here makes use of them.
+                b"txnNumber" | b"txnUUID" => {}
+                _ => {
+                    return Err(Error::new(
+                        Code::IDLUnknownField,
+                        format!("BSON field '{path}.{}' is an unknown field.", elem.name()),
+                    ));
+                }
+            }
+        }
+        let uuid = id.ok_or_else(|| {
+            Error::new(
+                Code::IDLFailedToParse,
+                format!("BSON field '{path}.id' is missing but a required field"),
+            )
+        })?;
+        Ok(Self { uuid, user })
+    }
+
+    fn bytes<const N: usize>(
+        value: ValueRef<'_>,
+        subtype: u8,
+        path: &str,
+        name: &str,
+        wanted: &str,
+    ) -> Result<[u8; N]> {
+        let Some((found, bytes)) = value.as_binary() else {
+            return Err(Error::type_mismatch(format!(
+                "BSON field '{path}.{name}' is the wrong type '{}', expected type 'binData'",
+                value.ty().alias()
+            )));
+        };
+        if found != subtype {
+            return Err(Error::type_mismatch(format!(
+                "BSON field '{path}.{name}' is the wrong binData type '{}', expected type '{wanted}'",
+                subtype_name(found)
+            )));
+        }
+        bytes.try_into().map_err(|_| {
+            Error::new(
+                Code::InvalidUUID,
+                format!(
+                    "'{path}.{name}' must be {N} bytes long, not {}",
+                    bytes.len()
+                ),
+            )
+        })
+    }
+
+    /// The id as a client would send it: `{id: UUID}`.
+    pub fn put(&self, doc: &mut crate::value::DocBuilder<'_>, name: &str) {
+        let mut nested = doc.doc(name);
+        let mut data = [0u8; 21];
+        data[0] = 16;
+        data[4] = UUID_SUBTYPE;
+        data[5..].copy_from_slice(&self.uuid);
+        nested.put("id", ValueRef::new(Type::Binary, &data));
+        nested.end();
+    }
+}
+
+fn subtype_name(subtype: u8) -> &'static str {
+    match subtype {
+        0 => "general",
+        1 => "function",
+        2 => "binary",
+        3 => "uuid",
+        4 => "UUID",
+        5 => "MD5",
+        6 => "encrypt",
+        7 => "column",
+        8 => "sensitive",
+        9 => "vector",
+        _ => "Custom",
+    }
+}
+
+/// As mongod prints a session in its messages: the UUID, then the (constant) digest of nobody.
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", uuid::Uuid::from_bytes(self.uuid).hyphenated())?;
+        if self.user == NOBODY {
+            f.write_str(" - 47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= -  - ")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{DocBuf, Value};
+
+    #[test]
+    fn an_lsid_is_read_or_refused_in_mongods_words() {
+        let uuid = Value::binary(4, &[7; 16]);
+        let cases: &[(DocBuf, Option<i32>)] = &[
+            (
+                DocBuf::build(|d| {
+                    d.put("id", uuid.as_ref());
+                }),
+                None,
+            ),
+            (DocBuf::new(), Some(40414)),
+            (
+                DocBuf::build(|d| {
+                    d.put_str("id", "x");
+                }),
+                Some(14),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", Value::binary(0, &[7; 16]).as_ref());
+                }),
+                Some(14),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", Value::binary(4, &[7; 3]).as_ref());
+                }),
+                Some(207),
+            ),
+            (
+                DocBuf::build(|d| {
+                    d.put("id", uuid.as_ref()).put_i32("x", 1);
+                }),
+                Some(40415),
+            ),
+        ];
+        for (doc, code) in cases {
+            let read = SessionId::parse(ValueRef::document(doc.as_doc()), "lsid");
+            assert_eq!(
+                read.as_ref().err().map(|e| e.code().number()),
+                *code,
+                "{doc:?}"
+            );
+        }
+        assert!(SessionId::parse(Value::int32(1).as_ref(), "lsid").is_err());
+    }
+}
