@@ -1,5 +1,8 @@
 //! IEEE 754 decimal128: BSON's 16 bytes, calculated by Intel's library in the same (BID) form.
 
+// Plain methods: a sum of MongoDB's numbers should be seen to be a call.
+#![allow(clippy::should_implement_trait)]
+
 use std::{cmp::Ordering, fmt};
 
 use dfp_number_sys::{

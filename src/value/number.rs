@@ -3,6 +3,9 @@
 //! The wider type wins: int, long, double, decimal. Whole numbers that outgrow an int become a long; what outgrows a long
 //! is for the caller to decide, because `$inc` fails there while `$add` goes on as a double.
 
+// Plain methods: a sum of MongoDB's numbers should be seen to be a call.
+#![allow(clippy::should_implement_trait)]
+
 use std::cmp::Ordering;
 
 use super::{Decimal, Type, Value, ValueRef};
@@ -184,32 +187,17 @@ impl Num {
 
     /// The sum; `None` where it outgrows a long.
     pub fn checked_add(self, other: Self) -> Option<Self> {
-        self.combine(
-            other,
-            i64::checked_add,
-            |a, b| a + b,
-            |a, b| Decimal::add(a, b),
-        )
+        self.combine(other, i64::checked_add, |a, b| a + b, Decimal::add)
     }
 
     /// The difference; `None` where it outgrows a long.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
-        self.combine(
-            other,
-            i64::checked_sub,
-            |a, b| a - b,
-            |a, b| Decimal::sub(a, b),
-        )
+        self.combine(other, i64::checked_sub, |a, b| a - b, Decimal::sub)
     }
 
     /// The product; `None` where it outgrows a long.
     pub fn checked_mul(self, other: Self) -> Option<Self> {
-        self.combine(
-            other,
-            i64::checked_mul,
-            |a, b| a * b,
-            |a, b| Decimal::mul(a, b),
-        )
+        self.combine(other, i64::checked_mul, |a, b| a * b, Decimal::mul)
     }
 
     /// The sum; what outgrows a long goes on as a double.

@@ -6,7 +6,10 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::Type;
+use super::{
+    Type,
+    doc::{Word, zero_at},
+};
 use crate::error::{Code, Error};
 
 /// What a document may not exceed.
@@ -238,24 +241,21 @@ fn nested(
 #[inline]
 fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
     let rest = within.get(at..).unwrap_or_default();
-    let mut high = 0;
-    // Names are short: one loop that looks for the zero and for non-ASCII at once.
-    for (n, &byte) in rest.iter().enumerate() {
-        if byte == 0 {
-            if high >= 0x80 && std::str::from_utf8(&rest[..n]).is_err() {
-                return Err(Invalid {
-                    fault: Fault::Utf8,
-                    at,
-                });
-            }
-            return Ok(at + n + 1);
-        }
-        high |= byte;
+    // Most names end within eight bytes and are ASCII: one word tells both.
+    if let Some(word) = rest.first_chunk().map(Word::new)
+        && let Some(end) = word.zero()
+        && word.is_ascii(end)
+    {
+        return Ok(at + end + 1);
     }
-    Err(Invalid {
-        fault: Fault::Truncated,
-        at,
-    })
+    let fail = |fault| Err(Invalid { fault, at });
+    match zero_at(rest) {
+        None => fail(Fault::Truncated),
+        Some(end) if std::str::from_utf8(rest.get(..end).unwrap_or_default()).is_err() => {
+            fail(Fault::Utf8)
+        }
+        Some(end) => Ok(at + end + 1),
+    }
 }
 
 /// Passes over a text with its length in front and a zero behind.
@@ -270,7 +270,10 @@ fn string(within: &[u8], at: usize) -> Result<usize, Invalid> {
     };
     match text.split_last() {
         None => fail(Fault::Length),
-        Some((0, text)) if std::str::from_utf8(text).is_ok() => Ok(at + 4 + length),
+        // The plain check for ASCII is the faster one by far, and it nearly always suffices.
+        Some((0, text)) if text.is_ascii() || std::str::from_utf8(text).is_ok() => {
+            Ok(at + 4 + length)
+        }
         Some((0, _)) => fail(Fault::Utf8),
         Some(_) => fail(Fault::Terminator),
     }
