@@ -15,6 +15,7 @@ use crate::command::{Commands, Context};
 use crate::config::Config;
 use crate::handler::Handler;
 use crate::server::Server;
+use crate::storage::ttl::Reaper;
 
 /// A running server. Stops when it is dropped, or in order with [`Sundown::stop`].
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct Sundown {
 pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
     let context = Context::new(config.clone(), clock);
     tokio::spawn(keep_house(Arc::downgrade(&context)));
+    tokio::spawn(Reaper::run(Arc::downgrade(&context.reaper)));
     Arc::new(Commands::new(context))
 }
 

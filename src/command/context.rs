@@ -9,12 +9,19 @@ use super::operations::Operations;
 use super::parameters::Parameters;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
+use crate::engine::ObjectIds;
 use crate::session::{Cursors, Idle, Sessions};
+use crate::storage::Catalog;
+use crate::storage::ttl::Reaper;
 
 /// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
 pub struct Context {
     pub config: Config,
     pub clock: Clock,
+    pub catalog: Arc<Catalog>,
+    pub reaper: Arc<Reaper>,
+    /// For documents that come without an `_id`.
+    pub ids: ObjectIds,
     pub sessions: Sessions,
     pub cursors: Cursors,
     pub operations: Arc<Operations>,
@@ -35,7 +42,12 @@ pub struct Context {
 impl Context {
     pub fn new(config: Config, clock: Clock) -> Arc<Self> {
         let idle = Idle::default();
+        let catalog = Arc::new(Catalog::new());
+        let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         Arc::new(Self {
+            catalog,
+            reaper,
+            ids: ObjectIds::new(),
             sessions: Sessions::new(idle.clone()),
             cursors: Cursors::new(idle.clone()),
             operations: Arc::default(),

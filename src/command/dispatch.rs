@@ -117,6 +117,7 @@ fn attempt(
         }
     };
     context.counters.ran(shard, command);
+    context.reaper.note_request();
     if !command.flags.has(Flags::UNCOUNTED) {
         context.counters.add(shard, Counted::Command, 1);
     }

@@ -26,12 +26,19 @@ pub struct Reaper {
     served: AtomicU64,
     /// Set while nothing can expire and the next request is to stir the task.
     asleep: AtomicBool,
-    stirred: Notify,
-    /// Someone moved the clock or switched the reaper: no nap.
-    woken: Notify,
+    bells: Arc<Bells>,
     passes: AtomicU64,
     deleted: AtomicU64,
     lag_millis: AtomicU64,
+}
+
+/// What the task listens to while it does nothing.
+#[derive(Default)]
+struct Bells {
+    /// A request came in: perhaps something can expire now.
+    stirred: Notify,
+    /// Someone moved the clock or switched the reaper: no nap.
+    woken: Notify,
 }
 
 /// `serverStatus.metrics.ttl`.
@@ -55,8 +62,7 @@ impl Reaper {
             enabled: AtomicBool::new(true),
             served: AtomicU64::new(0),
             asleep: AtomicBool::new(false),
-            stirred: Notify::new(),
-            woken: Notify::new(),
+            bells: Arc::default(),
             passes: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
             lag_millis: AtomicU64::new(0),
@@ -66,21 +72,27 @@ impl Reaper {
         reaper
     }
 
-    /// Runs until it is dropped.
-    pub async fn run(self: Arc<Self>) {
-        loop {
-            if self.enabled.load(Ordering::Relaxed) && self.catalog.can_expire() {
-                self.pass().await;
+    /// Runs as long as the server lives.
+    pub async fn run(reaper: Weak<Self>) {
+        while let Some(reaper) = reaper.upgrade() {
+            if reaper.enabled.load(Ordering::Relaxed) && reaper.catalog.can_expire() {
+                reaper.pass().await;
             } else {
-                self.asleep.store(true, Ordering::Relaxed);
+                reaper.asleep.store(true, Ordering::Relaxed);
+            }
+            // Only the bells are kept meanwhile, so that a server that nobody holds any more can go.
+            let bells = Arc::clone(&reaper.bells);
+            let asleep = reaper.asleep.load(Ordering::Relaxed);
+            drop(reaper);
+            if asleep {
                 tokio::select! {
-                    () = self.stirred.notified() => {}
-                    () = self.woken.notified() => continue,
+                    () = bells.stirred.notified() => {}
+                    () = bells.woken.notified() => continue,
                 }
             }
             tokio::select! {
                 () = tokio::time::sleep(NAP) => {}
-                () = self.woken.notified() => {}
+                () = bells.woken.notified() => {}
             }
         }
     }
@@ -132,7 +144,7 @@ impl Reaper {
 
     pub fn enable(&self, on: bool) {
         self.enabled.store(on, Ordering::Relaxed);
-        self.woken.notify_one();
+        self.bells.woken.notify_one();
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -144,7 +156,7 @@ impl Reaper {
     pub fn note_request(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            self.stirred.notify_one();
+            self.bells.stirred.notify_one();
         }
     }
 
@@ -164,6 +176,12 @@ impl Reaper {
     }
 }
 
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.bells.woken.notify_one();
+    }
+}
+
 impl Watcher for Reaper {
     fn before_rewind(&self, now: Millis) {
         let removed = self.catalog.sweep(now);
@@ -174,6 +192,6 @@ impl Watcher for Reaper {
         if back {
             self.catalog.forget_seen();
         }
-        self.woken.notify_one();
+        self.bells.woken.notify_one();
     }
 }
