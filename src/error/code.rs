@@ -96,6 +96,7 @@ codes! {
     94 NotYetInitialized,
     96 OperationFailed,
     100 CannotSatisfyWriteConcern,
+    111 NotExactValueField,
     112 WriteConflict,
     115 CommandNotSupported,
     121 DocumentValidationFailure,

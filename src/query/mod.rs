@@ -9,6 +9,7 @@ pub mod expr;
 pub mod filter;
 mod scope;
 pub mod stage;
+pub mod update;
 mod vars;
 
 pub use expr::Expr;

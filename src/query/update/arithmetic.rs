@@ -1,0 +1,113 @@
+//! `$inc` and `$mul`.
+
+use crate::error::{Error, Result};
+use crate::value::{Num, Val, ValueRef};
+
+use super::Argument;
+use super::check::element;
+use super::modify::{At, Change, Missing, Modify};
+
+struct Arithmetic {
+    op: Op,
+    operand: Num,
+}
+
+#[derive(Clone, Copy)]
+enum Op {
+    Add,
+    Multiply,
+}
+
+pub fn parse_inc(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    parse(Op::Add, argument)
+}
+
+pub fn parse_mul(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    parse(Op::Multiply, argument)
+}
+
+fn parse(op: Op, argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let operand = argument.value.as_num().ok_or_else(|| {
+        Error::type_mismatch(format!(
+            "Cannot {} with non-numeric argument: {{{}}}",
+            match op {
+                Op::Add => "increment",
+                Op::Multiply => "multiply",
+            },
+            element(argument.field, argument.value)
+        ))
+    })?;
+    Ok(Box::new(Arithmetic { op, operand }))
+}
+
+// === impl Op ===
+
+impl Op {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Add => "$inc",
+            Self::Multiply => "$mul",
+        }
+    }
+}
+
+// === impl Arithmetic ===
+
+impl Modify for Arithmetic {
+    #[inline]
+    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        let Some(number) = old.as_num() else {
+            return Err(Error::type_mismatch(format!(
+                "Cannot apply {} to a value of non-numeric type. {{{}}} has the field '{}' of non-numeric type {}",
+                self.op.name(),
+                at.id(),
+                at.trail.name,
+                old.ty().alias()
+            )));
+        };
+        let new = match self.op {
+            Op::Add => self.operand.checked_add(number),
+            Op::Multiply => self.operand.checked_mul(number),
+        };
+        // Only longs overflow: ints grow into longs, doubles into infinity.
+        let Some(new) = new else {
+            return Err(Error::bad_value(format!(
+                "Failed to apply {} operations to current value (({}){}) for document {{{}}}",
+                self.op.name(),
+                match number {
+                    Num::Int32(_) => "NumberInt",
+                    _ => "NumberLong",
+                },
+                number.as_int().unwrap_or_default(),
+                at.id()
+            )));
+        };
+        Ok(if identical(new, number) {
+            Change::Same
+        } else {
+            Change::Put(Val::Own(new.to_value()))
+        })
+    }
+
+    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+        let new = match self.op {
+            Op::Add => self.operand,
+            // Nothing times x is a zero of x's type.
+            Op::Multiply => self.operand.mul(Num::Int32(0)),
+        };
+        Ok(Missing::Create(Val::Own(new.to_value())))
+    }
+}
+
+/// Same type, same number. A zero equals a negative zero and stays what it was; NaN equals nothing.
+fn identical(new: Num, old: Num) -> bool {
+    match (new, old) {
+        (Num::Int32(new), Num::Int32(old)) => new == old,
+        (Num::Int64(new), Num::Int64(old)) => new == old,
+        (Num::Double(new), Num::Double(old)) => new == old,
+        (Num::Decimal(new), Num::Decimal(old)) => {
+            !new.is_nan() && new.compare(old) == std::cmp::Ordering::Equal
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,132 @@
+//! `arrayFilters`: which elements `$[identifier]` stands for.
+
+use crate::error::{Error, Result};
+use crate::query::filter::Filter;
+use crate::query::{Scope, Vars};
+use crate::value::{Doc, DocBuilder, Type, ValueRef};
+
+pub struct ArrayFilter {
+    pub identifier: Box<str>,
+    filter: Filter,
+}
+
+/// Reads the whole `arrayFilters` array.
+pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<Vec<ArrayFilter>> {
+    let mut parsed: Vec<ArrayFilter> = Vec::new();
+    for elem in filters {
+        let Some(doc) = elem.value.as_doc() else {
+            return Err(Error::type_mismatch(format!(
+                "BSON field 'update.updates.arrayFilters.{}' is the wrong type '{}', expected type 'object'",
+                elem.name(),
+                elem.value.ty().alias()
+            )));
+        };
+        let filter = one(doc, scope)?;
+        if parsed
+            .iter()
+            .any(|known| known.identifier == filter.identifier)
+        {
+            return Err(Error::failed_to_parse(format!(
+                "Found multiple array filters with the same top-level field name {}",
+                filter.identifier
+            )));
+        }
+        parsed.push(filter);
+    }
+    Ok(parsed)
+}
+
+fn one(doc: Doc<'_>, scope: &Scope) -> Result<ArrayFilter> {
+    let context = "Error parsing array filter";
+    check_geo(doc)?;
+    let mut identifier = None;
+    top_level(doc, &mut identifier).map_err(|error| error.caused(context))?;
+    let Some(identifier) = identifier else {
+        return Err(Error::failed_to_parse(
+            "Cannot use an expression without a top-level field name in arrayFilters",
+        ));
+    };
+    let well_formed = identifier.starts_with(|c: char| c.is_ascii_lowercase())
+        && identifier.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !well_formed {
+        return Err(Error::bad_value(format!(
+            "{context} :: caused by :: The top-level field name must be an alphanumeric string beginning with a lowercase letter, found '{identifier}'"
+        )));
+    }
+    let filter = Filter::parse(doc, scope).map_err(|error| error.caused(context))?;
+    Ok(ArrayFilter {
+        identifier: identifier.into(),
+        filter,
+    })
+}
+
+/// The one name with which every path in the filter begins.
+fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
+    for elem in doc {
+        let name = elem.name();
+        match name {
+            "$and" | "$or" | "$nor" => {
+                for branch in elem.value.as_array().into_iter().flatten() {
+                    if let Some(doc) = branch.value.as_doc() {
+                        top_level(doc, found)?;
+                    }
+                }
+            }
+            "$comment" | "$alwaysTrue" | "$alwaysFalse" => {}
+            "$text" | "$where" => {
+                return Err(Error::bad_value(format!(
+                    "{name} is not allowed in this context"
+                )));
+            }
+            "$expr" => {
+                return Err(Error::new(
+                    crate::error::Code::QueryFeatureNotAllowed,
+                    "$expr is not allowed in this context",
+                ));
+            }
+            _ if name.starts_with('$') => {}
+            _ => {
+                let first = name.split('.').next().unwrap_or_default();
+                match *found {
+                    None => *found = Some(first),
+                    Some(known) if known == first => {}
+                    Some(known) => {
+                        return Err(Error::failed_to_parse(format!(
+                            "Expected a single top-level field name, found '{known}' and '{first}'"
+                        )));
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Geo conditions that sort have no place here, wherever they stand.
+fn check_geo(doc: Doc<'_>) -> Result<()> {
+    for elem in doc {
+        if matches!(elem.name(), "$near" | "$nearSphere" | "$geoNear") {
+            return Err(Error::location(
+                5_626_500,
+                "$geoNear, $near, and $nearSphere are not allowed in this context",
+            ));
+        }
+        if matches!(elem.value.ty(), Type::Document | Type::Array) {
+            check_geo(Doc::new(elem.value.data()))?;
+        }
+    }
+    Ok(())
+}
+
+// === impl ArrayFilter ===
+
+impl ArrayFilter {
+    /// Whether an element is meant. The filter sees it as the field that the identifier names.
+    pub fn matches(&self, value: ValueRef<'_>, vars: &Vars, buffer: &mut Vec<u8>) -> Result<bool> {
+        buffer.clear();
+        let mut doc = DocBuilder::begin(buffer);
+        doc.put(&self.identifier, value);
+        doc.end();
+        self.filter.matches(Doc::new(buffer), vars)
+    }
+}

@@ -1,0 +1,136 @@
+//! `$bit`: and, or, xor on integers, one after the other.
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::value::{Type, Val, Value, ValueRef};
+
+use super::Argument;
+use super::check::element;
+use super::modify::{At, Change, Missing, Modify};
+
+struct Bit(SmallVec<[(Op, Integer); 2]>);
+
+#[derive(Clone, Copy)]
+enum Op {
+    And,
+    Or,
+    Xor,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Integer {
+    Int(i32),
+    Long(i64),
+}
+
+pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let Some(doc) = argument.value.as_doc() else {
+        return Err(Error::bad_value(format!(
+            "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}",
+            argument.value.ty().alias()
+        )));
+    };
+    let mut ops = SmallVec::new();
+    for elem in doc {
+        let op = match elem.name() {
+            "and" => Op::And,
+            "or" => Op::Or,
+            "xor" => Op::Xor,
+            name => {
+                return Err(Error::bad_value(format!(
+                    "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an unknown operator: {{{}}}",
+                    element(name, elem.value)
+                )));
+            }
+        };
+        let operand = Integer::of(elem.value).ok_or_else(|| {
+            Error::bad_value(format!(
+                "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported here: {{{}}}",
+                elem.value.ty().alias(),
+                element(elem.name(), elem.value)
+            ))
+        })?;
+        ops.push((op, operand));
+    }
+    if ops.is_empty() {
+        return Err(Error::bad_value(
+            "You must pass in at least one bitwise operation. The format is: {$bit: {field: {and/or/xor: #}}",
+        ));
+    }
+    Ok(Box::new(Bit(ops)))
+}
+
+// === impl Integer ===
+
+impl Integer {
+    fn of(value: ValueRef<'_>) -> Option<Self> {
+        match value.ty() {
+            Type::Int32 => value.as_i32().map(Self::Int),
+            Type::Int64 => value.as_i64().map(Self::Long),
+            _ => None,
+        }
+    }
+
+    fn long(self) -> i64 {
+        match self {
+            Self::Int(value) => value.into(),
+            Self::Long(value) => value,
+        }
+    }
+
+    /// Two ints stay an int; with a long among them it is a long.
+    fn apply(self, op: Op, operand: Self) -> Self {
+        let (left, right) = (self.long(), operand.long());
+        let result = match op {
+            Op::And => left & right,
+            Op::Or => left | right,
+            Op::Xor => left ^ right,
+        };
+        match (self, operand) {
+            // Sign-extended operands give a sign-extended result: the cut loses nothing.
+            (Self::Int(_), Self::Int(_)) => Self::Int(result as i32),
+            _ => Self::Long(result),
+        }
+    }
+
+    fn value(self) -> Val<'static> {
+        Val::Own(match self {
+            Self::Int(value) => Value::int32(value),
+            Self::Long(value) => Value::int64(value),
+        })
+    }
+}
+
+// === impl Bit ===
+
+impl Bit {
+    fn run(&self, start: Integer) -> Integer {
+        self.0
+            .iter()
+            .fold(start, |value, (op, operand)| value.apply(*op, *operand))
+    }
+}
+
+impl Modify for Bit {
+    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        let Some(old) = Integer::of(old) else {
+            return Err(Error::bad_value(format!(
+                "Cannot apply $bit to a value of non-integral type.{} has the field {} of non-integer type {}",
+                at.id(),
+                at.trail.name,
+                old.ty().alias()
+            )));
+        };
+        let new = self.run(old);
+        Ok(if new == old {
+            Change::Same
+        } else {
+            Change::Put(new.value())
+        })
+    }
+
+    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+        Ok(Missing::Create(self.run(Integer::Int(0)).value()))
+    }
+}

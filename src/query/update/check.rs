@@ -1,0 +1,131 @@
+//! What a document must keep to before it is stored, and how elements are named in messages.
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Type, ValueRef};
+
+/// The largest document that can be stored.
+pub const MAX_SIZE: usize = 16 * 1024 * 1024;
+
+/// How deep a stored document may nest.
+pub const MAX_DEPTH: usize = 180;
+
+/// `name: value`, as mongod prints an element.
+pub fn element(name: &str, value: ValueRef<'_>) -> String {
+    format!("{name}: {value}")
+}
+
+/// How many levels a value has: 0 for a scalar, 1 for a flat document.
+pub fn depth(value: ValueRef<'_>) -> usize {
+    match value.ty() {
+        Type::Document | Type::Array => doc_depth(Doc::new(value.data())),
+        _ => 0,
+    }
+}
+
+fn doc_depth(doc: Doc<'_>) -> usize {
+    // Validated bytes nest at most 200 deep, which bounds this recursion.
+    1 + doc.iter().map(|elem| depth(elem.value)).max().unwrap_or(0)
+}
+
+pub fn check_depth(doc: Doc<'_>) -> Result<()> {
+    if doc_depth(doc) > MAX_DEPTH {
+        return Err(Error::new(
+            Code::Overflow,
+            format!("Document exceeds maximum nesting depth of {MAX_DEPTH}"),
+        ));
+    }
+    Ok(())
+}
+
+/// The types that an `_id` cannot have, and `$` names inside it.
+pub fn check_id(id: ValueRef<'_>) -> Result<()> {
+    match id.ty() {
+        Type::Array | Type::Regex | Type::Undefined => Err(Error::new(
+            Code::InvalidIdField,
+            format!("The '_id' value cannot be of type {}", id.ty().alias()),
+        )),
+        Type::Document => {
+            let inside = Doc::new(id.data());
+            match inside
+                .iter()
+                .find(|elem| elem.name_bytes().starts_with(b"$"))
+            {
+                Some(elem) if !is_reference(inside) => Err(Error::new(
+                    Code::DollarPrefixedFieldName,
+                    format!(
+                        "_id fields may not contain '$'-prefixed fields: {} is not valid for storage.",
+                        elem.name()
+                    ),
+                )),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `{$ref, $id}`: the one use of `$` names that has always been storable.
+fn is_reference(doc: Doc<'_>) -> bool {
+    let mut names = doc.iter().map(|elem| elem.name());
+    names.next() == Some("$ref") && names.next() == Some("$id")
+}
+
+/// What every document must keep to that is about to be inserted: `_id` and depth (its size is the caller's concern,
+/// since the code for it differs).
+pub fn check_stored(doc: Doc<'_>) -> Result<()> {
+    let id = doc.get("_id");
+    if !id.is_missing() {
+        check_id(id)?;
+    }
+    check_depth(doc)
+}
+
+/// A `$` name at the root of a document that an operator or a replacement has made.
+pub fn check_root_name(doc: Doc<'_>, name: &str) -> Result<()> {
+    if !name.starts_with('$') {
+        return Ok(());
+    }
+    let dbref = |message: String| Err(Error::new(Code::InvalidDBRef, message));
+    let names: Vec<&str> = doc.iter().map(|elem| elem.name()).collect();
+    let at = names.iter().position(|known| *known == name);
+    let before = |at: usize| at.checked_sub(1).and_then(|at| names.get(at)).copied();
+    let string = |name: &str| doc.get(name).ty() == Type::String;
+    let mut at = at.unwrap_or(0);
+    let mut current = name;
+    if current == "$db" {
+        if !string("$db") {
+            return dbref(format!(
+                "The DBRef $db field must be a String, not a {}",
+                doc.get("$db").ty().alias()
+            ));
+        }
+        if before(at) != Some("$id") {
+            return dbref("Found $db field without a $id before it, which is invalid.".to_owned());
+        }
+        (at, current) = (at - 1, "$id");
+    }
+    if current == "$id" {
+        if before(at) != Some("$ref") {
+            return dbref("Found $id field without a $ref before it, which is invalid.".to_owned());
+        }
+        (at, current) = (at - 1, "$ref");
+    }
+    if current == "$ref" {
+        if !string("$ref") {
+            return dbref(format!(
+                "The DBRef $ref field must be a String, not a {}",
+                doc.get("$ref").ty().alias()
+            ));
+        }
+        if names.get(at + 1) != Some(&"$id") {
+            return dbref("The DBRef $ref field must be followed by a $id field".to_owned());
+        }
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::DollarPrefixedFieldName,
+        format!(
+            "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement document. Consider using an aggregation pipeline with $replaceWith."
+        ),
+    ))
+}

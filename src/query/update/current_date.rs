@@ -1,0 +1,74 @@
+//! `$currentDate`.
+
+use crate::error::{Error, Result};
+use crate::value::{Millis, Type, Val, Value, ValueRef};
+
+use super::Argument;
+use super::modify::{At, Change, Missing, Modify};
+
+enum CurrentDate {
+    Date,
+    Timestamp,
+}
+
+pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let value = argument.value;
+    let kind = match value.ty() {
+        // Both true and false.
+        Type::Bool => CurrentDate::Date,
+        Type::Document => {
+            let mut kind = None;
+            for elem in value.as_doc().into_iter().flatten() {
+                if elem.name() != "$type" {
+                    return Err(Error::bad_value(format!(
+                        "Unrecognized $currentDate option: {}",
+                        elem.name()
+                    )));
+                }
+                kind = match elem.value.as_str() {
+                    Some("date") => Some(CurrentDate::Date),
+                    Some("timestamp") => Some(CurrentDate::Timestamp),
+                    _ => kind,
+                };
+            }
+            kind.ok_or_else(|| {
+                Error::bad_value(
+                    "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}",
+                )
+            })?
+        }
+        other => {
+            return Err(Error::bad_value(format!(
+                "{} is not valid type for $currentDate. Please use a boolean ('true') or a $type expression ({{$type: 'timestamp/date'}}).",
+                other.alias()
+            )));
+        }
+    };
+    Ok(Box::new(kind))
+}
+
+/// The server's time as a timestamp. The increment only has to be more than 0, which would mean "fill me in".
+pub fn timestamp(now: Millis) -> Value {
+    Value::timestamp(u32::try_from(now.seconds()).unwrap_or(0), 1)
+}
+
+// === impl CurrentDate ===
+
+impl CurrentDate {
+    fn value(&self, now: Millis) -> Val<'static> {
+        Val::Own(match self {
+            Self::Date => Value::date(now.0),
+            Self::Timestamp => timestamp(now),
+        })
+    }
+}
+
+impl Modify for CurrentDate {
+    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        Ok(Change::Put(self.value(at.apply.now)))
+    }
+
+    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
+        Ok(Missing::Create(self.value(at.apply.now)))
+    }
+}

@@ -1,0 +1,292 @@
+//! An update as a client wrote it, parsed: which of the three styles, and its tree.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::query::{Scope, Vars};
+use crate::value::{Doc, Millis, Value, ValueRef};
+
+use super::array_filter::{self, ArrayFilter};
+use super::check::{self, MAX_DEPTH};
+use super::modify::Modify;
+use super::path::UpdatePath;
+use super::pipeline::Pipeline;
+use super::rename;
+use super::replace::Replacement;
+use super::rewrite::Rewrite;
+use super::tree::Fields;
+use super::{Argument, Status, operator};
+
+/// A parsed update, ready to be applied to any number of documents.
+pub struct Update(pub(super) Kind);
+
+pub(super) enum Kind {
+    Operators(Operators),
+    Replacement(Replacement),
+    Pipeline(Pipeline),
+}
+
+pub(super) struct Operators {
+    root: Fields,
+    filters: Vec<ArrayFilter>,
+    /// Some path contains the positional `$`.
+    positional: bool,
+    /// The result may nest too deep, so it has to be looked at.
+    deep: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    Operators,
+    Replacement,
+    Pipeline,
+}
+
+/// What an update is applied with.
+#[derive(Clone, Copy)]
+pub struct Apply<'a> {
+    pub now: Millis,
+    pub vars: &'a Vars,
+    /// The array index that the positional `$` stands for, as the filter found it.
+    pub position: Option<usize>,
+    /// The document is about to be inserted by an upsert.
+    pub inserting: bool,
+}
+
+// === impl Update ===
+
+impl Update {
+    /// Reads `u` and `arrayFilters`.
+    pub fn parse(
+        update: ValueRef<'_>,
+        array_filters: Option<Doc<'_>>,
+        scope: &Scope,
+    ) -> Result<Self> {
+        if let Some(stages) = update.as_array() {
+            if array_filters.is_some_and(|filters| !filters.is_empty()) {
+                return Err(Error::failed_to_parse(
+                    "arrayFilters may not be specified for pipeline-style updates",
+                ));
+            }
+            return Ok(Self(Kind::Pipeline(Pipeline::parse(stages, scope)?)));
+        }
+        let Some(doc) = update.as_doc() else {
+            return Err(Error::failed_to_parse(
+                "Update argument must be either an object or an array",
+            ));
+        };
+        let operators = doc
+            .first()
+            .is_some_and(|elem| elem.name_bytes().starts_with(b"$"));
+        if operators {
+            let operators = Operators::parse(doc, array_filters, scope)?;
+            return Ok(Self(Kind::Operators(operators)));
+        }
+        if array_filters.is_some_and(|filters| !filters.is_empty()) {
+            return Err(Error::failed_to_parse(
+                "arrayFilters may not be specified for replacement-style updates",
+            ));
+        }
+        Ok(Self(Kind::Replacement(Replacement::parse(doc))))
+    }
+
+    pub fn style(&self) -> Style {
+        match self.0 {
+            Kind::Operators(_) => Style::Operators,
+            Kind::Replacement(_) => Style::Replacement,
+            Kind::Pipeline(_) => Style::Pipeline,
+        }
+    }
+
+    /// Whether [`Apply::position`] is looked at.
+    pub fn needs_position(&self) -> bool {
+        matches!(&self.0, Kind::Operators(operators) if operators.positional)
+    }
+
+    /// The document that comes of `doc`; `None` where nothing changes.
+    pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(self.apply_into(doc, apply, &mut out)?.then_some(out))
+    }
+
+    /// The same, written behind what `out` holds. Where nothing changes, or an error is returned, `out` is as it was.
+    pub fn apply_into(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        let start = out.len();
+        let changed = match &self.0 {
+            Kind::Operators(operators) => operators.apply(doc, apply, out),
+            Kind::Replacement(replacement) => replacement.apply(doc, apply, out),
+            Kind::Pipeline(pipeline) => pipeline.apply(doc, apply, out),
+        };
+        if !matches!(changed, Ok(true)) {
+            out.truncate(start);
+        }
+        changed
+    }
+}
+
+// === impl Operators ===
+
+impl Operators {
+    fn parse(update: Doc<'_>, array_filters: Option<Doc<'_>>, scope: &Scope) -> Result<Self> {
+        let filters = match array_filters {
+            Some(filters) => array_filter::parse(filters, scope)?,
+            None => Vec::new(),
+        };
+        let mut used = vec![false; filters.len()];
+        let mut parsed = Self {
+            root: Fields::default(),
+            filters,
+            positional: false,
+            deep: false,
+        };
+        for elem in update {
+            let name = elem.name();
+            let Some(row) = operator(name) else {
+                return Err(Error::failed_to_parse(format!(
+                    "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+                )));
+            };
+            let Some(arguments) = elem.value.as_doc() else {
+                return Err(Error::failed_to_parse(format!(
+                    "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{}}}",
+                    elem.value.ty().alias(),
+                    check::element(name, elem.value)
+                )));
+            };
+            for argument in arguments {
+                let argument = Argument {
+                    field: argument.name(),
+                    value: argument.value,
+                    scope,
+                };
+                parsed.add(row.status, &argument, &mut used)?;
+            }
+        }
+        let unused = used.iter().position(|used| !used);
+        if let Some(filter) = unused.and_then(|at| parsed.filters.get(at)) {
+            return Err(Error::failed_to_parse(format!(
+                "The array filter for identifier '{}' was not used in the update {update}",
+                filter.identifier
+            )));
+        }
+        Ok(parsed)
+    }
+
+    fn add(&mut self, status: Status, argument: &Argument<'_>, used: &mut [bool]) -> Result<()> {
+        let path = UpdatePath::parse(argument.field)?;
+        match status {
+            Status::Ready(parse) => {
+                let leaf = parse(argument)?;
+                self.insert(&path, leaf.into(), used)
+            }
+            Status::Rename => {
+                self.insert(&path, Arc::new(rename::From), used)?;
+                let to = UpdatePath::parse(rename::target(argument.field, argument.value)?)?;
+                let leaf = rename::parse(&path, &to)?;
+                self.insert(&to, Arc::new(leaf), used)
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        path: &UpdatePath<'_>,
+        leaf: Arc<dyn Modify>,
+        used: &mut [bool],
+    ) -> Result<()> {
+        check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
+        self.positional |= path.parts.contains(&"$");
+        // A path is counted from the root, so how deep a new value ends is known before any document is.
+        self.deep |= leaf
+            .depth()
+            .is_none_or(|depth| path.parts.len() + depth > MAX_DEPTH);
+        let filters = &self.filters;
+        self.root.insert(path, leaf, &mut |identifier| {
+            let at = filters
+                .iter()
+                .position(|filter| *filter.identifier == *identifier)?;
+            if let Some(used) = used.get_mut(at) {
+                *used = true;
+            }
+            Some(at)
+        })
+    }
+
+    fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
+        let start = out.len();
+        out.reserve(doc.bytes().len() + 64);
+        let mut rewrite = Rewrite {
+            root: doc,
+            apply,
+            filters: &self.filters,
+            out,
+            start,
+        };
+        if !rewrite.run(&self.root)? {
+            return Ok(false);
+        }
+        let result = Doc::new(out.get(start..).unwrap_or_default());
+        if self.deep {
+            check::check_depth(result)?;
+        }
+        if !apply.inserting {
+            self.check_names(doc, result)?;
+        }
+        Ok(true)
+    }
+
+    /// Root names with a `$` are refused where this update made or changed the field.
+    fn check_names(&self, before: Doc<'_>, after: Doc<'_>) -> Result<()> {
+        // `$` sorts before letters: a look at the first child is nearly always all.
+        for child in &self.root.children {
+            let value = after.get(&*child.name);
+            if child.name.starts_with('$')
+                && !value.is_missing()
+                && value != before.get(&*child.name)
+            {
+                check::check_root_name(after, &child.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `_ts` is the server's: an update cannot write it. (The caller may still read it.)
+pub(super) fn check_reserved(first: &str, path: &str) -> Result<()> {
+    if first == "_ts" {
+        return Err(Error::bad_value(format!(
+            "Performing an update on the path '{path}' would modify the field '_ts', which is kept by the server"
+        )));
+    }
+    Ok(())
+}
+
+/// A tree that sets the values of a document's paths: what an upsert begins with.
+pub(super) fn document_of(
+    pairs: &[(&str, &Value)],
+    apply: &Apply<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut root = Fields::default();
+    for (path, value) in pairs {
+        let parts = UpdatePath {
+            dotted: path,
+            parts: path.split('.').collect(),
+        };
+        let leaf = super::set::Set {
+            value: (*value).clone(),
+            only_on_insert: false,
+        };
+        root.insert(&parts, Arc::new(leaf), &mut |_| None)?;
+    }
+    let start = out.len();
+    Rewrite {
+        root: Doc::EMPTY,
+        apply,
+        filters: &[],
+        out,
+        start,
+    }
+    .run(&root)?;
+    Ok(())
+}

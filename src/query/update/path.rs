@@ -1,0 +1,107 @@
+//! The dotted path of an update: fields, `$`, `$[]` and `$[identifier]`.
+
+use smallvec::SmallVec;
+
+use crate::error::{Code, Error, Result};
+
+/// A path that is known to be well formed: no part is empty, at most one is `$` and not the first.
+pub struct UpdatePath<'a> {
+    pub dotted: &'a str,
+    pub parts: SmallVec<[&'a str; 4]>,
+}
+
+// === impl UpdatePath ===
+
+impl<'a> UpdatePath<'a> {
+    pub fn parse(dotted: &'a str) -> Result<Self> {
+        if dotted.is_empty() {
+            return Err(Error::new(
+                Code::EmptyFieldName,
+                "An empty update path is not valid.",
+            ));
+        }
+        let parts: SmallVec<[&str; 4]> = dotted.split('.').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(Error::new(
+                Code::EmptyFieldName,
+                format!(
+                    "The update path '{dotted}' contains an empty field name, which is not allowed."
+                ),
+            ));
+        }
+        let positional = parts.iter().filter(|part| **part == "$").count();
+        if positional > 1 {
+            return Err(Error::bad_value(format!(
+                "Too many positional (i.e. '$') elements found in path '{dotted}'"
+            )));
+        }
+        if parts.first() == Some(&"$") {
+            return Err(Error::bad_value(format!(
+                "Cannot have positional (i.e. '$') element in the first position in path '{dotted}'"
+            )));
+        }
+        Ok(Self { dotted, parts })
+    }
+
+    /// Contains `$`, `$[]` or `$[identifier]`.
+    pub fn is_dynamic(&self) -> bool {
+        self.parts
+            .iter()
+            .any(|part| *part == "$" || identifier(part).is_some())
+    }
+
+    /// The first `count` parts, dotted.
+    pub fn prefix(&self, count: usize) -> String {
+        self.parts.get(..count).unwrap_or(&self.parts).join(".")
+    }
+}
+
+/// The identifier of `$[identifier]`, empty for `$[]`; `None` for any other part.
+pub fn identifier(part: &str) -> Option<&str> {
+    part.strip_prefix("$[")?.strip_suffix(']')
+}
+
+/// The array index that a part stands for, if it is all digits.
+pub fn index(part: &str) -> Option<usize> {
+    if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    part.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_paths_are_refused_with_their_code() {
+        for (path, code) in [
+            ("", Some(56)),
+            ("a..b", Some(56)),
+            (".a", Some(56)),
+            ("a.", Some(56)),
+            ("$", Some(2)),
+            ("a.$.b.$", Some(2)),
+            ("a.$.b", None),
+            ("a.$[].b.$[x]", None),
+            ("$x", None),
+        ] {
+            let got = UpdatePath::parse(path)
+                .err()
+                .map(|error| error.code().number());
+            assert_eq!(got, code, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn parts_are_told_apart() {
+        assert_eq!(identifier("$[]"), Some(""));
+        assert_eq!(identifier("$[abc]"), Some("abc"));
+        assert_eq!(identifier("$"), None);
+        assert_eq!(identifier("$["), None);
+        assert_eq!(index("10"), Some(10));
+        assert_eq!(index("-1"), None);
+        assert_eq!(index("1a"), None);
+        assert_eq!(index("99999999999999999999999"), None);
+    }
+}

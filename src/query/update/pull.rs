@@ -1,0 +1,115 @@
+//! `$pull` and `$pullAll`: elements of an array that match go.
+
+use crate::error::{Error, Result};
+use crate::query::Vars;
+use crate::query::filter::{FILTERS, Filter, Status};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
+
+use super::Argument;
+use super::modify::{At, Change, Missing, Modify};
+
+enum Pull {
+    /// Equal to a value.
+    Equal(Value),
+    /// Equal to one of these, which are sorted.
+    OneOf(Vec<Value>),
+    /// A document that passes a filter.
+    Document(Filter),
+    /// Any value that passes a condition such as `{$gt: 5}` or a regex. The filter is on a field [`WRAP`].
+    Value(Filter),
+}
+
+/// Under this name an element stands in a document of its own, where a filter is made for documents.
+const WRAP: &str = "e";
+
+pub fn parse_pull(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let value = argument.value;
+    let wrapped = match value.ty() {
+        Type::Document => begins_with_condition(Doc::new(value.data())),
+        Type::Regex => true,
+        _ => return Ok(Box::new(Pull::Equal(value.to_value()))),
+    };
+    if !wrapped {
+        let filter = Filter::parse(Doc::new(value.data()), argument.scope)?;
+        return Ok(Box::new(Pull::Document(filter)));
+    }
+    let mut bytes = Vec::new();
+    let filter = Filter::parse(wrap(value, &mut bytes), argument.scope)?;
+    Ok(Box::new(Pull::Value(filter)))
+}
+
+pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let Some(array) = argument.value.as_array() else {
+        return Err(Error::bad_value(format!(
+            "$pullAll requires an array argument but was given a {}",
+            argument.value.ty().alias()
+        )));
+    };
+    let mut values: Vec<Value> = array.iter().map(|elem| elem.value.to_value()).collect();
+    values.sort_by(|a, b| compare(a.as_ref(), b.as_ref()));
+    Ok(Box::new(Pull::OneOf(values)))
+}
+
+/// `{$gt: 5}` is a condition on a value; `{$or: [...]}` and `{x: 1}` are filters on a document.
+fn begins_with_condition(doc: Doc<'_>) -> bool {
+    let name = doc.first().map_or("", |elem| elem.name());
+    let row = FILTERS.binary_search_by(|row| row.name.cmp(name)).ok();
+    let status = row.and_then(|at| FILTERS.get(at)).map(|row| row.status);
+    matches!(status, Some(Status::Field(_) | Status::PlannedField))
+}
+
+/// `{e: value}`, written into a buffer that is used again and again.
+fn wrap<'b>(value: ValueRef<'_>, buffer: &'b mut Vec<u8>) -> Doc<'b> {
+    buffer.clear();
+    let mut doc = DocBuilder::begin(buffer);
+    doc.put(WRAP, value);
+    doc.end();
+    Doc::new(buffer)
+}
+
+// === impl Pull ===
+
+impl Pull {
+    fn takes(&self, value: ValueRef<'_>, vars: &Vars, buffer: &mut Vec<u8>) -> Result<bool> {
+        match self {
+            Self::Equal(wanted) => Ok(equal(wanted.as_ref(), value)),
+            Self::OneOf(wanted) => Ok(wanted
+                .binary_search_by(|wanted| compare(wanted.as_ref(), value))
+                .is_ok()),
+            Self::Document(filter) => match value.as_doc() {
+                Some(doc) => filter.matches(doc, vars),
+                None => Ok(false),
+            },
+            Self::Value(filter) => filter.matches(wrap(value, buffer), vars),
+        }
+    }
+}
+
+impl Modify for Pull {
+    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        let Some(array) = old.as_array() else {
+            return Err(Error::bad_value("Cannot apply $pull to a non-array value"));
+        };
+        let mut buffer = Vec::new();
+        let mut bytes = Vec::with_capacity(old.data().len());
+        let mut kept = ArrayBuilder::begin(&mut bytes);
+        let mut removed = false;
+        for elem in array {
+            if self.takes(elem.value, at.apply.vars, &mut buffer)? {
+                removed = true;
+            } else {
+                kept.push(elem.value);
+            }
+        }
+        kept.end();
+        Ok(if removed {
+            Change::Put(Val::Own(Value::array(bytes)))
+        } else {
+            Change::Same
+        })
+    }
+
+    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+        Ok(Missing::Viable)
+    }
+}

@@ -1,0 +1,277 @@
+//! `$push` with `$each`, `$position`, `$sort` and `$slice`.
+
+use std::cmp::Ordering;
+
+use crate::error::{Error, Result};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, compare};
+
+use super::Argument;
+use super::check::depth;
+use super::modify::{At, Change, Missing, Modify};
+
+struct Push {
+    values: Vec<Value>,
+    /// Where the values go in: at the end, at an index, or so many before the end.
+    position: Option<i64>,
+    sort: Option<Order>,
+    /// How many elements stay: the first n, or (negative) the last.
+    slice: Option<i64>,
+}
+
+enum Order {
+    /// By the elements themselves.
+    Whole { descending: bool },
+    /// By fields of them.
+    Fields(Vec<(Box<str>, bool)>),
+}
+
+pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    let mut push = Push {
+        values: Vec::new(),
+        position: None,
+        sort: None,
+        slice: None,
+    };
+    let clauses = argument.value.as_doc().filter(|doc| doc.has("$each"));
+    let Some(clauses) = clauses else {
+        push.values.push(argument.value.to_value());
+        return Ok(Box::new(push));
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for elem in clauses {
+        let name = elem.name();
+        if !matches!(name, "$each" | "$position" | "$slice" | "$sort") {
+            return Err(Error::bad_value(format!(
+                "Unrecognized clause in $push: {name}"
+            )));
+        }
+        if seen.contains(&name) {
+            return Err(Error::bad_value(format!("Only one {name} is supported.")));
+        }
+        seen.push(name);
+    }
+    let each = clauses.get("$each");
+    let Some(values) = each.as_array() else {
+        return Err(Error::bad_value(format!(
+            "The argument to $each in $push must be an array but it was of type: {}",
+            each.ty().alias()
+        )));
+    };
+    push.values = values.iter().map(|elem| elem.value.to_value()).collect();
+    push.slice = integer(
+        clauses.get("$slice"),
+        "The value for $slice must be an integer value but was given type: ",
+    )?;
+    push.sort = sort(clauses.get("$sort"))?;
+    push.position = integer(
+        clauses.get("$position"),
+        "The value for $position must be an integer value, not of type: ",
+    )?;
+    Ok(Box::new(push))
+}
+
+fn integer(value: ValueRef<'_>, complaint: &str) -> Result<Option<i64>> {
+    if value.is_missing() {
+        return Ok(None);
+    }
+    match value.as_num().and_then(|number| number.to_i64_exact()) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Error::bad_value(format!(
+            "{complaint}{}",
+            value.ty().alias()
+        ))),
+    }
+}
+
+fn sort(value: ValueRef<'_>) -> Result<Option<Order>> {
+    let descending = |value: ValueRef<'_>| match value.as_num().map(|number| number.to_f64()) {
+        Some(1.0) => Ok(false),
+        Some(-1.0) => Ok(true),
+        _ => Err(Error::bad_value(
+            "The $sort element value must be either 1 or -1",
+        )),
+    };
+    if value.is_missing() {
+        return Ok(None);
+    }
+    if let Some(pattern) = value.as_doc() {
+        if pattern.is_empty() {
+            return Err(Error::bad_value(
+                "The $sort pattern is empty when it should be a set of fields.",
+            ));
+        }
+        let mut fields = Vec::new();
+        for elem in pattern {
+            let descending = descending(elem.value)?;
+            let name = elem.name();
+            if name.is_empty() {
+                return Err(Error::bad_value("The $sort field cannot be empty"));
+            }
+            if name.split('.').any(str::is_empty) {
+                return Err(Error::bad_value(format!(
+                    "The $sort field is a dotted field but has an empty part: {name}"
+                )));
+            }
+            fields.push((name.into(), descending));
+        }
+        return Ok(Some(Order::Fields(fields)));
+    }
+    if value.ty().is_number() {
+        let descending = descending(value)?;
+        return Ok(Some(Order::Whole { descending }));
+    }
+    Err(Error::bad_value(
+        "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields",
+    ))
+}
+
+// === impl Push ===
+
+impl Push {
+    /// The array that comes of it.
+    fn run(&self, old: Doc<'_>) -> Value {
+        if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
+            return self.append(old);
+        }
+        let mut elements: Vec<ValueRef<'_>> = old.iter().map(|elem| elem.value).collect();
+        let count = elements.len();
+        let at = match self.position {
+            None => count,
+            Some(from_end) if from_end < 0 => {
+                count.saturating_sub(usize::try_from(from_end.unsigned_abs()).unwrap_or(usize::MAX))
+            }
+            Some(index) => usize::try_from(index).unwrap_or(usize::MAX).min(count),
+        };
+        elements.splice(at..at, self.values.iter().map(Value::as_ref));
+        if let Some(order) = &self.sort {
+            elements.sort_by(|left, right| order.compare(*left, *right));
+        }
+        let kept = match self.slice {
+            None => &elements[..],
+            Some(slice) => {
+                let keep = usize::try_from(slice.unsigned_abs()).unwrap_or(usize::MAX);
+                let keep = keep.min(elements.len());
+                if slice < 0 {
+                    &elements[elements.len() - keep..]
+                } else {
+                    &elements[..keep]
+                }
+            }
+        };
+        let mut bytes = Vec::with_capacity(old.bytes().len() + 64);
+        let mut array = ArrayBuilder::begin(&mut bytes);
+        for value in kept {
+            array.push(*value);
+        }
+        array.end();
+        Value::array(bytes)
+    }
+
+    /// The common case: the old bytes as they stand, the new elements behind them.
+    fn append(&self, old: Doc<'_>) -> Value {
+        let values = self.values.iter().map(Value::as_ref);
+        append(old, values)
+    }
+}
+
+/// An array and further elements behind its own.
+pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> Value {
+    let mut bytes = Vec::with_capacity(old.bytes().len() + 64);
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(old.body());
+    for (nth, value) in (old.count()..).zip(values) {
+        bytes.push(value.ty().tag());
+        write_index(&mut bytes, nth);
+        bytes.extend_from_slice(value.data());
+    }
+    bytes.push(0);
+    let length = bytes.len() as i32;
+    if let Some(head) = bytes.first_chunk_mut::<4>() {
+        *head = length.to_le_bytes();
+    }
+    Value::array(bytes)
+}
+
+/// The name of an array element, with the zero behind it.
+pub fn write_index(out: &mut Vec<u8>, nth: usize) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = nth;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    out.push(0);
+}
+
+impl Modify for Push {
+    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        let Some(array) = old.as_array() else {
+            return Err(Error::bad_value(format!(
+                "The field '{}' must be an array but is of type {} in document {{{}}}",
+                at.trail.dotted(),
+                old.ty().alias(),
+                at.id()
+            )));
+        };
+        let new = self.run(array);
+        // A sort counts as a change even where the order was right before.
+        if self.values.is_empty() && self.sort.is_none() && new.as_ref() == old {
+            return Ok(Change::Same);
+        }
+        Ok(Change::Put(Val::Own(new)))
+    }
+
+    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+        Ok(Missing::Create(Val::Own(self.run(Doc::EMPTY))))
+    }
+
+    fn depth(&self) -> Option<usize> {
+        let deepest = self.values.iter().map(|value| depth(value.as_ref())).max();
+        Some(1 + deepest.unwrap_or(0))
+    }
+}
+
+// === impl Order ===
+
+impl Order {
+    fn compare(&self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
+        let directed = |order: Ordering, descending: bool| {
+            if descending { order.reverse() } else { order }
+        };
+        match self {
+            Self::Whole { descending } => directed(compare(left, right), *descending),
+            Self::Fields(fields) => fields
+                .iter()
+                .map(|(path, descending)| {
+                    directed(compare(field(left, path), field(right, path)), *descending)
+                })
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal),
+        }
+    }
+}
+
+/// The value by which an element is sorted: null where it has none, the array itself where the path meets one.
+fn field<'v>(element: ValueRef<'v>, path: &str) -> ValueRef<'v> {
+    let mut current = element;
+    if current.ty() != Type::Document {
+        return ValueRef::NULL;
+    }
+    for part in path.split('.') {
+        match current.ty() {
+            Type::Document => current = Doc::new(current.data()).get(part),
+            Type::Array => return current,
+            _ => return ValueRef::NULL,
+        }
+    }
+    if current.is_missing() {
+        return ValueRef::NULL;
+    }
+    current
+}

@@ -1,0 +1,455 @@
+//! One walk over a document's bytes beside the tree of paths: copies what is not meant, writes what is.
+
+use smallvec::SmallVec;
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Elem, Type, ValueRef};
+
+use super::Apply;
+use super::array_filter::ArrayFilter;
+use super::check::{MAX_SIZE, element};
+use super::modify::{At, Change, Missing, Modify, Trail};
+use super::path::index;
+use super::tree::{Elements, Fields, Node, merge};
+
+/// How many nulls an index behind the end of an array may bring in.
+const MAX_PADDING: usize = 1_500_000;
+
+pub struct Rewrite<'v> {
+    /// The document before the update.
+    pub root: Doc<'v>,
+    pub apply: &'v Apply<'v>,
+    pub filters: &'v [ArrayFilter],
+    /// Where the new document is written, behind what stands there already.
+    pub out: &'v mut Vec<u8>,
+    /// Where it begins.
+    pub start: usize,
+}
+
+/// What stands in the way of a path: a scalar, or an array that is asked for a name.
+struct Obstacle<'t> {
+    value: ValueRef<'t>,
+    trail: &'t Trail<'t>,
+    /// The first part of the path that cannot be reached.
+    part: &'t str,
+}
+
+/// Which children still wait for their field.
+struct Open(SmallVec<[u64; 2]>);
+
+// === impl Rewrite ===
+
+impl Rewrite<'_> {
+    /// Writes the whole document; whether anything changed.
+    pub fn run(&mut self, fields: &Fields) -> Result<bool> {
+        self.document(fields, self.root, None)
+    }
+
+    fn document(
+        &mut self,
+        fields: &Fields,
+        doc: Doc<'_>,
+        trail: Option<&Trail<'_>>,
+    ) -> Result<bool> {
+        let fields = fields.resolved(self.apply.position, trail)?;
+        let start = self.begin();
+        let body = doc.body();
+        let mut open = Open::all(fields.children.len());
+        let mut waiting = fields.children.len();
+        let mut changed = false;
+        // Up to `copied` the old bytes are written, up to `at` they are walked.
+        let (mut copied, mut at) = (0, 0);
+        let mut elems = doc.iter();
+        while waiting > 0 {
+            let Some(elem) = elems.next() else { break };
+            let end = body.len() - elems.rest().len();
+            // Only the first field of a name counts, should a document have two.
+            if let Some(place) = fields.find(elem.name_bytes())
+                && open.take(place)
+                && let Some(child) = fields.children.get(place)
+            {
+                waiting -= 1;
+                self.copy(body, copied, at);
+                let trail = Trail::child(trail, &child.name, false);
+                changed |= self.element(&child.node, elem, &trail)?;
+                copied = end;
+            }
+            at = end;
+        }
+        self.copy(body, copied, body.len());
+        if waiting > 0 {
+            for (place, child) in fields.children.iter().enumerate() {
+                if open.has(place) && self.create(&child.node, &child.name, trail, false)? {
+                    created_below_id(trail, doc)?;
+                    changed = true;
+                }
+            }
+        }
+        self.end(start)?;
+        Ok(changed)
+    }
+
+    /// An array, entered by index.
+    fn array(&mut self, fields: &Fields, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
+        let fields = fields.resolved(self.apply.position, Some(trail))?;
+        let start = self.begin();
+        let mut open = Open::all(fields.children.len());
+        let mut changed = false;
+        let mut count = 0;
+        // Children that are indexes come first and in order.
+        let mut next = 0;
+        for elem in doc {
+            let child = fields
+                .children
+                .get(next)
+                .filter(|child| index(&child.name) == Some(count));
+            match child {
+                Some(child) => {
+                    open.take(next);
+                    next += 1;
+                    let trail = Trail::child(Some(trail), &child.name, true);
+                    changed |= self.element(&child.node, elem, &trail)?;
+                }
+                None => self.put(elem.name_bytes(), elem.value),
+            }
+            count += 1;
+        }
+        let obstacle = ValueRef::array(doc);
+        for (place, child) in fields.children.iter().enumerate() {
+            if !open.has(place) {
+                continue;
+            }
+            let Some(wanted) = index(&child.name) else {
+                let below = Trail::child(Some(trail), &child.name, true);
+                let obstacle = Obstacle {
+                    value: obstacle,
+                    trail,
+                    part: &child.name,
+                };
+                self.blocked(&child.node, &below, &obstacle)?;
+                continue;
+            };
+            let mark = self.out.len();
+            let padding = wanted.saturating_sub(count);
+            if padding <= MAX_PADDING {
+                for nth in count..wanted {
+                    self.put_index(nth, ValueRef::NULL);
+                }
+            }
+            if self.create(&child.node, &child.name, Some(trail), true)? {
+                if padding > MAX_PADDING {
+                    return Err(Error::new(
+                        Code::CannotBackfillArray,
+                        format!("can't backfill more than {MAX_PADDING} elements"),
+                    ));
+                }
+                created_below_id(Some(trail), self.root)?;
+                count = wanted.max(count) + 1;
+                changed = true;
+            } else {
+                self.out.truncate(mark);
+            }
+        }
+        self.end(start)?;
+        Ok(changed)
+    }
+
+    /// An array of which `$[]` and `$[identifier]` choose the elements.
+    fn elements(&mut self, node: &Elements, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
+        let start = self.begin();
+        let mut changed = false;
+        let mut scratch = Vec::new();
+        // Merged trees, by the children that take part in them.
+        let mut merged: Vec<(SmallVec<[usize; 4]>, Node)> = Vec::new();
+        for elem in doc {
+            let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
+            for (place, each) in node.children.iter().enumerate() {
+                let matches = match each.filter.and_then(|filter| self.filters.get(filter)) {
+                    None => true,
+                    Some(filter) => filter.matches(elem.value, self.apply.vars, &mut scratch)?,
+                };
+                if matches {
+                    chosen.push(place);
+                }
+            }
+            let below = Trail::child(Some(trail), elem.name(), true);
+            match *chosen {
+                [] => self.put(elem.name_bytes(), elem.value),
+                [one] => changed |= self.element(&node.children[one].node, elem, &below)?,
+                _ => {
+                    if !merged.iter().any(|(key, _)| *key == chosen) {
+                        let mut all = node.children[chosen[0]].node.clone();
+                        for &place in &chosen[1..] {
+                            all = merge(&all, &node.children[place].node, &below)?;
+                        }
+                        merged.push((chosen.clone(), all));
+                    }
+                    if let Some((_, all)) = merged.iter().find(|(key, _)| *key == chosen) {
+                        changed |= self.element(all, elem, &below)?;
+                    }
+                }
+            }
+            self.check_size()?;
+        }
+        self.end(start)?;
+        Ok(changed)
+    }
+
+    /// A field (or an array element) that exists and lies on the path.
+    fn element(&mut self, node: &Node, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
+        match node {
+            Node::Leaf(leaf) => self.leaf(&**leaf, elem, trail),
+            Node::Fields(fields) => match elem.value.ty() {
+                Type::Document => {
+                    self.head(Type::Document, elem.name_bytes());
+                    self.document(fields, Doc::new(elem.value.data()), Some(trail))
+                }
+                Type::Array => {
+                    self.head(Type::Array, elem.name_bytes());
+                    self.array(fields, Doc::new(elem.value.data()), trail)
+                }
+                _ => {
+                    self.put(elem.name_bytes(), elem.value);
+                    let fields = fields.resolved(self.apply.position, Some(trail))?;
+                    for child in &fields.children {
+                        let below = Trail::child(Some(trail), &child.name, false);
+                        let obstacle = Obstacle {
+                            value: elem.value,
+                            trail,
+                            part: &child.name,
+                        };
+                        self.blocked(&child.node, &below, &obstacle)?;
+                    }
+                    Ok(false)
+                }
+            },
+            Node::Elements(elements) => match elem.value.as_array() {
+                Some(array) => {
+                    self.head(Type::Array, elem.name_bytes());
+                    self.elements(elements, array, trail)
+                }
+                None => Err(Error::bad_value(format!(
+                    "Cannot apply array updates to non-array element {}",
+                    element(trail.name, elem.value)
+                ))),
+            },
+        }
+    }
+
+    fn leaf(&mut self, leaf: &dyn Modify, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
+        let at = At {
+            trail,
+            root: self.root,
+            apply: self.apply,
+        };
+        match leaf.existing(elem.value, &at)? {
+            Change::Same => {
+                self.put(elem.name_bytes(), elem.value);
+                return Ok(false);
+            }
+            Change::Put(value) => self.put(elem.name_bytes(), value.as_ref()),
+            Change::Remove if trail.in_array => self.put(elem.name_bytes(), ValueRef::NULL),
+            Change::Remove => {}
+        }
+        if trail.root_name() == "_id" {
+            return Err(Error::new(
+                Code::ImmutableField,
+                format!(
+                    "Performing an update on the path '{}' would modify the immutable field '_id'",
+                    trail.dotted()
+                ),
+            ));
+        }
+        self.check_size()?;
+        Ok(true)
+    }
+
+    /// A field that does not exist yet; whether it does now.
+    fn create(
+        &mut self,
+        node: &Node,
+        name: &str,
+        parent: Option<&Trail<'_>>,
+        in_array: bool,
+    ) -> Result<bool> {
+        let trail = Trail::child(parent, name, in_array);
+        match node {
+            Node::Leaf(leaf) => {
+                let at = At {
+                    trail: &trail,
+                    root: self.root,
+                    apply: self.apply,
+                };
+                match leaf.missing(&at)? {
+                    Missing::Create(value) => {
+                        self.put(name.as_bytes(), value.as_ref());
+                        self.check_size()?;
+                        Ok(true)
+                    }
+                    Missing::Nothing | Missing::Viable => Ok(false),
+                }
+            }
+            Node::Fields(fields) => {
+                let fields = fields.resolved(self.apply.position, Some(&trail))?;
+                let mark = self.out.len();
+                self.head(Type::Document, name.as_bytes());
+                let start = self.begin();
+                let mut created = false;
+                for child in &fields.children {
+                    created |= self.create(&child.node, &child.name, Some(&trail), false)?;
+                }
+                if created {
+                    self.end(start)?;
+                } else {
+                    self.out.truncate(mark);
+                }
+                Ok(created)
+            }
+            Node::Elements(_) => Err(must_exist(&trail)),
+        }
+    }
+
+    /// Whatever lies behind an obstacle: an error, except for those who had nothing to do there.
+    fn blocked(&self, node: &Node, trail: &Trail<'_>, obstacle: &Obstacle<'_>) -> Result<()> {
+        match node {
+            Node::Leaf(leaf) => {
+                let at = At {
+                    trail,
+                    root: self.root,
+                    apply: self.apply,
+                };
+                let message = match leaf.missing(&at)? {
+                    Missing::Nothing => return Ok(()),
+                    Missing::Create(_) => format!(
+                        "Cannot create field '{}' in element {{{}}}",
+                        obstacle.part,
+                        element(obstacle.trail.name, obstacle.value)
+                    ),
+                    Missing::Viable => format!(
+                        "Cannot use the part ({}) of ({}) to traverse the element ({{{}}})",
+                        obstacle.part,
+                        trail.dotted(),
+                        element(obstacle.trail.name, obstacle.value)
+                    ),
+                };
+                Err(Error::new(Code::PathNotViable, message))
+            }
+            Node::Fields(fields) => {
+                let fields = fields.resolved(self.apply.position, Some(trail))?;
+                for child in &fields.children {
+                    let below = Trail::child(Some(trail), &child.name, false);
+                    self.blocked(&child.node, &below, obstacle)?;
+                }
+                Ok(())
+            }
+            Node::Elements(_) => Err(must_exist(trail)),
+        }
+    }
+
+    // === writing ===
+
+    #[inline]
+    fn copy(&mut self, body: &[u8], from: usize, to: usize) {
+        self.out
+            .extend_from_slice(body.get(from..to).unwrap_or_default());
+    }
+
+    #[inline]
+    fn head(&mut self, ty: Type, name: &[u8]) {
+        self.out.push(ty.tag());
+        self.out.extend_from_slice(name);
+        self.out.push(0);
+    }
+
+    #[inline]
+    fn put(&mut self, name: &[u8], value: ValueRef<'_>) {
+        self.head(value.ty(), name);
+        self.out.extend_from_slice(value.data());
+    }
+
+    fn put_index(&mut self, nth: usize, value: ValueRef<'_>) {
+        self.out.push(value.ty().tag());
+        super::push::write_index(self.out, nth);
+        self.out.extend_from_slice(value.data());
+    }
+
+    #[inline]
+    fn begin(&mut self) -> usize {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        start
+    }
+
+    #[inline]
+    fn end(&mut self, start: usize) -> Result<()> {
+        self.out.push(0);
+        self.check_size()?;
+        let length = (self.out.len() - start) as i32;
+        if let Some(head) = self.out.get_mut(start..start + 4) {
+            head.copy_from_slice(&length.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// The output only grows, so too much is too much at once, however many elements would follow.
+    #[inline]
+    fn check_size(&self) -> Result<()> {
+        if self.out.len() - self.start > MAX_SIZE {
+            return Err(Error::location(
+                17419,
+                format!("Resulting document after update is larger than {MAX_SIZE}"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn must_exist(trail: &Trail<'_>) -> Error {
+    Error::bad_value(format!(
+        "The path '{}' must exist in the document in order to apply array updates.",
+        trail.dotted()
+    ))
+}
+
+/// A new field inside `_id` changes it as much as a new value would.
+fn created_below_id(trail: Option<&Trail<'_>>, doc: Doc<'_>) -> Result<()> {
+    match trail {
+        Some(trail) if trail.root_name() == "_id" => Err(Error::new(
+            Code::ImmutableField,
+            format!(
+                "Updating the path '{}' to {} would modify the immutable field '_id'",
+                trail.dotted(),
+                element(trail.name, ValueRef::document(doc))
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+// === impl Open ===
+
+impl Open {
+    #[inline]
+    fn all(count: usize) -> Self {
+        let mut words = SmallVec::new();
+        words.resize(count.div_ceil(64), u64::MAX);
+        Self(words)
+    }
+
+    #[inline]
+    fn has(&self, place: usize) -> bool {
+        self.0
+            .get(place / 64)
+            .is_some_and(|word| word & (1 << (place % 64)) != 0)
+    }
+
+    /// Closes a place; whether it was open.
+    #[inline]
+    fn take(&mut self, place: usize) -> bool {
+        let was = self.has(place);
+        if let Some(word) = self.0.get_mut(place / 64) {
+            *word &= !(1 << (place % 64));
+        }
+        was
+    }
+}

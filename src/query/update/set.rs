@@ -1,0 +1,50 @@
+//! `$set` and `$setOnInsert`.
+
+use crate::error::Result;
+use crate::value::{Val, Value, ValueRef};
+
+use super::Argument;
+use super::check::depth;
+use super::modify::{At, Change, Missing, Modify};
+
+pub struct Set {
+    pub value: Value,
+    pub only_on_insert: bool,
+}
+
+pub fn parse_set(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    Ok(Box::new(Set {
+        value: argument.value.to_value(),
+        only_on_insert: false,
+    }))
+}
+
+pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    Ok(Box::new(Set {
+        value: argument.value.to_value(),
+        only_on_insert: true,
+    }))
+}
+
+// === impl Set ===
+
+impl Modify for Set {
+    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+        // The same bytes are no change; 1 and 1.0 are different here.
+        if (self.only_on_insert && !at.apply.inserting) || old == self.value.as_ref() {
+            return Ok(Change::Same);
+        }
+        Ok(Change::Put(Val::Ref(self.value.as_ref())))
+    }
+
+    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
+        if self.only_on_insert && !at.apply.inserting {
+            return Ok(Missing::Nothing);
+        }
+        Ok(Missing::Create(Val::Ref(self.value.as_ref())))
+    }
+
+    fn depth(&self) -> Option<usize> {
+        Some(depth(self.value.as_ref()))
+    }
+}

@@ -1,0 +1,315 @@
+//! The paths of an update as a tree: shared beginnings once, conflicts found while it grows.
+//!
+//! Children are kept in the order in which mongod creates new fields: by name, array indexes by number.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::error::{Code, Error, Result};
+
+use super::modify::{Modify, Trail};
+use super::path::{self, UpdatePath};
+
+#[derive(Clone)]
+pub enum Node {
+    Leaf(Arc<dyn Modify>),
+    /// Steps into a document by name, or into an array by index.
+    Fields(Fields),
+    /// Steps into the elements of an array: `$[]` and `$[identifier]`.
+    Elements(Elements),
+}
+
+#[derive(Clone, Default)]
+pub struct Fields {
+    pub children: Vec<Child>,
+    /// What hangs below `$`. Its place among the children shows when a document is matched.
+    pub positional: Option<Box<Node>>,
+}
+
+#[derive(Clone)]
+pub struct Child {
+    pub name: Box<str>,
+    pub node: Node,
+}
+
+#[derive(Clone, Default)]
+pub struct Elements {
+    pub children: Vec<Each>,
+}
+
+#[derive(Clone)]
+pub struct Each {
+    pub identifier: Box<str>,
+    /// Which array filter selects the elements; `None` for `$[]`, which takes all.
+    pub filter: Option<usize>,
+    pub node: Node,
+}
+
+/// Finds the array filter with an identifier, and notes that it is used.
+pub type FindFilter<'f> = dyn FnMut(&str) -> Option<usize> + 'f;
+
+// === impl Fields ===
+
+impl Fields {
+    /// Hangs a leaf at the end of `path`.
+    pub fn insert(
+        &mut self,
+        path: &UpdatePath<'_>,
+        leaf: Arc<dyn Modify>,
+        filters: &mut FindFilter<'_>,
+    ) -> Result<()> {
+        insert(Parent::Fields(self), path, 0, leaf, filters)
+    }
+
+    /// The child with that name, among those that `open` still waits for.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<usize> {
+        if self.children.len() <= 8 {
+            return self
+                .children
+                .iter()
+                .position(|child| child.name.as_bytes() == name);
+        }
+        self.children
+            .binary_search_by(|child| order(child.name.as_bytes(), name))
+            .ok()
+    }
+
+    /// The children with `$` in its place, now that the document is known.
+    pub fn resolved(
+        &self,
+        position: Option<usize>,
+        trail: Option<&Trail<'_>>,
+    ) -> Result<Cow<'_, Self>> {
+        let Some(positional) = &self.positional else {
+            return Ok(Cow::Borrowed(self));
+        };
+        let Some(position) = position else {
+            return Err(Error::bad_value(
+                "The positional operator did not find the match needed from the query.",
+            ));
+        };
+        let name = position.to_string();
+        let mut children = self.children.clone();
+        match children.binary_search_by(|child| order(child.name.as_bytes(), name.as_bytes())) {
+            Ok(at) => {
+                let both = merge(
+                    positional,
+                    &children[at].node,
+                    &Trail::child(trail, &name, false),
+                )?;
+                children[at].node = both;
+            }
+            Err(at) => children.insert(
+                at,
+                Child {
+                    name: name.into(),
+                    node: (**positional).clone(),
+                },
+            ),
+        }
+        Ok(Cow::Owned(Self {
+            children,
+            positional: None,
+        }))
+    }
+
+    fn get(&mut self, name: &str) -> Option<&mut Node> {
+        if name == "$" {
+            return self.positional.as_deref_mut();
+        }
+        let at = self.search(name).ok()?;
+        self.children.get_mut(at).map(|child| &mut child.node)
+    }
+
+    fn add(&mut self, name: &str, node: Node) {
+        if name == "$" {
+            self.positional = Some(Box::new(node));
+        } else if let Err(at) = self.search(name) {
+            self.children.insert(
+                at,
+                Child {
+                    name: name.into(),
+                    node,
+                },
+            );
+        }
+    }
+
+    fn search(&self, name: &str) -> std::result::Result<usize, usize> {
+        self.children
+            .binary_search_by(|child| order(child.name.as_bytes(), name.as_bytes()))
+    }
+}
+
+// === growing ===
+
+enum Parent<'p> {
+    Fields(&'p mut Fields),
+    Elements(&'p mut Elements),
+}
+
+fn insert(
+    mut parent: Parent<'_>,
+    path: &UpdatePath<'_>,
+    first: usize,
+    leaf: Arc<dyn Modify>,
+    filters: &mut FindFilter<'_>,
+) -> Result<()> {
+    let last = path.parts.len().saturating_sub(1);
+    for at in first..last {
+        let (part, next) = (path.parts[at], path.parts[at + 1]);
+        let into_array = path::identifier(next).is_some();
+        let found = parent.step(part, at, path, filters, || {
+            if into_array {
+                Node::Elements(Elements::default())
+            } else {
+                Node::Fields(Fields::default())
+            }
+        })?;
+        parent = match (found, into_array) {
+            (Node::Fields(fields), false) => Parent::Fields(fields),
+            (Node::Elements(elements), true) => Parent::Elements(elements),
+            _ => return Err(conflict(path, &path.prefix(at + 1))),
+        };
+    }
+    let mut leaf = Some(leaf);
+    parent.step(path.parts[last], last, path, filters, || {
+        Node::Leaf(leaf.take().expect("asked for once, when the place is free"))
+    })?;
+    match leaf {
+        None => Ok(()),
+        Some(_) => Err(conflict(path, path.dotted)),
+    }
+}
+
+impl<'p> Parent<'p> {
+    /// The child for one part of a path, made where there is none yet.
+    fn step(
+        self,
+        part: &str,
+        at: usize,
+        path: &UpdatePath<'_>,
+        filters: &mut FindFilter<'_>,
+        make: impl FnOnce() -> Node,
+    ) -> Result<&'p mut Node> {
+        let identifier = path::identifier(part);
+        if at == 0 && identifier.is_some() {
+            return Err(Error::bad_value(format!(
+                "Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path '{}'",
+                path.dotted
+            )));
+        }
+        match self {
+            Self::Fields(fields) => {
+                if fields.get(part).is_none() {
+                    fields.add(part, make());
+                }
+                Ok(fields.get(part).expect("there or just added"))
+            }
+            Self::Elements(elements) => {
+                let identifier = identifier.unwrap_or_default();
+                let filter = if identifier.is_empty() {
+                    None
+                } else {
+                    Some(filters(identifier).ok_or_else(|| {
+                        Error::bad_value(format!(
+                            "No array filter found for identifier '{identifier}' in path '{}'",
+                            path.dotted
+                        ))
+                    })?)
+                };
+                let search = |elements: &Elements| {
+                    elements
+                        .children
+                        .binary_search_by(|each| (*each.identifier).cmp(identifier))
+                };
+                let place = match search(elements) {
+                    Ok(place) => place,
+                    Err(place) => {
+                        elements.children.insert(
+                            place,
+                            Each {
+                                identifier: identifier.into(),
+                                filter,
+                                node: make(),
+                            },
+                        );
+                        place
+                    }
+                };
+                Ok(&mut elements.children[place].node)
+            }
+        }
+    }
+}
+
+fn conflict(path: &UpdatePath<'_>, at: &str) -> Error {
+    Error::new(
+        Code::ConflictingUpdateOperators,
+        format!(
+            "Updating the path '{}' would create a conflict at '{at}'",
+            path.dotted
+        ),
+    )
+}
+
+// === merging ===
+
+/// Two trees that turn out to mean the same element (`a.$.x` and `a.0.y`, `a.$[].x` and `a.$[i].y`) as one.
+pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
+    match (left, right) {
+        (Node::Fields(left), Node::Fields(right)) => {
+            let mut both = left.clone();
+            if let Some(positional) = &right.positional {
+                merge_into(&mut both, "$", positional, trail)?;
+            }
+            for child in &right.children {
+                merge_into(&mut both, &child.name, &child.node, trail)?;
+            }
+            Ok(Node::Fields(both))
+        }
+        (Node::Elements(left), Node::Elements(right)) => {
+            let mut both = left.clone();
+            for each in &right.children {
+                let search = both
+                    .children
+                    .binary_search_by(|known| known.identifier.cmp(&each.identifier));
+                match search {
+                    Ok(at) => {
+                        let name = format!("$[{}]", each.identifier);
+                        let trail = Trail::child(Some(trail), &name, true);
+                        both.children[at].node =
+                            merge(&both.children[at].node, &each.node, &trail)?;
+                    }
+                    Err(at) => both.children.insert(at, each.clone()),
+                }
+            }
+            Ok(Node::Elements(both))
+        }
+        _ => Err(Error::new(
+            Code::ConflictingUpdateOperators,
+            format!("Update created a conflict at '{}'", trail.dotted()),
+        )),
+    }
+}
+
+fn merge_into(both: &mut Fields, name: &str, node: &Node, trail: &Trail<'_>) -> Result<()> {
+    match both.get(name) {
+        Some(known) => *known = merge(known, node, &Trail::child(Some(trail), name, false))?,
+        None => both.add(name, node.clone()),
+    }
+    Ok(())
+}
+
+/// Array indexes by number, before names by their bytes.
+fn order(left: &[u8], right: &[u8]) -> Ordering {
+    let number = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
+    match (number(left), number(right)) {
+        (true, true) => left.len().cmp(&right.len()).then_with(|| left.cmp(right)),
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        (false, false) => left.cmp(right),
+    }
+}

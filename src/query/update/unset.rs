@@ -1,0 +1,26 @@
+//! `$unset`.
+
+use crate::error::Result;
+use crate::value::ValueRef;
+
+use super::Argument;
+use super::modify::{At, Change, Missing, Modify};
+
+struct Unset;
+
+/// The argument may be anything; it says nothing.
+pub fn parse(_: &Argument<'_>) -> Result<Box<dyn Modify>> {
+    Ok(Box::new(Unset))
+}
+
+// === impl Unset ===
+
+impl Modify for Unset {
+    fn existing<'v>(&'v self, _: ValueRef<'v>, _: &At<'_, 'v>) -> Result<Change<'v>> {
+        Ok(Change::Remove)
+    }
+
+    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
+        Ok(Missing::Nothing)
+    }
+}

@@ -1,0 +1,81 @@
+//! What an upsert inserts when nothing matches: the filter's equalities, then the update over them, `_id` in front.
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuilder, Value};
+
+use super::check::{self, MAX_SIZE};
+use super::parse::{Kind, document_of};
+use super::{Apply, Update};
+
+// === impl Update ===
+
+impl Update {
+    /// Builds the document. `equalities` are the filter's; `new_id` makes an `_id` where neither filter nor update has one.
+    pub fn upsert(
+        &self,
+        equalities: &[(&str, &Value)],
+        apply: &Apply<'_>,
+        new_id: impl FnOnce() -> Value,
+    ) -> Result<Vec<u8>> {
+        let apply = Apply {
+            inserting: true,
+            position: None,
+            ..*apply
+        };
+        let mut taken: Vec<(&str, &Value)> = Vec::new();
+        for &(path, value) in equalities {
+            let first = path.split('.').next().unwrap_or_default();
+            if first == "_ts" {
+                continue;
+            }
+            if matches!(self.0, Kind::Replacement(_)) {
+                if first != "_id" {
+                    continue;
+                }
+                if path != "_id" {
+                    return Err(Error::new(
+                        Code::NotExactValueField,
+                        format!(
+                            "field at '_id' must be exactly specified, field at sub-path '{path}'found"
+                        ),
+                    ));
+                }
+            }
+            taken.push((path, value));
+        }
+        // mongod goes through them by path.
+        taken.sort_by_key(|(path, _)| *path);
+        let mut base = Vec::new();
+        document_of(&taken, &apply, &mut base)?;
+        let updated = self.apply(Doc::new(&base), &apply)?.unwrap_or(base);
+        let updated = Doc::new(&updated);
+        let bytes = with_id_first(updated, new_id);
+        check::check_stored(Doc::new(&bytes))?;
+        if bytes.len() > MAX_SIZE {
+            return Err(Error::location(
+                17420,
+                format!("Document to upsert is larger than {MAX_SIZE}"),
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+fn with_id_first(doc: Doc<'_>, new_id: impl FnOnce() -> Value) -> Vec<u8> {
+    if doc.first().is_some_and(|elem| elem.name_bytes() == b"_id") {
+        return doc.bytes().to_vec();
+    }
+    let id = doc.get("_id");
+    let mut bytes = Vec::with_capacity(doc.bytes().len() + 32);
+    let mut out = DocBuilder::begin(&mut bytes);
+    if id.is_missing() {
+        out.put("_id", new_id().as_ref());
+    } else {
+        out.put("_id", id);
+    }
+    for elem in doc.iter().filter(|elem| elem.name_bytes() != b"_id") {
+        out.put(elem.name(), elem.value);
+    }
+    out.end();
+    bytes
+}
