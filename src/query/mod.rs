@@ -8,6 +8,7 @@
 pub mod expr;
 pub mod filter;
 mod scope;
+pub mod sort;
 pub mod stage;
 pub mod update;
 mod vars;
@@ -15,4 +16,5 @@ mod vars;
 pub use expr::Expr;
 pub use filter::Filter;
 pub use scope::Scope;
+pub use sort::Sort;
 pub use vars::{Vars, bind_let};

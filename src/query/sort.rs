@@ -1,0 +1,299 @@
+//! A sort specification, and the sort key of a document as bytes that compare with memcmp.
+
+use smallvec::SmallVec;
+
+use super::expr::FieldPath;
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Num, Path, Type, ValueRef, key, keys};
+
+/// `{a: 1, "b.c": -1}`. Without any part every document has the same key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sort {
+    parts: Vec<SortPart>,
+    /// The paths of the parts once more, in the form that [`keys`] takes.
+    paths: Vec<Path>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortPart {
+    pub path: Path,
+    pub descending: bool,
+}
+
+/// What `{$meta: ...}` may name in a sort.
+enum Meta {
+    /// There is no such value in a document that no search produced: all compare equal.
+    Absent,
+    /// Only there behind a stage that Sundown does not have.
+    Unavailable(&'static str),
+}
+
+const MAX_PARTS: usize = 32;
+
+// === impl Sort ===
+
+impl Sort {
+    /// Reads the specification of a find, `$sort`, `$push` and their like. An empty one is fine here; `$sort` refuses it.
+    pub fn parse(spec: Doc<'_>) -> Result<Self> {
+        let mut sort = Self::default();
+        for elem in spec {
+            let name = elem.name();
+            let descending = match elem.value.ty() {
+                Type::Document => {
+                    match meta(Doc::new(elem.value.data()))? {
+                        Meta::Absent => {}
+                        Meta::Unavailable(what) => {
+                            return Err(Error::location(
+                                40218,
+                                format!("query requires {what} metadata, but it is not available"),
+                            ));
+                        }
+                    }
+                    FieldPath::parse(name)?;
+                    continue;
+                }
+                _ => direction(name, elem.value)?,
+            };
+            FieldPath::parse(name)?;
+            if sort.parts.iter().any(|part| part.path.as_str() == name) {
+                return Err(Error::location(
+                    7472500,
+                    format!("$sort key must not contain duplicate keys (field: '{name}')"),
+                ));
+            }
+            sort.paths.push(Path::parse(name));
+            sort.parts.push(SortPart {
+                path: Path::parse(name),
+                descending,
+            });
+        }
+        if sort.parts.len() > MAX_PARTS {
+            return Err(Error::location(13103, "too many compound keys"));
+        }
+        Ok(sort)
+    }
+
+    pub fn parts(&self) -> &[SortPart] {
+        &self.parts
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Appends the document's sort key. A missing field sorts as null; of an array the element that comes first counts,
+    /// which is the least when ascending and the greatest when descending.
+    pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        for part in &self.parts {
+            let Some(value) = plain(&part.path, doc) else {
+                out.truncate(start);
+                return self.least_key(doc, out);
+            };
+            key::encode(value, part.descending, out);
+        }
+        Ok(())
+    }
+
+    /// The first among all keys that the document would have in an index on these paths.
+    fn least_key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let mut least: Option<SmallVec<[u8; 64]>> = None;
+        let mut bytes = Vec::new();
+        keys(&self.paths, doc, |values| {
+            bytes.clear();
+            for (part, value) in self.parts.iter().zip(values.values) {
+                key::encode(*value, part.descending, &mut bytes);
+            }
+            if least.as_ref().is_none_or(|least| bytes[..] < least[..]) {
+                least = Some(SmallVec::from_slice(&bytes));
+            }
+        })
+        .map_err(|error| match error.code() {
+            Code::CannotIndexParallelArrays => {
+                Error::bad_value("cannot sort with keys that are parallel arrays")
+            }
+            _ => error,
+        })?;
+        out.extend_from_slice(&least.unwrap_or_default());
+        Ok(())
+    }
+}
+
+/// The value at the end of plain documents; `None` where an array comes in between.
+#[inline]
+fn plain<'a>(path: &Path, doc: Doc<'a>) -> Option<ValueRef<'a>> {
+    let mut value = ValueRef::document(doc);
+    for name in path.parts() {
+        match value.ty() {
+            Type::Document => value = Doc::new(value.data()).get(name),
+            _ => return Some(ValueRef::NULL),
+        }
+        if value.ty() == Type::Array {
+            return None;
+        }
+    }
+    Some(if value.is_missing() {
+        ValueRef::NULL
+    } else {
+        value
+    })
+}
+
+/// Whether the order is descending. Doubles lose their fraction, decimals are rounded, as in MongoDB.
+fn direction(name: &str, value: ValueRef<'_>) -> Result<bool> {
+    let Some(number) = value.as_num() else {
+        return Err(Error::location(
+            15974,
+            format!("Illegal key in $sort specification: {name}: {value}"),
+        ));
+    };
+    let whole = match number {
+        Num::Decimal(decimal) => decimal.to_i64_round(),
+        other => other.to_i64_trunc(),
+    };
+    match whole {
+        Some(1) => Ok(false),
+        Some(-1) => Ok(true),
+        _ => Err(Error::location(
+            15975,
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
+        )),
+    }
+}
+
+fn meta(spec: Doc<'_>) -> Result<Meta> {
+    let Some(elem) = spec.first().filter(|elem| elem.name() == "$meta") else {
+        return Err(Error::location(
+            17312,
+            "$meta is the only expression supported by $sort right now",
+        ));
+    };
+    if spec.count() > 1 {
+        return Err(Error::failed_to_parse(
+            "Cannot have additional keys in a $meta sort specification",
+        ));
+    }
+    match elem.value.as_str() {
+        Some("randVal" | "searchScore" | "vectorSearchScore" | "score") => Ok(Meta::Absent),
+        Some("textScore") => Ok(Meta::Unavailable("text score")),
+        Some("geoNearDistance") => Ok(Meta::Unavailable("$geoNear distance")),
+        _ => Err(Error::location(
+            31138,
+            format!("Illegal $meta sort: {}", elem.value),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Decimal128, doc};
+
+    use super::*;
+    use crate::value::DocBuf;
+
+    fn parse(spec: bson::Document) -> Result<Sort> {
+        Sort::parse(DocBuf::from(spec).as_doc())
+    }
+
+    fn order(spec: bson::Document, documents: &[bson::Document]) -> Vec<i32> {
+        let sort = parse(spec).unwrap();
+        let mut rows: Vec<(Vec<u8>, i32)> = documents
+            .iter()
+            .map(|document| {
+                let mut bytes = Vec::new();
+                sort.key(DocBuf::from(document).as_doc(), &mut bytes)
+                    .unwrap();
+                (bytes, document.get_i32("_id").unwrap())
+            })
+            .collect();
+        rows.sort();
+        rows.into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn documents_in_order() {
+        let arrays = [
+            doc! {"_id": 1, "v": [10, 30]},
+            doc! {"_id": 2, "v": 5},
+            doc! {"_id": 3, "v": [25, 20, 15]},
+            doc! {"_id": 4, "v": 12},
+            doc! {"_id": 5, "v": []},
+            doc! {"_id": 6, "v": null},
+            doc! {"_id": 7},
+            doc! {"_id": 8, "v": [null]},
+            doc! {"_id": 9, "v": [[1, 2]]},
+        ];
+        let nested = [
+            doc! {"_id": 1, "a": [{"b": 30}, {"b": 10}]},
+            doc! {"_id": 2, "a": [{"b": 25}, {"b": 5}]},
+            doc! {"_id": 3, "a": {"b": 20}},
+            doc! {"_id": 4, "a": 7},
+        ];
+        let compound = [
+            doc! {"_id": 1, "a": 2, "b": 30},
+            doc! {"_id": 2, "a": 1, "b": 20},
+            doc! {"_id": 3, "a": 2, "b": 10},
+            doc! {"_id": 4, "a": 1, "b": 40},
+        ];
+        for (spec, documents, expected) in [
+            (
+                doc! {"v": 1, "_id": 1},
+                &arrays[..],
+                vec![5, 6, 7, 8, 2, 1, 4, 3, 9],
+            ),
+            (
+                doc! {"v": -1, "_id": 1},
+                &arrays,
+                vec![9, 1, 3, 4, 2, 6, 7, 8, 5],
+            ),
+            (doc! {"a.b": 1}, &nested, vec![4, 2, 1, 3]),
+            (doc! {"a.b": -1}, &nested, vec![1, 2, 3, 4]),
+            (doc! {"a": 1, "b": -1}, &compound, vec![4, 2, 1, 3]),
+            (doc! {"b": 1.9, "a": 1}, &compound, vec![3, 2, 1, 4]),
+        ] {
+            assert_eq!(order(spec.clone(), documents), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        let decimal = |text: &str| Bson::Decimal128(text.parse::<Decimal128>().unwrap());
+        let many: bson::Document = (0..33).map(|n| (format!("f{n}"), Bson::Int32(1))).collect();
+        for (spec, code) in [
+            (doc! {"v": "asc"}, 15974),
+            (doc! {"$a": "asc"}, 15974),
+            (doc! {"v": true}, 15974),
+            (doc! {"$a": 0}, 15975),
+            (doc! {"v": 2}, 15975),
+            (doc! {"v": 0.5}, 15975),
+            (doc! {"v": f64::NAN}, 15975),
+            (doc! {"v": decimal("1.5")}, 15975),
+            (doc! {"": 1}, 40352),
+            (doc! {"a.": 1}, 40353),
+            (doc! {"a..b": 1}, 15998),
+            (doc! {"$natural": 1}, 16410),
+            (doc! {"v": {"$foo": 1}}, 17312),
+            (doc! {"v": {"$meta": "randVal", "x": 1}}, 9),
+            (doc! {"v": {"$meta": "unknown"}}, 31138),
+            (doc! {"v": {"$meta": "textScore"}}, 40218),
+            (many, 13103),
+        ] {
+            let error = parse(spec.clone()).unwrap_err();
+            assert_eq!(error.code().number(), code, "{spec}");
+        }
+        assert!(parse(doc! {"v": decimal("-0.51")}).unwrap().parts()[0].descending);
+        assert!(parse(doc! {}).unwrap().is_empty());
+        let both = DocBuf::from(doc! {"a": [1], "b": [2]});
+        let error = parse(doc! {"a": 1, "b": 1})
+            .unwrap()
+            .key(both.as_doc(), &mut Vec::new())
+            .unwrap_err();
+        assert_eq!(
+            (error.code(), error.message()),
+            (
+                Code::BadValue,
+                "cannot sort with keys that are parallel arrays"
+            )
+        );
+    }
+}
