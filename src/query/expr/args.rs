@@ -48,5 +48,5 @@ pub fn count_val<'a>(count: usize) -> Result<Val<'a>> {
 
 /// A value as messages print it.
 pub fn show(value: ValueRef<'_>) -> String {
-    format!("{value:?}")
+    value.to_string()
 }

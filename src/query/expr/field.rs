@@ -1,12 +1,12 @@
 //! "$a.b": a path as expressions read it. It maps over arrays and knows no array index.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef};
+use crate::value::{Doc, Path, Val, ValueRef};
 
-/// At least one name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// At least one name, each of them checked.
+#[derive(Debug, Clone)]
 pub struct FieldPath {
-    names: Box<[Box<str>]>,
+    path: Path,
 }
 
 /// As deep as a document may be.
@@ -26,43 +26,26 @@ impl FieldPath {
         if path.ends_with('.') {
             return Err(Error::location(40353, "FieldPath must not end with a '.'."));
         }
-        let mut names = Vec::new();
-        for name in path.split('.') {
-            check_name(name)?;
-            names.push(Box::from(name));
-        }
-        if names.len() > MAX_NAMES {
+        path.split('.').try_for_each(check_name)?;
+        let path = Path::parse(path);
+        if path.len() > MAX_NAMES {
             return Err(Error::new(Code::Overflow, "FieldPath is too long"));
         }
-        Ok(Self {
-            names: names.into_boxed_slice(),
-        })
+        Ok(Self { path })
     }
 
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.names.iter().map(|name| &**name)
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     #[inline]
     pub fn eval<'a>(&self, root: Doc<'a>) -> Val<'a> {
-        walk(&self.names, root)
+        self.path.get_expr(root)
     }
 
     /// The path below a value that need not be a document.
     pub fn eval_below<'a>(&self, value: ValueRef<'a>) -> Val<'a> {
-        enter(&self.names, value)
-    }
-}
-
-impl std::fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, name) in self.names().enumerate() {
-            if at > 0 {
-                f.write_str(".")?;
-            }
-            f.write_str(name)?;
-        }
-        Ok(())
+        self.path.get_expr_in(value)
     }
 }
 
@@ -88,40 +71,6 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Error::location(code, complaint))
 }
 
-fn walk<'a>(names: &[Box<str>], doc: Doc<'a>) -> Val<'a> {
-    let Some((first, rest)) = names.split_first() else {
-        return Val::MISSING;
-    };
-    let value = doc.get(first.as_bytes());
-    if rest.is_empty() {
-        Val::Ref(value)
-    } else {
-        enter(rest, value)
-    }
-}
-
-fn enter<'a>(names: &[Box<str>], value: ValueRef<'a>) -> Val<'a> {
-    match value.ty() {
-        Type::Document => walk(names, Doc::new(value.data())),
-        Type::Array => {
-            // Only documents are looked into: an array straight within an array yields nothing.
-            let mut bytes = Vec::new();
-            let mut found = ArrayBuilder::begin(&mut bytes);
-            for elem in Doc::new(value.data()) {
-                if let Some(doc) = elem.value.as_doc() {
-                    let item = walk(names, doc);
-                    if item.ty() != Type::Missing {
-                        found.push(item.as_ref());
-                    }
-                }
-            }
-            found.end();
-            Val::Own(Value::array(bytes))
-        }
-        _ => Val::MISSING,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,7 +92,11 @@ mod tests {
             ("g.h.i.j", "[[Some(1)]]"),
         ] {
             let path = FieldPath::parse(path).unwrap();
-            assert_eq!(format!("{:?}", path.eval(doc.as_doc())), expected, "{path}");
+            assert_eq!(
+                format!("{:?}", path.eval(doc.as_doc())),
+                expected,
+                "{path:?}"
+            );
         }
     }
 

@@ -1,0 +1,375 @@
+//! Arrays as a whole and their elements by place: `$arrayElemAt`, `$first`, `$last`, `$slice`, `$size`, `$isArray`,
+//! `$concatArrays`, `$reverseArray`, `$in`, `$indexOfArray`.
+
+use super::args::{bool_val, count_val, int_val, integral_i32, show};
+use super::node::check_size;
+use super::substring::optional;
+use super::{Call, Env};
+use crate::error::{Error, Result};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, equal};
+
+/// Writes an array from values.
+pub fn build<'v, 'a>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Val<'a>> {
+    let mut bytes = Vec::new();
+    let mut out = ArrayBuilder::begin(&mut bytes);
+    for item in items {
+        out.push(item);
+        check_size(out.len())?;
+    }
+    out.end();
+    Ok(Val::Own(Value::array(bytes)))
+}
+
+pub fn items(array: Doc<'_>) -> impl Iterator<Item = ValueRef<'_>> {
+    array.iter().map(|elem| elem.value)
+}
+
+/// An element of a value that stays where it is, or is copied out of one that ends here.
+fn pick<'a>(array: Val<'a>, choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>) -> Val<'a> {
+    match &array {
+        Val::Ref(value) => value
+            .as_array()
+            .and_then(|array| choose(array))
+            .map_or(Val::MISSING, Val::Ref),
+        Val::Own(value) => value
+            .as_ref()
+            .as_array()
+            .and_then(|array| choose(array))
+            .map_or(Val::MISSING, |found| Val::Own(found.to_value())),
+    }
+}
+
+/// The place counts from the end where it is negative; outside there is nothing.
+pub fn array_elem_at<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let array = call.arg(0, env)?;
+    let index = call.arg(1, env)?;
+    let index = index.as_ref();
+    if array.as_ref().is_nullish() || index.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    if array.ty() != Type::Array {
+        return Err(Error::location(
+            28689,
+            format!(
+                "$arrayElemAt's first argument must be an array, but is {}",
+                array.ty().alias()
+            ),
+        ));
+    }
+    if !index.ty().is_number() {
+        return Err(Error::location(
+            28690,
+            format!(
+                "$arrayElemAt's second argument must be a numeric value, but is {}",
+                index.ty().alias()
+            ),
+        ));
+    }
+    let at = integral_i32(index).ok_or_else(|| {
+        Error::location(
+            28691,
+            format!(
+                "$arrayElemAt's second argument must be representable as a 32-bit integer: {}",
+                show(index)
+            ),
+        )
+    })?;
+    Ok(pick(array, |array| {
+        let at = match usize::try_from(at) {
+            Ok(at) => at,
+            Err(_) => array
+                .count()
+                .checked_sub(usize::try_from(at.unsigned_abs()).ok()?)?,
+        };
+        items(array).nth(at)
+    }))
+}
+
+/// The only argument, which must be an array; `None` for null.
+fn only_array<'a>(
+    call: &'a Call,
+    env: Env<'a>,
+    refuse: impl Fn(&str) -> Error,
+) -> Result<Option<Val<'a>>> {
+    let value = call.arg(0, env)?;
+    if value.as_ref().is_nullish() {
+        return Ok(None);
+    }
+    if value.ty() != Type::Array {
+        return Err(refuse(value.ty().alias()));
+    }
+    Ok(Some(value))
+}
+
+fn end<'a>(
+    call: &'a Call,
+    env: Env<'a>,
+    choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>,
+) -> Result<Val<'a>> {
+    let array = only_array(call, env, |ty| {
+        Error::location(
+            28689,
+            format!("{}'s argument must be an array, but is {ty}", call.name),
+        )
+    })?;
+    Ok(array.map_or(Val::NULL, |array| pick(array, choose)))
+}
+
+pub fn first<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    end(call, env, |array| items(array).next())
+}
+
+pub fn last<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    end(call, env, |array| items(array).last())
+}
+
+/// `[array, n]` or `[array, position, n]`.
+pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let array = call.arg(0, env)?;
+    let second = call.arg(1, env)?;
+    let third = call.arg(2, env)?;
+    let (second, third) = (second.as_ref(), third.as_ref());
+    let three = call.args.len() > 2;
+    if array.as_ref().is_nullish() || second.is_nullish() || (three && third.is_nullish()) {
+        return Ok(Val::NULL);
+    }
+    let Some(elements) = array.as_ref().as_array() else {
+        return Err(Error::location(
+            28724,
+            format!(
+                "First argument to $slice must be an array, but is of type: {}",
+                array.ty().alias()
+            ),
+        ));
+    };
+    let whole = |value: ValueRef<'_>, code: i32, which: &str| {
+        if !value.ty().is_number() {
+            return Err(Error::location(
+                code,
+                format!(
+                    "{which} argument to $slice must be a numeric value, but is of type: {}",
+                    value.ty().alias()
+                ),
+            ));
+        }
+        integral_i32(value).ok_or_else(|| {
+            Error::location(
+                code + 1,
+                format!(
+                    "{which} argument to $slice can't be represented as a 32-bit integer: {}",
+                    show(value)
+                ),
+            )
+        })
+    };
+    let second = i64::from(whole(second, 28725, "Second")?);
+    let length = elements.count() as i64;
+    let (start, count) = if three {
+        let count = i64::from(whole(third, 28727, "Third")?);
+        if count <= 0 {
+            return Err(Error::location(
+                28729,
+                format!("Third argument to $slice must be positive: {count}"),
+            ));
+        }
+        let start = if second < 0 {
+            (length + second).max(0)
+        } else {
+            second
+        };
+        (start, count)
+    } else if second < 0 {
+        ((length + second).max(0), -second)
+    } else {
+        (0, second)
+    };
+    let start = usize::try_from(start).unwrap_or(0);
+    let count = usize::try_from(count).unwrap_or(0);
+    build(items(elements).skip(start).take(count))
+}
+
+pub fn size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    match value.as_ref().as_array() {
+        Some(array) => count_val(array.count()),
+        None => Err(Error::location(
+            17124,
+            format!(
+                "The argument to $size must be an array, but was of type: {}",
+                value.ty().alias()
+            ),
+        )),
+    }
+}
+
+pub fn is_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    bool_val(call.arg(0, env)?.ty() == Type::Array)
+}
+
+pub fn concat_arrays<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let mut bytes = Vec::new();
+    let mut out = ArrayBuilder::begin(&mut bytes);
+    for arg in &call.args {
+        let value = arg.eval_in(env)?;
+        let value = value.as_ref();
+        if value.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(array) = value.as_array() else {
+            return Err(Error::location(
+                28664,
+                format!(
+                    "$concatArrays only supports arrays, not {}",
+                    value.ty().alias()
+                ),
+            ));
+        };
+        for item in items(array) {
+            out.push(item);
+        }
+        check_size(out.len())?;
+    }
+    out.end();
+    Ok(Val::Own(Value::array(bytes)))
+}
+
+pub fn reverse_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let array = only_array(call, env, |ty| {
+        Error::location(
+            34435,
+            format!("The argument to $reverseArray must be an array, but was of type: {ty}"),
+        )
+    })?;
+    let Some(array) = array else {
+        return Ok(Val::NULL);
+    };
+    let all: Vec<_> = array
+        .as_ref()
+        .as_array()
+        .map(items)
+        .into_iter()
+        .flatten()
+        .collect();
+    build(all.into_iter().rev())
+}
+
+pub fn in_<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let wanted = call.arg(0, env)?;
+    let array = call.arg(1, env)?;
+    match array.as_ref().as_array() {
+        Some(array) => bool_val(items(array).any(|item| equal(item, wanted.as_ref()))),
+        None => Err(Error::location(
+            40081,
+            format!(
+                "$in requires an array as a second argument, found: {}",
+                array.ty().alias()
+            ),
+        )),
+    }
+}
+
+pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let array = call.arg(0, env)?;
+    if array.as_ref().is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let Some(elements) = array.as_ref().as_array() else {
+        return Err(Error::location(
+            40090,
+            format!(
+                "$indexOfArray requires an array as a first argument, found: {}",
+                array.ty().alias()
+            ),
+        ));
+    };
+    let wanted = call.arg(1, env)?;
+    let bound = |at: usize, which: &str, otherwise: usize| -> Result<usize> {
+        let value = optional(call, at, env)?;
+        let value = value.as_ref();
+        if value.is_missing() {
+            return Ok(otherwise);
+        }
+        let whole = integral_i32(value).ok_or_else(|| {
+            Error::location(
+                9711600,
+                format!(
+                    "$indexOfArray requires an integral {which} index, found a value of type: {}, with value: {}",
+                    value.ty().alias(),
+                    show(value)
+                ),
+            )
+        })?;
+        usize::try_from(whole).map_err(|_| {
+            Error::location(
+                9711601,
+                format!("$indexOfArray requires a nonnegative {which} index, found: {whole}"),
+            )
+        })
+    };
+    let start = bound(2, "starting", 0)?;
+    let end = bound(3, "ending", usize::MAX)?;
+    let found = items(elements)
+        .enumerate()
+        .take(end)
+        .skip(start)
+        .find(|(_, item)| equal(*item, wanted.as_ref()));
+    match found {
+        Some((at, _)) => count_val(at),
+        None => int_val(-1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson, doc};
+
+    #[test]
+    fn values() {
+        check::values_in(
+            &doc! {"a": [1, 2, 3, 4]},
+            &[
+                (bson!({"$arrayElemAt": ["$a", -1]}), bson!(4)),
+                (bson!({"$arrayElemAt": [["x", "y"], 1.0]}), bson!("y")),
+                (bson!({"$arrayElemAt": ["$none", 1]}), Bson::Null),
+                (bson!({"$first": "$a"}), bson!(1)),
+                (bson!({"$last": "$a"}), bson!(4)),
+                (bson!({"$slice": ["$a", 2]}), bson!([1, 2])),
+                (bson!({"$slice": ["$a", -2]}), bson!([3, 4])),
+                (bson!({"$slice": ["$a", 1, 2]}), bson!([2, 3])),
+                (bson!({"$slice": ["$a", -9, 2]}), bson!([1, 2])),
+                (bson!({"$size": "$a"}), bson!(4)),
+                (bson!({"$isArray": "$a"}), bson!(true)),
+                (bson!({"$isArray": [5]}), bson!(false)),
+                (
+                    bson!({"$concatArrays": ["$a", [5]]}),
+                    bson!([1, 2, 3, 4, 5]),
+                ),
+                (bson!({"$concatArrays": ["$a", "$none"]}), Bson::Null),
+                (bson!({"$reverseArray": "$a"}), bson!([4, 3, 2, 1])),
+                (bson!({"$in": [2.0, "$a"]}), bson!(true)),
+                (bson!({"$indexOfArray": ["$a", 3]}), bson!(2)),
+                (bson!({"$indexOfArray": ["$a", 3, 0, 2]}), bson!(-1)),
+            ],
+        );
+        check::missing(
+            &doc! {"a": [1]},
+            &[
+                bson!({"$arrayElemAt": ["$a", 5]}),
+                bson!({"$arrayElemAt": ["$a", -5]}),
+                bson!({"$first": [[]]}),
+            ],
+        );
+        check::errors(&[
+            (bson!({"$arrayElemAt": [1, 0]}), 28689),
+            (bson!({"$arrayElemAt": [[1], "a"]}), 28690),
+            (bson!({"$arrayElemAt": [[1], 0.5]}), 28691),
+            (bson!({"$first": 1}), 28689),
+            (bson!({"$slice": [[1], 1, 0]}), 28729),
+            (bson!({"$size": "$none"}), 17124),
+            (bson!({"$concatArrays": [1]}), 28664),
+            (bson!({"$in": [1, 1]}), 40081),
+            (bson!({"$indexOfArray": [[1], 1, -1]}), 9711601),
+        ]);
+    }
+}

@@ -1,0 +1,519 @@
+//! Arrays made from something else: `$range`, `$zip`, `$sortArray`, and `$firstN` and its kin.
+
+use std::cmp::Ordering;
+
+use super::Env;
+use super::args::{integral_i32, integral_i64, named, show};
+use super::array::{build, items};
+use super::node::{Call, Expr, MAX_SIZE, Op, check_size};
+use super::parse::operand;
+use crate::error::{Code, Error, Result};
+use crate::query::Scope;
+use crate::value::{ArrayBuilder, Doc, Path, Type, Val, Value, ValueRef, compare};
+
+#[derive(Debug)]
+struct Zip {
+    inputs: Vec<Expr>,
+    defaults: Vec<Expr>,
+    longest: bool,
+}
+
+#[derive(Debug)]
+struct SortArray {
+    input: Expr,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// By the whole elements.
+    Whole { descending: bool },
+    /// By fields of theirs, and whether each descends.
+    Fields(Vec<(Path, bool)>),
+}
+
+#[derive(Debug)]
+struct TakeN {
+    name: &'static str,
+    n: Expr,
+    input: Expr,
+}
+
+pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let whole = |at: usize, code: i32, what: &str| -> Result<i64> {
+        let value = call.arg(at, env)?;
+        let value = value.as_ref();
+        if !value.ty().is_number() {
+            return Err(Error::location(
+                code,
+                format!(
+                    "$range requires a numeric {what} value, found value of type: {}",
+                    value.ty().alias()
+                ),
+            ));
+        }
+        integral_i32(value).map(i64::from).ok_or_else(|| {
+            Error::location(
+                code + 1,
+                format!(
+                    "$range requires a {what} value that can be represented as a 32-bit integer, found value: {}",
+                    show(value)
+                ),
+            )
+        })
+    };
+    let start = whole(0, 34443, "starting")?;
+    let end = whole(1, 34445, "ending")?;
+    let step = if call.args.len() > 2 {
+        whole(2, 34447, "step")?
+    } else {
+        1
+    };
+    if step == 0 {
+        return Err(Error::location(
+            34449,
+            "$range requires a non-zero step value",
+        ));
+    }
+    let count = ((end - start) + (step - step.signum())) / step;
+    let count = usize::try_from(count).unwrap_or(0);
+    // Seven bytes are the least that an element takes.
+    if count.saturating_mul(7) > MAX_SIZE {
+        return Err(Error::new(
+            Code::ExceededMemoryLimit,
+            format!(
+                "$range would use too much memory ({} bytes)",
+                count.saturating_mul(16)
+            ),
+        ));
+    }
+    let mut bytes = Vec::with_capacity(count * 12 + 16);
+    let mut out = ArrayBuilder::begin(&mut bytes);
+    let mut value = start;
+    for _ in 0..count {
+        out.push(Value::int32(value as i32).as_ref());
+        value += step;
+    }
+    check_size(out.len())?;
+    out.end();
+    Ok(Val::Own(Value::array(bytes)))
+}
+
+pub fn zip(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            34460,
+            format!(
+                "$zip only supports an object as an argument, found {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let list = |value: Option<ValueRef<'_>>, code, what: &str| -> Result<Vec<Expr>> {
+        let Some(value) = value else {
+            return Ok(Vec::new());
+        };
+        let array = value.as_array().ok_or_else(|| {
+            Error::location(
+                code,
+                format!(
+                    "{what} must be an array of expressions, found {}",
+                    value.ty().alias()
+                ),
+            )
+        })?;
+        items(array).map(|item| operand(item, scope)).collect()
+    };
+    let [inputs, defaults, longest] =
+        named(doc, ["inputs", "defaults", "useLongestLength"], |field| {
+            Error::location(34464, format!("$zip found an unknown argument: {field}"))
+        })?;
+    let inputs = list(inputs, 34461, "inputs")?;
+    let defaults = list(defaults, 34462, "defaults")?;
+    let longest = match longest {
+        None => false,
+        Some(value) => value.as_bool().ok_or_else(|| {
+            Error::location(
+                34463,
+                format!(
+                    "useLongestLength must be a bool, found {}",
+                    value.ty().alias()
+                ),
+            )
+        })?,
+    };
+    if inputs.is_empty() {
+        return Err(Error::location(
+            34465,
+            "$zip requires at least one input array",
+        ));
+    }
+    if !defaults.is_empty() && !longest {
+        return Err(Error::location(
+            34466,
+            "cannot specify defaults unless useLongestLength is true",
+        ));
+    }
+    if !defaults.is_empty() && defaults.len() != inputs.len() {
+        return Err(Error::location(
+            34467,
+            "defaults and inputs must have the same length",
+        ));
+    }
+    Ok(Expr::op(Zip {
+        inputs,
+        defaults,
+        longest,
+    }))
+}
+
+pub fn sort_array(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            2942500,
+            format!(
+                "$sortArray requires an object as an argument, found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [input, by] = named(doc, ["input", "sortBy"], |field| {
+        Error::location(
+            2942501,
+            format!("$sortArray found an unknown argument: {field}"),
+        )
+    })?;
+    let input = input
+        .ok_or_else(|| Error::location(2942502, "$sortArray requires 'input' to be specified"))?;
+    let by =
+        by.ok_or_else(|| Error::location(2942503, "$sortArray requires 'sortBy' to be specified"))?;
+    Ok(Expr::op(SortArray {
+        input: operand(input, scope)?,
+        order: order(by)?,
+    }))
+}
+
+fn order(by: ValueRef<'_>) -> Result<Order> {
+    let Some(fields) = by.as_doc() else {
+        if !by.ty().is_number() {
+            return Err(Error::location(
+                2942507,
+                format!(
+                    "The $sort key specification must be an object or a number, found: {}",
+                    by.ty().alias()
+                ),
+            ));
+        }
+        return match integral_i64(by) {
+            Some(1) => Ok(Order::Whole { descending: false }),
+            Some(-1) => Ok(Order::Whole { descending: true }),
+            _ => Err(Error::location(
+                2942506,
+                "The $sort element value must be either 1 or -1",
+            )),
+        };
+    };
+    if fields.is_empty() {
+        return Err(Error::location(
+            2942505,
+            "$sortArray requires a sort key with at least one field",
+        ));
+    }
+    let mut keys = Vec::new();
+    for elem in fields {
+        let name = elem.name();
+        if elem.value.as_doc().is_some() {
+            return Err(Error::location(
+                2942505,
+                "$meta is not supported in $sortArray",
+            ));
+        }
+        if !elem.value.ty().is_number() {
+            return Err(Error::location(
+                15974,
+                format!(
+                    "Illegal key in $sort specification: {name}: {}",
+                    show(elem.value)
+                ),
+            ));
+        }
+        let descending = match integral_i64(elem.value) {
+            Some(1) => false,
+            Some(-1) => true,
+            _ => {
+                return Err(Error::location(
+                    15975,
+                    "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
+                ));
+            }
+        };
+        let path = super::FieldPath::parse(name)?;
+        keys.push((path.path().clone(), descending));
+    }
+    Ok(Order::Fields(keys))
+}
+
+/// `$firstN`, `$lastN`, `$maxN`, `$minN` over an array.
+pub fn take_n(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5787801,
+            format!(
+                "specification must be an object; found {name}: {}",
+                show(value)
+            ),
+        )
+    })?;
+    let [n, input] = named(doc, ["n", "input"], |field| {
+        Error::location(
+            5787901,
+            format!("Unknown argument for 'n' operator: {field}"),
+        )
+    })?;
+    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
+    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
+    Ok(Expr::op(TakeN {
+        name,
+        n: operand(n, scope)?,
+        input: operand(input, scope)?,
+    }))
+}
+
+/// The `n` of `$firstN` and its kin: positive and whole.
+pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
+    if !value.ty().is_number() {
+        return Err(Error::location(
+            5787902,
+            format!(
+                "Value for 'n' must be of integral type, but found {}",
+                show(value)
+            ),
+        ));
+    }
+    let n = integral_i64(value).ok_or_else(|| {
+        Error::location(
+            5787903,
+            format!(
+                "Value for 'n' must be of integral type, but found {}",
+                show(value)
+            ),
+        )
+    })?;
+    match usize::try_from(n) {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err(Error::location(
+            5787908,
+            format!("'n' must be greater than 0, found {n}"),
+        )),
+    }
+}
+
+// === impl Zip ===
+
+impl Op for Zip {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let values: Vec<Val<'_>> = self
+            .inputs
+            .iter()
+            .map(|expr| expr.eval_in(env))
+            .collect::<Result<_>>()?;
+        let mut columns = Vec::with_capacity(values.len());
+        for value in &values {
+            let value = value.as_ref();
+            if value.is_nullish() {
+                return Ok(Val::NULL);
+            }
+            let array = value.as_array().ok_or_else(|| {
+                Error::location(
+                    34468,
+                    format!(
+                        "$zip found a non-array expression in input: {}",
+                        show(value)
+                    ),
+                )
+            })?;
+            columns.push(array.iter());
+        }
+        let defaults: Vec<Val<'_>> = self
+            .defaults
+            .iter()
+            .map(|expr| expr.eval_in(env))
+            .collect::<Result<_>>()?;
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        loop {
+            let row: Vec<Option<ValueRef<'_>>> = columns
+                .iter_mut()
+                .map(|column| column.next().map(|elem| elem.value))
+                .collect();
+            let there = row.iter().flatten().count();
+            if there == 0 || (there < row.len() && !self.longest) {
+                break;
+            }
+            let mut inner = out.array();
+            for (at, item) in row.into_iter().enumerate() {
+                let default = defaults.get(at).map_or(ValueRef::NULL, Val::as_ref);
+                inner.push(item.unwrap_or(default));
+            }
+            inner.end();
+            check_size(out.len())?;
+        }
+        out.end();
+        Ok(Val::Own(Value::array(bytes)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        self.inputs.iter().for_each(&mut *visit);
+        self.defaults.iter().for_each(visit);
+    }
+}
+
+// === impl SortArray ===
+
+impl Order {
+    fn compare(&self, a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
+        let turn = |order: Ordering, descending| {
+            if descending { order.reverse() } else { order }
+        };
+        match self {
+            Self::Whole { descending } => turn(compare(a, b), *descending),
+            Self::Fields(keys) => {
+                for (path, descending) in keys {
+                    let key = |value: ValueRef<'_>| match path.get_expr_in(value).into_value() {
+                        // As in any sort, what is missing counts as null.
+                        missing if missing.is_missing() => Value::null(),
+                        found => found,
+                    };
+                    let order = compare(key(a).as_ref(), key(b).as_ref());
+                    if order.is_ne() {
+                        return turn(order, *descending);
+                    }
+                }
+                Ordering::Equal
+            }
+        }
+    }
+}
+
+impl Op for SortArray {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if input.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let array = input.as_array().ok_or_else(|| {
+            Error::location(
+                2942504,
+                format!(
+                    "The input argument to $sortArray must be an array, but was of type: {}",
+                    input.ty().alias()
+                ),
+            )
+        })?;
+        let mut all: Vec<_> = items(array).collect();
+        all.sort_by(|a, b| self.order.compare(*a, *b));
+        build(all)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+    }
+}
+
+// === impl TakeN ===
+
+impl Op for TakeN {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let n = self.n.eval_in(env)?;
+        let n = check_n(n.as_ref())?;
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        let Some(array) = input.as_array() else {
+            return Err(Error::location(
+                5788200,
+                format!("Input must be an array, found {}", show(input)),
+            ));
+        };
+        take(self.name, n, array)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.n);
+        visit(&self.input);
+    }
+}
+
+fn take<'a>(name: &str, n: usize, array: Doc<'_>) -> Result<Val<'a>> {
+    match name {
+        "$firstN" => build(items(array).take(n)),
+        "$lastN" => build(items(array).skip(array.count().saturating_sub(n))),
+        _ => {
+            let mut all: Vec<_> = items(array)
+                .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
+                .collect();
+            all.sort_by(|a, b| compare(*a, *b));
+            if name == "$maxN" {
+                all.reverse();
+            }
+            build(all.into_iter().take(n))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (bson!({"$range": [0, 3]}), bson!([0, 1, 2])),
+            (bson!({"$range": [5, 0, -2]}), bson!([5, 3, 1])),
+            (bson!({"$range": [0, 5, -1]}), bson!([])),
+            (
+                bson!({"$zip": {"inputs": [[1, 2], ["a"]]}}),
+                bson!([[1, "a"]]),
+            ),
+            (
+                bson!({"$zip": {"inputs": [[1, 2], ["a"]], "useLongestLength": true, "defaults": [0, "z"]}}),
+                bson!([[1, "a"], [2, "z"]]),
+            ),
+            (bson!({"$zip": {"inputs": [[1], Bson::Null]}}), Bson::Null),
+            (
+                bson!({"$sortArray": {"input": [3, 1, 2], "sortBy": 1}}),
+                bson!([1, 2, 3]),
+            ),
+            (
+                bson!({"$sortArray": {"input": [{"a": 1, "b": 1}, {"a": 2}, {"a": 1, "b": 0}], "sortBy": {"a": -1, "b": 1}}}),
+                bson!([{"a": 2}, {"a": 1, "b": 0}, {"a": 1, "b": 1}]),
+            ),
+            (
+                bson!({"$firstN": {"n": 2, "input": [5, 6, 7]}}),
+                bson!([5, 6]),
+            ),
+            (
+                bson!({"$lastN": {"n": 2, "input": [5, 6, 7]}}),
+                bson!([6, 7]),
+            ),
+            (
+                bson!({"$maxN": {"n": 2, "input": [5, Bson::Null, 7, 6]}}),
+                bson!([7, 6]),
+            ),
+            (
+                bson!({"$minN": {"n": 9, "input": [5, 7, 6]}}),
+                bson!([5, 6, 7]),
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$range": ["a", 1]}), 34443),
+            (bson!({"$range": [0, 1.5]}), 34446),
+            (bson!({"$range": [0, 1, 0]}), 34449),
+            (bson!({"$range": [0, i32::MAX]}), 146),
+            (bson!({"$zip": {"inputs": []}}), 34465),
+            (bson!({"$sortArray": {"input": 1, "sortBy": 1}}), 2942504),
+            (bson!({"$firstN": {"n": 0, "input": [1]}}), 5787908),
+        ]);
+    }
+}

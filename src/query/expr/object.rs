@@ -1,0 +1,497 @@
+//! Documents: `$mergeObjects`, `$objectToArray`, `$arrayToObject`, `$getField`, `$setField`, `$unsetField`.
+
+use super::Env;
+use super::args::{named, show};
+use super::array::items;
+use super::node::{Call, Expr, Op, check_size};
+use super::parse::operand;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct GetField {
+    field: Expr,
+    input: Expr,
+}
+
+/// `$unsetField` is this with `$$REMOVE` for a value.
+#[derive(Debug)]
+struct SetField {
+    name: &'static str,
+    field: Box<str>,
+    input: Expr,
+    value: Expr,
+}
+
+/// The fields of both; a later value takes the place of an earlier one.
+pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
+    check_size(base.bytes().len() + over.bytes().len())?;
+    Ok(DocBuf::build(|out| {
+        for elem in base {
+            let newer = over.get(elem.name_bytes());
+            out.put(
+                elem.name(),
+                if newer.is_missing() {
+                    elem.value
+                } else {
+                    newer
+                },
+            );
+        }
+        for elem in over {
+            if !base.has(elem.name_bytes()) {
+                out.put(elem.name(), elem.value);
+            }
+        }
+    }))
+}
+
+pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let mut result = DocBuf::new();
+    for arg in &call.args {
+        let value = arg.eval_in(env)?;
+        let value = value.as_ref();
+        if value.is_nullish() {
+            continue;
+        }
+        let Some(doc) = value.as_doc() else {
+            return Err(Error::location(
+                40400,
+                format!(
+                    "$mergeObjects requires object inputs, but input {} is of type {}",
+                    show(value),
+                    value.ty().alias()
+                ),
+            ));
+        };
+        result = merge(result.as_doc(), doc)?;
+    }
+    Ok(Val::Own(Value::document(result.into_bytes())))
+}
+
+pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let value = value.as_ref();
+    if value.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let Some(doc) = value.as_doc() else {
+        return Err(Error::location(
+            40390,
+            format!(
+                "$objectToArray requires a document input, found: {}",
+                value.ty().alias()
+            ),
+        ));
+    };
+    let mut bytes = Vec::new();
+    let mut out = ArrayBuilder::begin(&mut bytes);
+    for elem in doc {
+        let mut pair = out.doc();
+        pair.put_str("k", elem.name()).put("v", elem.value);
+        pair.end();
+        check_size(out.len())?;
+    }
+    out.end();
+    Ok(Val::Own(Value::array(bytes)))
+}
+
+/// From `[[k, v], ...]` or `[{k, v}, ...]`; a later value of a name takes the earlier one's place.
+pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let value = value.as_ref();
+    if value.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let Some(array) = value.as_array() else {
+        return Err(Error::location(
+            40386,
+            format!(
+                "$arrayToObject requires an array input, found: {}",
+                value.ty().alias()
+            ),
+        ));
+    };
+    let mut fields: Vec<(&str, ValueRef<'_>)> = Vec::new();
+    let mut places = ahash::AHashMap::new();
+    let mut form = None;
+    for item in items(array) {
+        let kind = item.ty();
+        let (key, value) = match kind {
+            Type::Array if form.is_none_or(|form| form == kind) => pair(item)?,
+            Type::Document if form.is_none_or(|form| form == kind) => key_value(item)?,
+            Type::Array => {
+                return Err(Error::location(
+                    40396,
+                    "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Array was detected, now found: array",
+                ));
+            }
+            Type::Document => {
+                return Err(Error::location(
+                    40391,
+                    "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Object was detected, now found: object",
+                ));
+            }
+            ty => {
+                let (code, text) = match form {
+                    None => (
+                        40398,
+                        format!(
+                            "Unrecognised input type format for $arrayToObject: {}",
+                            ty.alias()
+                        ),
+                    ),
+                    Some(Type::Array) => (
+                        40391,
+                        format!(
+                            "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Array was detected, now found: {}",
+                            ty.alias()
+                        ),
+                    ),
+                    Some(_) => (
+                        40396,
+                        format!(
+                            "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Object was detected, now found: {}",
+                            ty.alias()
+                        ),
+                    ),
+                };
+                return Err(Error::location(code, text));
+            }
+        };
+        form = Some(kind);
+        match places.get(key) {
+            Some(&at) => {
+                if let Some(slot) = fields.get_mut(at) {
+                    *slot = (key, value);
+                }
+            }
+            None => {
+                places.insert(key, fields.len());
+                fields.push((key, value));
+            }
+        }
+    }
+    let mut bytes = Vec::new();
+    let mut out = DocBuilder::begin(&mut bytes);
+    for (key, value) in fields {
+        out.put(key, value);
+        check_size(out.len())?;
+    }
+    out.end();
+    Ok(Val::Own(Value::document(bytes)))
+}
+
+fn pair(item: ValueRef<'_>) -> Result<(&str, ValueRef<'_>)> {
+    let mut parts = item.as_array().into_iter().flatten().map(|elem| elem.value);
+    let (Some(key), Some(value), None) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(Error::location(
+            40397,
+            format!(
+                "$arrayToObject requires an array of size 2 arrays,found array of size: {}",
+                item.as_array().map_or(0, Doc::count)
+            ),
+        ));
+    };
+    let key_type = key.ty();
+    let key = key.as_str().ok_or_else(|| {
+        Error::location(
+            40395,
+            format!(
+                "$arrayToObject requires an array of key-value pairs, where the key must be of type string. Found key type: {}",
+                key_type.alias()
+            ),
+        )
+    })?;
+    if key.contains('\0') {
+        return Err(Error::location(
+            4940400,
+            "Key field cannot contain an embedded null byte",
+        ));
+    }
+    Ok((key, value))
+}
+
+fn key_value(item: ValueRef<'_>) -> Result<(&str, ValueRef<'_>)> {
+    let doc = item.as_doc().unwrap_or(Doc::EMPTY);
+    let count = doc.count();
+    if count != 2 {
+        return Err(Error::location(
+            40392,
+            format!(
+                "$arrayToObject requires an object keys of 'k' and 'v'. Found incorrect number of keys:{count}"
+            ),
+        ));
+    }
+    let (key, value) = (doc.get("k"), doc.get("v"));
+    if key.is_missing() || value.is_missing() {
+        return Err(Error::location(
+            40393,
+            "$arrayToObject requires an object with keys 'k' and 'v'. Missing either or both keys from: ".to_owned()
+                + &show(item),
+        ));
+    }
+    let key_type = key.ty();
+    let key = key.as_str().ok_or_else(|| {
+        Error::location(
+            40394,
+            format!(
+                "$arrayToObject requires an object with keys 'k' and 'v', where the value of 'k' must be of type string. Found type: {}",
+                key_type.alias()
+            ),
+        )
+    })?;
+    if key.contains('\0') {
+        return Err(Error::location(
+            4940401,
+            "Key field cannot contain an embedded null byte",
+        ));
+    }
+    Ok((key, value))
+}
+
+/// `{field, input}`, or the field's name alone for one of the document.
+pub fn get_field(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().filter(|doc| {
+        // An operator in this place computes the name.
+        !doc.first().is_some_and(|elem| elem.name().starts_with('$'))
+    });
+    let (field, input) = match doc {
+        None => (
+            operand(value, scope)?,
+            super::parse::path("$$CURRENT", scope)?,
+        ),
+        Some(doc) => {
+            let [field, input] = named(doc, ["field", "input"], |field| {
+                Error::location(
+                    3041701,
+                    format!("$getField found an unknown argument: {field}"),
+                )
+            })?;
+            let field = field.ok_or_else(|| {
+                Error::location(3041702, "$getField requires 'field' to be specified")
+            })?;
+            let input = input.ok_or_else(|| {
+                Error::location(3041703, "$getField requires 'input' to be specified")
+            })?;
+            (operand(field, scope)?, operand(input, scope)?)
+        }
+    };
+    if let Some(name) = field.as_const()
+        && name.as_str().is_none()
+    {
+        return Err(not_a_name(name));
+    }
+    Ok(Expr::op(GetField { field, input }))
+}
+
+fn not_a_name(value: ValueRef<'_>) -> Error {
+    Error::location(
+        3041704,
+        format!(
+            "$getField requires 'field' to evaluate to type String, but got {}",
+            value.ty().alias()
+        ),
+    )
+}
+
+pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            4161100,
+            format!(
+                "{name} only supports an object as its argument, found {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let unset = name == "$unsetField";
+    let unknown = |field: &str| {
+        Error::location(
+            4161101,
+            format!("{name} found an unknown argument: {field}"),
+        )
+    };
+    let [field, input, value] = named(doc, ["field", "input", "value"], unknown)?;
+    if unset && value.is_some() {
+        return Err(unknown("value"));
+    }
+    let missing = |code, what: &str| {
+        Error::location(code, format!("{name} requires '{what}' to be specified"))
+    };
+    let field = field.ok_or_else(|| missing(4161102, "field"))?;
+    let value = match (value, unset) {
+        (_, true) => Expr::Const(Value::missing()),
+        (Some(value), false) => operand(value, scope)?,
+        (None, false) => return Err(missing(4161103, "value")),
+    };
+    let input = operand(input.ok_or_else(|| missing(4161109, "input"))?, scope)?;
+    if field.as_str().is_some_and(|text| text.starts_with('$')) {
+        return Err(Error::location(
+            4161108,
+            format!(
+                "'field' cannot be a field path reference; did you mean to use $literal? Found: {}",
+                show(field)
+            ),
+        ));
+    }
+    let field = operand(field, scope)?;
+    let Some(field) = field.as_const() else {
+        return Err(Error::location(
+            4161106,
+            format!(
+                "{name} requires 'field' to evaluate to a constant, but got a non-constant argument"
+            ),
+        ));
+    };
+    let Some(text) = field.as_str() else {
+        return Err(Error::location(
+            4161107,
+            format!(
+                "{name} requires 'field' to evaluate to type String, but got {}",
+                field.ty().alias()
+            ),
+        ));
+    };
+    if text.contains('\0') {
+        return Err(Error::location(
+            9534700,
+            format!("{name}: 'field' cannot contain an embedded null byte"),
+        ));
+    }
+    Ok(Expr::op(SetField {
+        name,
+        field: text.into(),
+        input,
+        value,
+    }))
+}
+
+// === impl GetField ===
+
+impl Op for GetField {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let field = self.field.eval_in(env)?;
+        let Some(name) = field.as_ref().as_str() else {
+            return Err(not_a_name(field.as_ref()));
+        };
+        let input = self.input.eval_in(env)?;
+        Ok(match &input {
+            _ if input.ty() == Type::Null => Val::NULL,
+            Val::Ref(value) => match value.as_doc() {
+                Some(doc) => Val::Ref(doc.get(name)),
+                None => Val::MISSING,
+            },
+            Val::Own(value) => match value.as_ref().as_doc() {
+                Some(doc) => Val::Own(doc.get(name).to_value()),
+                None => Val::MISSING,
+            },
+        })
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.field);
+        visit(&self.input);
+    }
+}
+
+// === impl SetField ===
+
+impl Op for SetField {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if input.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(doc) = input.as_doc() else {
+            return Err(Error::location(
+                4161105,
+                format!("{} requires 'input' to evaluate to type Object", self.name),
+            ));
+        };
+        let value = self.value.eval_in(env)?;
+        let value = value.as_ref();
+        let mut bytes = Vec::with_capacity(doc.bytes().len() + value.data().len() + 16);
+        let mut out = DocBuilder::begin(&mut bytes);
+        let mut found = false;
+        for elem in doc {
+            if elem.name() == &*self.field {
+                found = true;
+                out.put(&self.field, value);
+            } else {
+                out.put(elem.name(), elem.value);
+            }
+        }
+        if !found {
+            out.put(&self.field, value);
+        }
+        check_size(out.len())?;
+        out.end();
+        Ok(Val::Own(Value::document(bytes)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson, doc};
+
+    #[test]
+    fn values() {
+        check::values_in(
+            &doc! {"a": 1, "b.c": 2, "d": {"e": 3}},
+            &[
+                (
+                    bson!({"$mergeObjects": ["$d", {"f": 4, "e": 5}, Bson::Null]}),
+                    bson!({"e": 5, "f": 4}),
+                ),
+                (bson!({"$objectToArray": "$d"}), bson!([{"k": "e", "v": 3}])),
+                (
+                    bson!({"$arrayToObject": [[["x", 1], ["y", 2], ["x", 3]]]}),
+                    bson!({"x": 3, "y": 2}),
+                ),
+                (
+                    bson!({"$arrayToObject": {"$literal": [{"k": "x", "v": 1}]}}),
+                    bson!({"x": 1}),
+                ),
+                (bson!({"$getField": "b.c"}), bson!(2)),
+                (
+                    bson!({"$getField": {"field": "e", "input": "$d"}}),
+                    bson!(3),
+                ),
+                (
+                    bson!({"$setField": {"field": "$x", "input": "$d", "value": 1}}),
+                    Bson::Null,
+                ),
+            ][..6],
+        );
+        check::values(&[
+            (
+                bson!({"$setField": {"field": {"$literal": "$x"}, "input": {"e": 1}, "value": 1}}),
+                bson!({"e": 1, "$x": 1}),
+            ),
+            (
+                bson!({"$unsetField": {"field": "e", "input": {"e": 1, "f": 2}}}),
+                bson!({"f": 2}),
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$mergeObjects": [1]}), 40400),
+            (bson!({"$objectToArray": [1]}), 40390),
+            (bson!({"$arrayToObject": 1}), 40386),
+            (bson!({"$arrayToObject": [[1]]}), 40398),
+            (bson!({"$getField": {"field": 1, "input": 1}}), 3041704),
+            (
+                bson!({"$setField": {"field": "$a", "input": {}, "value": 1}}),
+                4161108,
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Arrays taken as sets: neither order nor repetition counts.
+
+use super::args::bool_val;
+use super::array::{build, items};
+use super::{Call, Env, is_true};
+use crate::error::{Error, Result};
+use crate::value::{Val, ValueRef, compare};
+
+/// The elements in their order, each once.
+fn distinct(value: ValueRef<'_>) -> Option<Vec<ValueRef<'_>>> {
+    let mut all: Vec<_> = items(value.as_array()?).collect();
+    all.sort_by(|a, b| compare(*a, *b));
+    all.dedup_by(|a, b| compare(*a, *b).is_eq());
+    Some(all)
+}
+
+fn has(sorted: &[ValueRef<'_>], item: ValueRef<'_>) -> bool {
+    sorted
+        .binary_search_by(|probe| compare(*probe, item))
+        .is_ok()
+}
+
+fn refuse(code: i32, message: &str, value: ValueRef<'_>) -> Error {
+    Error::location(code, format!("{message}{}", value.ty().alias()))
+}
+
+pub fn set_equals<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let mut first: Option<Val<'_>> = None;
+    let mut same = true;
+    for arg in &call.args {
+        let value = arg.eval_in(env)?;
+        let other = distinct(value.as_ref()).ok_or_else(|| {
+            refuse(
+                17044,
+                "All operands of $setEquals must be arrays. One argument is of type: ",
+                value.as_ref(),
+            )
+        })?;
+        match &first {
+            None => first = Some(value),
+            Some(first) => {
+                let set = distinct(first.as_ref()).unwrap_or_default();
+                same &= set.len() == other.len()
+                    && set.iter().zip(&other).all(|(a, b)| compare(*a, *b).is_eq());
+            }
+        }
+    }
+    bool_val(same)
+}
+
+pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let values: Vec<Val<'_>> = call
+        .args
+        .iter()
+        .map(|arg| arg.eval_in(env))
+        .collect::<Result<_>>()?;
+    let mut common: Option<Vec<ValueRef<'_>>> = None;
+    for value in &values {
+        if value.as_ref().is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let set = distinct(value.as_ref()).ok_or_else(|| {
+            refuse(
+                17047,
+                "All operands of $setIntersection must be arrays. One argument is of type: ",
+                value.as_ref(),
+            )
+        })?;
+        common = Some(match common {
+            None => set,
+            Some(before) => before.into_iter().filter(|item| has(&set, *item)).collect(),
+        });
+    }
+    build(common.unwrap_or_default())
+}
+
+pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let values: Vec<Val<'_>> = call
+        .args
+        .iter()
+        .map(|arg| arg.eval_in(env))
+        .collect::<Result<_>>()?;
+    let mut all = Vec::new();
+    for value in &values {
+        if value.as_ref().is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let array = value.as_ref().as_array().ok_or_else(|| {
+            refuse(
+                17043,
+                "All operands of $setUnion must be arrays. One argument is of type: ",
+                value.as_ref(),
+            )
+        })?;
+        all.extend(items(array));
+    }
+    all.sort_by(|a, b| compare(*a, *b));
+    all.dedup_by(|a, b| compare(*a, *b).is_eq());
+    build(all)
+}
+
+/// What is in the first and not in the second, in the first one's order.
+pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let left = call.arg(0, env)?;
+    let right = call.arg(1, env)?;
+    let (left, right) = (left.as_ref(), right.as_ref());
+    if left.is_nullish() || right.is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let from = left.as_array().ok_or_else(|| {
+        refuse(
+            17048,
+            "both operands of $setDifference must be arrays. First argument is of type: ",
+            left,
+        )
+    })?;
+    let without = distinct(right).ok_or_else(|| {
+        refuse(
+            17049,
+            "both operands of $setDifference must be arrays. Second argument is of type: ",
+            right,
+        )
+    })?;
+    let mut seen: Vec<ValueRef<'_>> = Vec::new();
+    let mut kept = Vec::new();
+    for item in items(from).filter(|item| !has(&without, *item)) {
+        if let Err(at) = seen.binary_search_by(|probe| compare(*probe, item)) {
+            seen.insert(at, item);
+            kept.push(item);
+        }
+    }
+    build(kept)
+}
+
+pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let left = call.arg(0, env)?;
+    let right = call.arg(1, env)?;
+    let (left, right) = (left.as_ref(), right.as_ref());
+    let part = left.as_array().ok_or_else(|| {
+        refuse(
+            17046,
+            "both operands of $setIsSubset must be arrays. First argument is of type: ",
+            left,
+        )
+    })?;
+    let whole = distinct(right).ok_or_else(|| {
+        refuse(
+            17042,
+            "both operands of $setIsSubset must be arrays. Second argument is of type: ",
+            right,
+        )
+    })?;
+    bool_val(items(part).all(|item| has(&whole, item)))
+}
+
+pub fn any_element_true<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let array = value.as_ref().as_array().ok_or_else(|| {
+        refuse(
+            17041,
+            "$anyElementTrue's argument must be an array, but is ",
+            value.as_ref(),
+        )
+    })?;
+    bool_val(items(array).any(is_true))
+}
+
+pub fn all_elements_true<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    let value = call.arg(0, env)?;
+    let array = value.as_ref().as_array().ok_or_else(|| {
+        refuse(
+            17040,
+            "$allElementsTrue's argument must be an array, but is ",
+            value.as_ref(),
+        )
+    })?;
+    bool_val(items(array).all(is_true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (bson!({"$setEquals": [[1, 2, 2], [2, 1.0]]}), bson!(true)),
+            (bson!({"$setEquals": [[1], [1, 2]]}), bson!(false)),
+            (
+                bson!({"$setIntersection": [[3, 1, 2], [2, 3, 4]]}),
+                bson!([2, 3]),
+            ),
+            (bson!({"$setUnion": [[3, 1], [2, 3]]}), bson!([1, 2, 3])),
+            (bson!({"$setUnion": [[3, 1], Bson::Null]}), Bson::Null),
+            (
+                bson!({"$setDifference": [[3, 1, 3, 2], [1]]}),
+                bson!([3, 2]),
+            ),
+            (bson!({"$setIsSubset": [[1], [2, 1]]}), bson!(true)),
+            (
+                bson!({"$anyElementTrue": [[0, Bson::Null, 1]]}),
+                bson!(true),
+            ),
+            (bson!({"$allElementsTrue": [[]]}), bson!(true)),
+        ]);
+        check::errors(&[
+            (bson!({"$setUnion": [1]}), 17043),
+            (bson!({"$setDifference": [1, []]}), 17048),
+            (bson!({"$setIsSubset": [[], 1]}), 17042),
+        ]);
+    }
+}

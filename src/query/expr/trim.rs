@@ -1,0 +1,135 @@
+//! `$trim`, `$ltrim`, `$rtrim`.
+
+use super::Env;
+use super::args::{named, show};
+use super::node::{Expr, Op};
+use super::parse::operand;
+use super::text::string_val;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, ValueRef};
+
+#[derive(Debug)]
+struct Trim {
+    name: &'static str,
+    input: Expr,
+    chars: Option<Expr>,
+}
+
+/// What is taken for space where no characters are given.
+const SPACES: &[char] = &[
+    '\0', '\t', '\n', '\u{b}', '\u{c}', '\r', ' ', '\u{a0}', '\u{1680}', '\u{2000}', '\u{2001}',
+    '\u{2002}', '\u{2003}', '\u{2004}', '\u{2005}', '\u{2006}', '\u{2007}', '\u{2008}', '\u{2009}',
+    '\u{200a}',
+];
+
+pub fn trim(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            50696,
+            format!(
+                "{name} only supports an object as an argument, found {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [input, chars] = named(doc, ["input", "chars"], |field| {
+        Error::location(50694, format!("{name} found an unknown argument: {field}"))
+    })?;
+    let input =
+        input.ok_or_else(|| Error::location(50695, format!("{name} requires an 'input' field")))?;
+    Ok(Expr::op(Trim {
+        name,
+        input: operand(input, scope)?,
+        chars: chars.map(|value| operand(value, scope)).transpose()?,
+    }))
+}
+
+// === impl Trim ===
+
+impl Trim {
+    fn refuse(&self, code: i32, what: &str, value: ValueRef<'_>) -> Error {
+        Error::location(
+            code,
+            format!(
+                "{} requires {what} to be a string, got {} (of type {}) instead.",
+                self.name,
+                show(value),
+                value.ty().alias()
+            ),
+        )
+    }
+}
+
+impl Op for Trim {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if input.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let text = input
+            .as_str()
+            .ok_or_else(|| self.refuse(50699, "its input", input))?;
+        let given: Vec<char>;
+        let set = match &self.chars {
+            None => SPACES,
+            Some(expr) => {
+                let chars = expr.eval_in(env)?;
+                let chars = chars.as_ref();
+                if chars.is_nullish() {
+                    return Ok(Val::NULL);
+                }
+                given = chars
+                    .as_str()
+                    .ok_or_else(|| self.refuse(50700, "'chars'", chars))?
+                    .chars()
+                    .collect();
+                &given
+            }
+        };
+        string_val(match self.name {
+            "$ltrim" => text.trim_start_matches(set),
+            "$rtrim" => text.trim_end_matches(set),
+            _ => text.trim_matches(set),
+        })
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        self.chars.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (bson!({"$trim": {"input": " \u{2003}a b\n"}}), bson!("a b")),
+            (
+                bson!({"$ltrim": {"input": "xxayx", "chars": "yx"}}),
+                bson!("ayx"),
+            ),
+            (
+                bson!({"$rtrim": {"input": "xxayx", "chars": "yx"}}),
+                bson!("xxa"),
+            ),
+            (bson!({"$trim": {"input": Bson::Null}}), Bson::Null),
+            (
+                bson!({"$trim": {"input": "a", "chars": Bson::Null}}),
+                Bson::Null,
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$trim": 1}), 50696),
+            (bson!({"$trim": {"x": 1}}), 50694),
+            (bson!({"$trim": {}}), 50695),
+            (bson!({"$trim": {"input": 1}}), 50699),
+            (bson!({"$trim": {"input": "a", "chars": 1}}), 50700),
+        ]);
+    }
+}
