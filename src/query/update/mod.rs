@@ -96,4 +96,6 @@ fn operator(name: &str) -> Option<&'static Operator> {
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

@@ -1,119 +1,66 @@
-//! Tables over the whole language: document, update, and the document or code that comes of it. Then the laws: operators
-//! agree with a plain model, and an update that fails or changes nothing leaves no trace.
+//! Tables over the whole language: document, update, and the document or code that comes of it.
 
-use bson::{Bson, Decimal128, Document, bson, doc};
-use proptest::prelude::*;
+#[path = "../../../tests/support/literal.rs"]
+#[allow(dead_code)]
+mod literal;
+
+use bson::{Bson, Document, doc};
 
 use super::*;
 use crate::query::Vars;
-use crate::value::{Doc, DocBuf, Millis};
+use crate::value::{DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_700_000_000_123);
 
-/// What is expected of an update.
-enum Expect {
-    Is(Document),
-    Same,
-    Code(i32),
-}
-use Expect::{Code, Is, Same};
-
-struct Row {
-    doc: Document,
-    update: Bson,
-    filters: Vec<Bson>,
-    position: Option<usize>,
-    inserting: bool,
-    expect: Expect,
-}
-
-fn row(doc: Document, update: impl Into<Bson>, expect: Expect) -> Row {
-    Row {
-        doc,
-        update: update.into(),
-        filters: Vec::new(),
-        position: None,
-        inserting: false,
-        expect,
-    }
-}
-
-impl Row {
-    fn filters(mut self, filters: impl IntoIterator<Item = Document>) -> Self {
-        self.filters = filters.into_iter().map(Bson::from).collect();
-        self
-    }
-
-    fn position(mut self, position: usize) -> Self {
-        self.position = Some(position);
-        self
-    }
-
-    fn inserting(mut self) -> Self {
-        self.inserting = true;
-        self
-    }
-}
-
-fn parse(update: &Bson, filters: &[Bson]) -> Result<Update> {
-    let wrapped = DocBuf::from(doc! {"u": update.clone(), "f": filters.to_vec()});
+/// Applies an update; what the words between update and result say is given with it.
+pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Option<Document>> {
+    let filters = match words.strip_prefix("filters ") {
+        Some(filters) => literal::value(filters).expect(filters),
+        None => Bson::Array(Vec::new()),
+    };
+    let wrapped = DocBuf::from(doc! {"u": update, "f": filters});
     let wrapped = wrapped.as_doc();
-    Update::parse(wrapped.get("u"), wrapped.get("f").as_array(), &Scope::new())
-}
-
-fn run(row: &Row) -> Result<Option<Vec<u8>>> {
-    let update = parse(&row.update, &row.filters)?;
-    let doc = DocBuf::from(&row.doc);
+    let update = Update::parse(wrapped.get("u"), wrapped.get("f").as_array(), &Scope::new())?;
     let vars = Vars::at(NOW);
     let apply = Apply {
         now: NOW,
         vars: &vars,
-        position: row.position,
-        inserting: row.inserting,
+        position: words.strip_prefix("at ").map(|at| at.parse().expect(at)),
+        inserting: words == "inserting",
     };
-    update.apply(doc.as_doc(), &apply)
+    let before = DocBuf::from(document);
+    let after = update.apply(before.as_doc(), &apply)?;
+    Ok(after.map(|bytes| Document::from_reader(&bytes[..]).expect("a whole document")))
 }
 
-fn check(rows: Vec<Row>) {
+/// Rows of `document | update | result`, or `document | update | words | result`. A result is a document, `same` or
+/// `error` and a code.
+fn check(table: &str) {
     let mut failed = Vec::new();
-    for row in rows {
-        let got = run(&row);
-        let good = match (&got, &row.expect) {
-            (Ok(Some(got)), Is(want)) => *got == want.to_vec().unwrap(),
-            (Ok(None), Same) => true,
-            (Err(error), Code(code)) => error.code().number() == *code,
-            _ => false,
+    for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let (document, update, words, wanted) = match *cells {
+            [document, update, wanted] => (document, update, "", wanted),
+            [document, update, words, wanted] => (document, update, words, wanted),
+            _ => panic!("not a row: {row}"),
+        };
+        let document = literal::value(document).expect(row);
+        let update = literal::value(update).expect(row);
+        let got = run(document.as_document().expect(row), &update, words);
+        let good = match &got {
+            Ok(None) => wanted == "same",
+            // By bytes: types, the order of fields and NaN count.
+            Ok(Some(got)) => literal::value(wanted)
+                .ok()
+                .and_then(|wanted| wanted.as_document()?.to_vec().ok())
+                .is_some_and(|wanted| got.to_vec().is_ok_and(|got| got == wanted)),
+            Err(error) => wanted == format!("error {}", error.code().number()),
         };
         if !good {
-            let got = got.map(|got| got.map(|got| Doc::new(&got).to_owned_text()));
-            let want = match row.expect {
-                Is(doc) => doc.to_string(),
-                Same => "no change".to_owned(),
-                Code(code) => format!("code {code}"),
-            };
-            let text = format!(
-                "{} on {}\n  got  {got:?}\n  want {want}",
-                row.update, row.doc
-            );
-            failed.push(text.chars().take(1000).collect::<String>());
+            failed.push(format!("{row}\n  got {got:?}"));
         }
     }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
-}
-
-trait Text {
-    fn to_owned_text(self) -> String;
-}
-
-impl Text for Doc<'_> {
-    fn to_owned_text(self) -> String {
-        Document::from_reader(self.bytes())
-            .map_or_else(|error| error.to_string(), |doc| doc.to_string())
-    }
-}
-
-fn dec(text: &str) -> Decimal128 {
-    text.parse().unwrap()
+    assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
 #[test]
@@ -123,681 +70,248 @@ fn the_table_is_sorted() {
 
 #[test]
 fn set_and_unset() {
-    check(vec![
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"$set": {"a": 99}},
-            Is(doc! {"_id": 1, "a": 99}),
-        ),
-        row(doc! {"_id": 1, "a": 1}, doc! {"$set": {"a": 1}}, Same),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"$set": {"a": 1.0}},
-            Is(doc! {"_id": 1, "a": 1.0}),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": {}}, Same),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"b": 1, "a": 2}},
-            Is(doc! {"_id": 1, "a": 2, "b": 1}),
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"10": 1, "9": 2}},
-            Is(doc! {"_id": 1, "9": 2, "10": 1}),
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a.b.c": 1, "a.d": 2}},
-            Is(doc! {"_id": 1, "a": {"b": {"c": 1}, "d": 2}}),
-        ),
-        row(
-            doc! {"_id": 1, "a": {"x": 0}},
-            doc! {"$set": {"a.b": 1}},
-            Is(doc! {"_id": 1, "a": {"x": 0, "b": 1}}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1, 2]},
-            doc! {"$set": {"a.0": 9}},
-            Is(doc! {"_id": 1, "a": [9, 2]}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1]},
-            doc! {"$set": {"a.3": 9}},
-            Is(doc! {"_id": 1, "a": [1, null, null, 9]}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1]},
-            doc! {"$set": {"a.1": 9, "a.2": 8}},
-            Is(doc! {"_id": 1, "a": [1, 9, 8]}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1]},
-            doc! {"$set": {"a.2.x": 8}},
-            Is(doc! {"_id": 1, "a": [1, null, {"x": 8}]}),
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a.0": 9}},
-            Is(doc! {"_id": 1, "a": {"0": 9}}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1]},
-            doc! {"$set": {"a.1600000": 9}},
-            Code(33),
-        ),
-        row(doc! {"_id": 1, "a": 5}, doc! {"$set": {"a.b": 9}}, Code(28)),
-        row(
-            doc! {"_id": 1, "a": null},
-            doc! {"$set": {"a.b": 9}},
-            Code(28),
-        ),
-        row(
-            doc! {"_id": 1, "a": [5]},
-            doc! {"$set": {"a.b": 9}},
-            Code(28),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": {"a": 1, "a.b": 2}}, Code(40)),
-        row(doc! {"_id": 1}, doc! {"$set": {"a.b": 1, "a": 2}}, Code(40)),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a": 1}, "$inc": {"a": 2}},
-            Code(40),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": {"_id": 2}}, Code(66)),
-        row(doc! {"_id": 1}, doc! {"$set": {"_id": 1}}, Same),
-        row(
-            doc! {"_id": {"x": 1}},
-            doc! {"$set": {"_id.y": 1}},
-            Code(66),
-        ),
-        row(
-            doc! {"_id": {"x": 1}},
-            doc! {"$set": {"_id.x": 2}},
-            Code(66),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": {"$bad": 2}}, Code(52)),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a.$bad": 2}},
-            Is(doc! {"_id": 1, "a": {"$bad": 2}}),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": {"": 2}}, Code(56)),
-        row(doc! {"_id": 1}, doc! {"$set": {"_ts": 2}}, Code(2)),
-        row(doc! {"_id": 1}, doc! {"$set": {"_ts.a": 2}}, Code(2)),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a._ts": 2}},
-            Is(doc! {"_id": 1, "a": {"_ts": 2}}),
-        ),
-        row(doc! {"_id": 1}, doc! {"$set": 2}, Code(9)),
-        row(doc! {"_id": 1}, doc! {"$nope": {"a": 2}}, Code(9)),
-        row(doc! {"_id": 1}, doc! {"$set": {"a": 2}, "b": 1}, Code(9)),
-        row(doc! {"_id": 1}, "nonsense", Code(9)),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"$unset": {"a": ""}},
-            Is(doc! {"_id": 1}),
-        ),
-        row(doc! {"_id": 1, "a": 1}, doc! {"$unset": {"b": ""}}, Same),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"$unset": {"a.b.c": ""}},
-            Same,
-        ),
-        row(
-            doc! {"_id": 1, "a": {"b": 1, "c": 2}},
-            doc! {"$unset": {"a.b": ""}},
-            Is(doc! {"_id": 1, "a": {"c": 2}}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1, 2, 3]},
-            doc! {"$unset": {"a.1": ""}},
-            Is(doc! {"_id": 1, "a": [1, null, 3]}),
-        ),
-        row(
-            doc! {"_id": 1, "a": [1]},
-            doc! {"$unset": {"a.5": "", "a.-1": ""}},
-            Same,
-        ),
-        row(doc! {"_id": 1}, doc! {"$unset": {"_id": ""}}, Code(66)),
-        row(doc! {"_id": 1}, doc! {"$unset": {"_ts": ""}}, Code(2)),
-        row(doc! {"_id": 1}, doc! {"$setOnInsert": {"a": 1}}, Same),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"$setOnInsert": {"a.b": 1}},
-            Same,
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"$setOnInsert": {"a": 1}},
-            Is(doc! {"_id": 1, "a": 1}),
-        )
-        .inserting(),
-    ]);
+    check(
+        r"
+        {_id: 1, a: 1} | {$set: {a: 99}} | {_id: 1, a: 99}
+        {_id: 1, a: 1} | {$set: {a: 1}} | same
+        {_id: 1, a: 1} | {$set: {a: 1.0}} | {_id: 1, a: 1.0}
+        {_id: 1} | {$set: {}} | same
+        {_id: 1} | {$set: {b: 1, a: 2}} | {_id: 1, a: 2, b: 1}
+        {_id: 1} | {$set: {'10': 1, '9': 2}} | {_id: 1, '9': 2, '10': 1}
+        {_id: 1} | {$set: {'a.b.c': 1, 'a.d': 2}} | {_id: 1, a: {b: {c: 1}, d: 2}}
+        {_id: 1, a: {x: 0}} | {$set: {'a.b': 1}} | {_id: 1, a: {x: 0, b: 1}}
+        {_id: 1, a: [1, 2]} | {$set: {'a.0': 9}} | {_id: 1, a: [9, 2]}
+        {_id: 1, a: [1]} | {$set: {'a.3': 9}} | {_id: 1, a: [1, null, null, 9]}
+        {_id: 1, a: [1]} | {$set: {'a.1': 9, 'a.2': 8}} | {_id: 1, a: [1, 9, 8]}
+        {_id: 1, a: [1]} | {$set: {'a.2.x': 8}} | {_id: 1, a: [1, null, {x: 8}]}
+        {_id: 1} | {$set: {'a.0': 9}} | {_id: 1, a: {'0': 9}}
+        {_id: 1, a: [1]} | {$set: {'a.1600000': 9}} | error 33
+        {_id: 1, a: 5} | {$set: {'a.b': 9}} | error 28
+        {_id: 1, a: null} | {$set: {'a.b': 9}} | error 28
+        {_id: 1, a: [5]} | {$set: {'a.b': 9}} | error 28
+        {_id: 1} | {$set: {a: 1, 'a.b': 2}} | error 40
+        {_id: 1} | {$set: {'a.b': 1, a: 2}} | error 40
+        {_id: 1} | {$set: {a: 1}, $inc: {a: 2}} | error 40
+        {_id: 1} | {$set: {_id: 2}} | error 66
+        {_id: 1} | {$set: {_id: 1}} | same
+        {_id: {x: 1}} | {$set: {'_id.y': 1}} | error 66
+        {_id: {x: 1}} | {$set: {'_id.x': 2}} | error 66
+        {_id: 1} | {$set: {$bad: 2}} | error 52
+        {_id: 1} | {$set: {'a.$bad': 2}} | {_id: 1, a: {$bad: 2}}
+        {_id: 1} | {$set: {'': 2}} | error 56
+        {_id: 1} | {$set: {_ts: 2}} | error 2
+        {_id: 1} | {$set: {'_ts.a': 2}} | error 2
+        {_id: 1} | {$set: {'a._ts': 2}} | {_id: 1, a: {_ts: 2}}
+        {_id: 1} | {$set: 2} | error 9
+        {_id: 1} | {$nope: {a: 2}} | error 9
+        {_id: 1} | {$set: {a: 2}, b: 1} | error 9
+        {_id: 1} | 'nonsense' | error 9
+        {_id: 1, a: 1} | {$unset: {a: ''}} | {_id: 1}
+        {_id: 1, a: 1} | {$unset: {b: ''}} | same
+        {_id: 1, a: 1} | {$unset: {'a.b.c': ''}} | same
+        {_id: 1, a: {b: 1, c: 2}} | {$unset: {'a.b': ''}} | {_id: 1, a: {c: 2}}
+        {_id: 1, a: [1, 2, 3]} | {$unset: {'a.1': ''}} | {_id: 1, a: [1, null, 3]}
+        {_id: 1, a: [1]} | {$unset: {'a.5': '', 'a.-1': ''}} | same
+        {_id: 1} | {$unset: {_id: ''}} | error 66
+        {_id: 1} | {$unset: {_ts: ''}} | error 2
+        {_id: 1} | {$setOnInsert: {a: 1}} | same
+        {_id: 1, a: 1} | {$setOnInsert: {'a.b': 1}} | same
+        {_id: 1} | {$setOnInsert: {a: 1}} | inserting | {_id: 1, a: 1}
+        ",
+    );
 }
 
 #[test]
 fn inc_mul_min_max_bit() {
-    check(vec![
-        row(doc! {"a": 1}, doc! {"$inc": {"a": 2}}, Is(doc! {"a": 3})),
-        row(doc! {"a": 1}, doc! {"$inc": {"a": 0}}, Same),
-        row(
-            doc! {"a": 1},
-            doc! {"$inc": {"a": 0i64}},
-            Is(doc! {"a": 1i64}),
-        ),
-        row(
-            doc! {"a": i32::MAX},
-            doc! {"$inc": {"a": 1}},
-            Is(doc! {"a": 2_147_483_648i64}),
-        ),
-        row(doc! {"a": i64::MAX}, doc! {"$inc": {"a": 1}}, Code(2)),
-        row(
-            doc! {"a": 1},
-            doc! {"$inc": {"a": 0.5}},
-            Is(doc! {"a": 1.5}),
-        ),
-        row(doc! {"a": -0.0}, doc! {"$inc": {"a": 0.0}}, Same),
-        row(
-            doc! {"a": f64::NAN},
-            doc! {"$inc": {"a": 1}},
-            Is(doc! {"a": f64::NAN}),
-        ),
-        row(
-            doc! {"a": dec("1.5")},
-            doc! {"$inc": {"a": 1}},
-            Is(doc! {"a": dec("2.5")}),
-        ),
-        row(
-            doc! {"x": 0},
-            doc! {"$inc": {"a": 5}},
-            Is(doc! {"x": 0, "a": 5}),
-        ),
-        row(doc! {"a": "s"}, doc! {"$inc": {"a": 5}}, Code(14)),
-        row(doc! {"a": 1}, doc! {"$inc": {"a": "s"}}, Code(14)),
-        row(
-            doc! {"a": [1, 2]},
-            doc! {"$inc": {"a.1": 5}},
-            Is(doc! {"a": [1, 7]}),
-        ),
-        row(doc! {"a": 3}, doc! {"$mul": {"a": 2}}, Is(doc! {"a": 6})),
-        row(
-            doc! {"x": 3},
-            doc! {"$mul": {"a": 2i64}},
-            Is(doc! {"x": 3, "a": 0i64}),
-        ),
-        row(doc! {"a": i64::MIN}, doc! {"$mul": {"a": -1}}, Code(2)),
-        row(doc! {"_id": 5}, doc! {"$mul": {"_id": 2}}, Code(66)),
-        row(doc! {"a": 3}, doc! {"$min": {"a": 2}}, Is(doc! {"a": 2})),
-        row(doc! {"a": 3}, doc! {"$min": {"a": 3.0}}, Same),
-        row(
-            doc! {"a": 3},
-            doc! {"$min": {"a": null}},
-            Is(doc! {"a": null}),
-        ),
-        row(
-            doc! {"a": 3},
-            doc! {"$max": {"a": "x"}},
-            Is(doc! {"a": "x"}),
-        ),
-        row(doc! {"a": 3}, doc! {"$max": {"a": 2}}, Same),
-        row(
-            doc! {"x": 3},
-            doc! {"$max": {"a": 2}},
-            Is(doc! {"x": 3, "a": 2}),
-        ),
-        row(
-            doc! {"a": 13},
-            doc! {"$bit": {"a": {"and": 10}}},
-            Is(doc! {"a": 8}),
-        ),
-        row(
-            doc! {"a": 13},
-            doc! {"$bit": {"a": {"or": 2, "xor": 1}}},
-            Is(doc! {"a": 14}),
-        ),
-        row(
-            doc! {"a": 13},
-            doc! {"$bit": {"a": {"and": 13i64}}},
-            Is(doc! {"a": 13i64}),
-        ),
-        row(doc! {"a": 13}, doc! {"$bit": {"a": {"and": 13}}}, Same),
-        row(
-            doc! {"x": 13},
-            doc! {"$bit": {"a": {"or": 3}}},
-            Is(doc! {"x": 13, "a": 3}),
-        ),
-        row(doc! {"a": 1.5}, doc! {"$bit": {"a": {"or": 3}}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$bit": {"a": {"or": 3.0}}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$bit": {"a": {}}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$bit": {"a": {"nor": 1}}}, Code(2)),
-    ]);
+    check(
+        r"
+        {a: 1} | {$inc: {a: 2}} | {a: 3}
+        {a: 1} | {$inc: {a: 0}} | same
+        {a: 1} | {$inc: {a: NumberLong(0)}} | {a: NumberLong(1)}
+        {a: 2147483647} | {$inc: {a: 1}} | {a: NumberLong(2147483648)}
+        {a: 9223372036854775807} | {$inc: {a: 1}} | error 2
+        {a: 1} | {$inc: {a: 0.5}} | {a: 1.5}
+        {a: -0.0} | {$inc: {a: 0.0}} | same
+        {a: NaN} | {$inc: {a: 1}} | {a: NaN}
+        {a: NumberDecimal('1.5')} | {$inc: {a: 1}} | {a: NumberDecimal('2.5')}
+        {x: 0} | {$inc: {a: 5}} | {x: 0, a: 5}
+        {a: 's'} | {$inc: {a: 5}} | error 14
+        {a: 1} | {$inc: {a: 's'}} | error 14
+        {a: [1, 2]} | {$inc: {'a.1': 5}} | {a: [1, 7]}
+        {a: 3} | {$mul: {a: 2}} | {a: 6}
+        {x: 3} | {$mul: {a: NumberLong(2)}} | {x: 3, a: NumberLong(0)}
+        {a: -9223372036854775808} | {$mul: {a: -1}} | error 2
+        {_id: 5} | {$mul: {_id: 2}} | error 66
+        {a: 3} | {$min: {a: 2}} | {a: 2}
+        {a: 3} | {$min: {a: 3.0}} | same
+        {a: 3} | {$min: {a: null}} | {a: null}
+        {a: 3} | {$max: {a: 'x'}} | {a: 'x'}
+        {a: 3} | {$max: {a: 2}} | same
+        {x: 3} | {$max: {a: 2}} | {x: 3, a: 2}
+        {a: 13} | {$bit: {a: {and: 10}}} | {a: 8}
+        {a: 13} | {$bit: {a: {or: 2, xor: 1}}} | {a: 14}
+        {a: 13} | {$bit: {a: {and: NumberLong(13)}}} | {a: NumberLong(13)}
+        {a: 13} | {$bit: {a: {and: 13}}} | same
+        {x: 13} | {$bit: {a: {or: 3}}} | {x: 13, a: 3}
+        {a: 1.5} | {$bit: {a: {or: 3}}} | error 2
+        {a: 1} | {$bit: {a: {or: 3.0}}} | error 2
+        {a: 1} | {$bit: {a: {}}} | error 2
+        {a: 1} | {$bit: {a: {nor: 1}}} | error 2
+        ",
+    );
 }
 
 #[test]
 fn current_date_and_rename() {
-    let now = bson::DateTime::from_millis(NOW.0);
-    let stamp = bson::Timestamp {
-        time: 1_700_000_000,
-        increment: 1,
-    };
-    check(vec![
-        row(
-            doc! {"a": 1},
-            doc! {"$currentDate": {"a": true}},
-            Is(doc! {"a": now}),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$currentDate": {"a": false}},
-            Is(doc! {"a": now}),
-        ),
-        row(
-            doc! {"x": 1},
-            doc! {"$currentDate": {"a": {"$type": "timestamp"}}},
-            Is(doc! {"x": 1, "a": stamp}),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$currentDate": {"a": {"$type": "time"}}},
-            Code(2),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$currentDate": {"a": {"$kind": "date"}}},
-            Code(2),
-        ),
-        row(doc! {"a": 1}, doc! {"$currentDate": {"a": 1}}, Code(2)),
-        row(
-            doc! {"a": 1, "b": 2},
-            doc! {"$rename": {"a": "c"}},
-            Is(doc! {"b": 2, "c": 1}),
-        ),
-        row(
-            doc! {"a": 1, "b": 2},
-            doc! {"$rename": {"a": "b"}},
-            Is(doc! {"b": 1}),
-        ),
-        row(
-            doc! {"a": {"x": 1}},
-            doc! {"$rename": {"a.x": "a.y"}},
-            Is(doc! {"a": {"y": 1}}),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$rename": {"a": "b.c"}},
-            Is(doc! {"b": {"c": 1}}),
-        ),
-        row(doc! {"a": 1}, doc! {"$rename": {"z": "b"}}, Same),
-        row(doc! {"a": 1}, doc! {"$rename": {"a": "a"}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$rename": {"a": "a.b"}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$rename": {"a": 1}}, Code(2)),
-        row(
-            doc! {"a": 1},
-            doc! {"$rename": {"a": "b\0"}},
-            Code(9_867_600),
-        ),
-        row(doc! {"a": [1]}, doc! {"$rename": {"a.0": "b"}}, Code(2)),
-        row(
-            doc! {"a": 1, "b": [1]},
-            doc! {"$rename": {"a": "b.0"}},
-            Code(2),
-        ),
-        row(doc! {"a": 1}, doc! {"$rename": {"a.b": "c"}}, Code(28)),
-        row(
-            doc! {"a": 1, "b": 2},
-            doc! {"$rename": {"a": "b.x"}},
-            Code(28),
-        ),
-        row(doc! {"_id": 1}, doc! {"$rename": {"_id": "x"}}, Code(66)),
-        row(
-            doc! {"_id": 1, "a": 2},
-            doc! {"$rename": {"a": "_id"}},
-            Code(66),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$rename": {"a": "b", "b": "c"}},
-            Code(40),
-        ),
-        row(
-            doc! {"a": 1},
-            doc! {"$rename": {"a": "b"}, "$set": {"a": 1}},
-            Code(40),
-        ),
-        row(doc! {"a": 1}, doc! {"$rename": {"a": "_ts"}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$rename": {"a.$": "b"}}, Code(2)),
-    ]);
+    check(
+        r"
+        {a: 1} | {$currentDate: {a: true}} | {a: Date(1700000000123)}
+        {a: 1} | {$currentDate: {a: false}} | {a: Date(1700000000123)}
+        {x: 1} | {$currentDate: {a: {$type: 'timestamp'}}} | {x: 1, a: Timestamp(1700000000, 1)}
+        {a: 1} | {$currentDate: {a: {$type: 'time'}}} | error 2
+        {a: 1} | {$currentDate: {a: {$kind: 'date'}}} | error 2
+        {a: 1} | {$currentDate: {a: 1}} | error 2
+        {a: 1, b: 2} | {$rename: {a: 'c'}} | {b: 2, c: 1}
+        {a: 1, b: 2} | {$rename: {a: 'b'}} | {b: 1}
+        {a: {x: 1}} | {$rename: {'a.x': 'a.y'}} | {a: {y: 1}}
+        {a: 1} | {$rename: {a: 'b.c'}} | {b: {c: 1}}
+        {a: 1} | {$rename: {z: 'b'}} | same
+        {a: 1} | {$rename: {a: 'a'}} | error 2
+        {a: 1} | {$rename: {a: 'a.b'}} | error 2
+        {a: 1} | {$rename: {a: 1}} | error 2
+        {a: 1} | {$rename: {a: 'b\0'}} | error 9867600
+        {a: [1]} | {$rename: {'a.0': 'b'}} | error 2
+        {a: 1, b: [1]} | {$rename: {a: 'b.0'}} | error 2
+        {a: 1} | {$rename: {'a.b': 'c'}} | error 28
+        {a: 1, b: 2} | {$rename: {a: 'b.x'}} | error 28
+        {_id: 1} | {$rename: {_id: 'x'}} | error 66
+        {_id: 1, a: 2} | {$rename: {a: '_id'}} | error 66
+        {a: 1} | {$rename: {a: 'b', b: 'c'}} | error 40
+        {a: 1} | {$rename: {a: 'b'}, $set: {a: 1}} | error 40
+        {a: 1} | {$rename: {a: '_ts'}} | error 2
+        {a: 1} | {$rename: {'a.$': 'b'}} | error 2
+        ",
+    );
 }
 
 #[test]
 fn push_and_add_to_set() {
-    let push = |spec: Bson| doc! {"$push": {"a": spec}};
-    check(vec![
-        row(doc! {"a": [1]}, push(bson!(2)), Is(doc! {"a": [1, 2]})),
-        row(doc! {"x": 1}, push(bson!(2)), Is(doc! {"x": 1, "a": [2]})),
-        row(doc! {"a": 1}, push(bson!(2)), Code(2)),
-        row(doc! {"a": [1]}, push(bson!([2])), Is(doc! {"a": [1, [2]]})),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$sort": 1})),
-            Is(doc! {"a": [1, {"$sort": 1}]}),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [2, 3]})),
-            Is(doc! {"a": [1, 2, 3]}),
-        ),
-        row(doc! {"a": [1]}, push(bson!({"$each": []})), Same),
-        row(
-            doc! {"x": 1},
-            push(bson!({"$each": []})),
-            Is(doc! {"x": 1, "a": []}),
-        ),
-        row(
-            doc! {"a": [1, 4]},
-            push(bson!({"$each": [2, 3], "$position": 1})),
-            Is(doc! {"a": [1, 2, 3, 4]}),
-        ),
-        row(
-            doc! {"a": [1, 4]},
-            push(bson!({"$each": [2], "$position": -1})),
-            Is(doc! {"a": [1, 2, 4]}),
-        ),
-        row(
-            doc! {"a": [1, 4]},
-            push(bson!({"$each": [2], "$position": -9})),
-            Is(doc! {"a": [2, 1, 4]}),
-        ),
-        row(
-            doc! {"a": [1, 4]},
-            push(bson!({"$each": [2], "$position": 9})),
-            Is(doc! {"a": [1, 4, 2]}),
-        ),
-        row(
-            doc! {"a": [3, 1]},
-            push(bson!({"$each": [2], "$sort": -1})),
-            Is(doc! {"a": [3, 2, 1]}),
-        ),
-        row(
-            doc! {"a": [3, 1]},
-            push(bson!({"$each": [2], "$slice": 2})),
-            Is(doc! {"a": [3, 1]}),
-        ),
-        row(
-            doc! {"a": [3, 1]},
-            push(bson!({"$each": [2], "$slice": -2})),
-            Is(doc! {"a": [1, 2]}),
-        ),
-        row(
-            doc! {"a": [3, 1]},
-            push(bson!({"$each": [], "$slice": 0})),
-            Is(doc! {"a": []}),
-        ),
-        row(
-            doc! {"a": [3, 1]},
-            push(bson!({"$each": [], "$slice": 5})),
-            Same,
-        ),
-        row(
-            doc! {"a": [{"s": 5}, 3, {"s": 1}]},
-            push(
-                bson!({"$each": [{"s": 2, "t": 1}, {"s": 2, "t": 0}], "$sort": {"s": 1, "t": -1}}),
-            ),
-            Is(doc! {"a": [3, {"s": 1}, {"s": 2, "t": 1}, {"s": 2, "t": 0}, {"s": 5}]}),
-        ),
-        row(doc! {"a": [1]}, push(bson!({"$each": 1})), Code(2)),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$x": 1})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$slice": 1.5})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$position": "x"})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$sort": 0})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$sort": {}})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$sort": {"a.": 1}})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            push(bson!({"$each": [], "$sort": "x"})),
-            Code(2),
-        ),
-        row(
-            doc! {"a": [1]},
-            doc! {"$addToSet": {"a": 2}},
-            Is(doc! {"a": [1, 2]}),
-        ),
-        row(doc! {"a": [1]}, doc! {"$addToSet": {"a": 1.0}}, Same),
-        row(
-            doc! {"a": [{"x": 1}]},
-            doc! {"$addToSet": {"a": {"x": 1i64}}},
-            Same,
-        ),
-        row(
-            doc! {"a": [1]},
-            doc! {"$addToSet": {"a": {"$each": [3, 2, 3, 1]}}},
-            Is(doc! {"a": [1, 3, 2]}),
-        ),
-        row(
-            doc! {"x": 1},
-            doc! {"$addToSet": {"a": {"$each": [3, 3]}}},
-            Is(doc! {"x": 1, "a": [3]}),
-        ),
-        row(doc! {"a": 1}, doc! {"$addToSet": {"a": 2}}, Code(2)),
-        row(
-            doc! {"a": [1]},
-            doc! {"$addToSet": {"a": {"$each": 2}}},
-            Code(14),
-        ),
-        row(
-            doc! {"a": [1]},
-            doc! {"$addToSet": {"a": {"$each": [2], "$sort": 1}}},
-            Code(2),
-        ),
-    ]);
+    check(
+        r"
+        {a: [1]} | {$push: {a: 2}} | {a: [1, 2]}
+        {x: 1} | {$push: {a: 2}} | {x: 1, a: [2]}
+        {a: 1} | {$push: {a: 2}} | error 2
+        {a: [1]} | {$push: {a: [2]}} | {a: [1, [2]]}
+        {a: [1]} | {$push: {a: {$sort: 1}}} | {a: [1, {$sort: 1}]}
+        {a: [1]} | {$push: {a: {$each: [2, 3]}}} | {a: [1, 2, 3]}
+        {a: [1]} | {$push: {a: {$each: []}}} | same
+        {x: 1} | {$push: {a: {$each: []}}} | {x: 1, a: []}
+        {a: [1, 4]} | {$push: {a: {$each: [2, 3], $position: 1}}} | {a: [1, 2, 3, 4]}
+        {a: [1, 4]} | {$push: {a: {$each: [2], $position: -1}}} | {a: [1, 2, 4]}
+        {a: [1, 4]} | {$push: {a: {$each: [2], $position: -9}}} | {a: [2, 1, 4]}
+        {a: [1, 4]} | {$push: {a: {$each: [2], $position: 9}}} | {a: [1, 4, 2]}
+        {a: [3, 1]} | {$push: {a: {$each: [2], $sort: -1}}} | {a: [3, 2, 1]}
+        {a: [3, 1]} | {$push: {a: {$each: [2], $slice: 2}}} | {a: [3, 1]}
+        {a: [3, 1]} | {$push: {a: {$each: [2], $slice: -2}}} | {a: [1, 2]}
+        {a: [3, 1]} | {$push: {a: {$each: [], $slice: 0}}} | {a: []}
+        {a: [3, 1]} | {$push: {a: {$each: [], $slice: 5}}} | same
+        {a: [{s: 5}, 3, {s: 1}]} | {$push: {a: {$each: [{s: 2, t: 1}, {s: 2, t: 0}], $sort: {s: 1, t: -1}}}} | {a: [3, {s: 1}, {s: 2, t: 1}, {s: 2, t: 0}, {s: 5}]}
+        {a: [1]} | {$push: {a: {$each: 1}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $x: 1}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $slice: 1.5}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $position: 'x'}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $sort: 0}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $sort: {}}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $sort: {'a.': 1}}}} | error 2
+        {a: [1]} | {$push: {a: {$each: [], $sort: 'x'}}} | error 2
+        {a: [1]} | {$addToSet: {a: 2}} | {a: [1, 2]}
+        {a: [1]} | {$addToSet: {a: 1.0}} | same
+        {a: [{x: 1}]} | {$addToSet: {a: {x: NumberLong(1)}}} | same
+        {a: [1]} | {$addToSet: {a: {$each: [3, 2, 3, 1]}}} | {a: [1, 3, 2]}
+        {x: 1} | {$addToSet: {a: {$each: [3, 3]}}} | {x: 1, a: [3]}
+        {a: 1} | {$addToSet: {a: 2}} | error 2
+        {a: [1]} | {$addToSet: {a: {$each: 2}}} | error 14
+        {a: [1]} | {$addToSet: {a: {$each: [2], $sort: 1}}} | error 2
+        ",
+    );
 }
 
 #[test]
 fn pop_and_pull() {
-    check(vec![
-        row(
-            doc! {"a": [1, 2, 3]},
-            doc! {"$pop": {"a": 1}},
-            Is(doc! {"a": [1, 2]}),
-        ),
-        row(
-            doc! {"a": [1, 2, 3]},
-            doc! {"$pop": {"a": -1.0}},
-            Is(doc! {"a": [2, 3]}),
-        ),
-        row(doc! {"a": []}, doc! {"$pop": {"a": 1}}, Same),
-        row(doc! {"x": []}, doc! {"$pop": {"a": 1}}, Same),
-        row(doc! {"a": {"b": 1}}, doc! {"$pop": {"a.c": 1}}, Same),
-        row(doc! {"a": 1}, doc! {"$pop": {"a": 1}}, Code(14)),
-        row(doc! {"a": 1}, doc! {"$pop": {"a.b": 1}}, Code(28)),
-        row(
-            doc! {"a": [{"b": [1]}]},
-            doc! {"$pop": {"a.b": 1}},
-            Code(28),
-        ),
-        row(doc! {"a": [1]}, doc! {"$pop": {"a": 2}}, Code(9)),
-        row(doc! {"a": [1]}, doc! {"$pop": {"a": 0.5}}, Code(9)),
-        row(doc! {"a": [1]}, doc! {"$pop": {"a": "x"}}, Code(9)),
-        row(
-            doc! {"a": [1, 2, 1.0]},
-            doc! {"$pull": {"a": 1}},
-            Is(doc! {"a": [2]}),
-        ),
-        row(doc! {"a": [1, 2]}, doc! {"$pull": {"a": 3}}, Same),
-        row(
-            doc! {"a": [1, 5, 9]},
-            doc! {"$pull": {"a": {"$gte": 5}}},
-            Is(doc! {"a": [1]}),
-        ),
-        row(
-            doc! {"a": [{"x": 1, "y": 1}, {"x": 2}, 1]},
-            doc! {"$pull": {"a": {"x": 1}}},
-            Is(doc! {"a": [{"x": 2}, 1]}),
-        ),
-        row(
-            doc! {"a": [[1], [2]]},
-            doc! {"$pull": {"a": [1]}},
-            Is(doc! {"a": [[2]]}),
-        ),
-        row(
-            doc! {"a": [{"x": 1}, {"y": 2}, {"x": 3}, 1]},
-            doc! {"$pull": {"a": {"$or": [{"x": 1}, {"y": 2}]}}},
-            Is(doc! {"a": [{"x": 3}, 1]}),
-        ),
-        row(doc! {"a": 1}, doc! {"$pull": {"a": 1}}, Code(2)),
-        row(doc! {"a": [1]}, doc! {"$pull": {"a": {"$bad": 1}}}, Code(2)),
-        row(doc! {"a": 1}, doc! {"$pull": {"a.b": 1}}, Code(28)),
-        row(doc! {"x": 1}, doc! {"$pull": {"a": 1}}, Same),
-        row(
-            doc! {"a": [1, 2, 3, 2]},
-            doc! {"$pullAll": {"a": [2.0, 3]}},
-            Is(doc! {"a": [1]}),
-        ),
-        row(doc! {"a": [1]}, doc! {"$pullAll": {"a": 1}}, Code(2)),
-    ]);
+    check(
+        r"
+        {a: [1, 2, 3]} | {$pop: {a: 1}} | {a: [1, 2]}
+        {a: [1, 2, 3]} | {$pop: {a: -1.0}} | {a: [2, 3]}
+        {a: []} | {$pop: {a: 1}} | same
+        {x: []} | {$pop: {a: 1}} | same
+        {a: {b: 1}} | {$pop: {'a.c': 1}} | same
+        {a: 1} | {$pop: {a: 1}} | error 14
+        {a: 1} | {$pop: {'a.b': 1}} | error 28
+        {a: [{b: [1]}]} | {$pop: {'a.b': 1}} | error 28
+        {a: [1]} | {$pop: {a: 2}} | error 9
+        {a: [1]} | {$pop: {a: 0.5}} | error 9
+        {a: [1]} | {$pop: {a: 'x'}} | error 9
+        {a: [1, 2, 1.0]} | {$pull: {a: 1}} | {a: [2]}
+        {a: [1, 2]} | {$pull: {a: 3}} | same
+        {a: [1, 5, 9]} | {$pull: {a: {$gte: 5}}} | {a: [1]}
+        {a: [{x: 1, y: 1}, {x: 2}, 1]} | {$pull: {a: {x: 1}}} | {a: [{x: 2}, 1]}
+        {a: [[1], [2]]} | {$pull: {a: [1]}} | {a: [[2]]}
+        {a: [{x: 1}, {y: 2}, {x: 3}, 1]} | {$pull: {a: {$or: [{x: 1}, {y: 2}]}}} | {a: [{x: 3}, 1]}
+        {a: 1} | {$pull: {a: 1}} | error 2
+        {a: [1]} | {$pull: {a: {$bad: 1}}} | error 2
+        {a: 1} | {$pull: {'a.b': 1}} | error 28
+        {x: 1} | {$pull: {a: 1}} | same
+        {a: [1, 2, 3, 2]} | {$pullAll: {a: [2.0, 3]}} | {a: [1]}
+        {a: [1]} | {$pullAll: {a: 1}} | error 2
+        ",
+    );
 }
 
 #[test]
 fn positions_and_array_filters() {
-    let scores = || doc! {"a": [{"x": 1}, {"x": 5}, {"x": 9}]};
-    check(vec![
-        row(
-            doc! {"a": [1, 2, 3]},
-            doc! {"$set": {"a.$": 9}},
-            Is(doc! {"a": [1, 9, 3]}),
-        )
-        .position(1),
-        row(doc! {"a": [1, 2, 3]}, doc! {"$set": {"a.$": 9}}, Code(2)),
-        row(
-            scores(),
-            doc! {"$inc": {"a.$.x": 1}},
-            Is(doc! {"a": [{"x": 1}, {"x": 5}, {"x": 10}]}),
-        )
-        .position(2),
-        row(
-            scores(),
-            doc! {"$set": {"a.$.x": 1, "a.2.y": 1}},
-            Is(doc! {"a": [{"x": 1}, {"x": 5}, {"x": 1, "y": 1}]}),
-        )
-        .position(2),
-        row(scores(), doc! {"$set": {"a.$.x": 1, "a.2.x": 1}}, Code(40)).position(2),
-        row(
-            doc! {"a": [1, 2]},
-            doc! {"$inc": {"a.$[]": 1}},
-            Is(doc! {"a": [2, 3]}),
-        ),
-        row(doc! {"a": []}, doc! {"$inc": {"a.$[]": 1}}, Same),
-        row(doc! {"x": []}, doc! {"$inc": {"a.$[]": 1}}, Code(2)),
-        row(doc! {"a": 5}, doc! {"$inc": {"a.$[]": 1}}, Code(2)),
-        row(
-            scores(),
-            doc! {"$set": {"a.$[e].y": 0}},
-            Is(doc! {"a": [{"x": 1}, {"x": 5, "y": 0}, {"x": 9, "y": 0}]}),
-        )
-        .filters([doc! {"e.x": {"$gt": 1}}]),
-        row(
-            doc! {"a": [1, 5]},
-            doc! {"$set": {"a.$[e]": 0}},
-            Is(doc! {"a": [1, 0]}),
-        )
-        .filters([doc! {"e": {"$gt": 1}}]),
-        row(
-            scores(),
-            doc! {"$set": {"a.$[e].y": 0, "a.$[].z": 1}},
-            Is(doc! {"a": [{"x": 1, "z": 1}, {"x": 5, "y": 0, "z": 1}, {"x": 9, "y": 0, "z": 1}]}),
-        )
-        .filters([doc! {"e.x": {"$gt": 1}}]),
-        row(
-            scores(),
-            doc! {"$set": {"a.$[e].y": 0, "a.$[].y": 1}},
-            Code(40),
-        )
-        .filters([doc! {"e.x": 9}]),
-        row(scores(), doc! {"$set": {"a.$[e].y": 0}}, Code(2)),
-        row(scores(), doc! {"$set": {"a.$[].y": 0}}, Code(9)).filters([doc! {"e.x": 9}]),
-        row(scores(), doc! {"$set": {"a.$[e].y": 0}}, Code(9)).filters([doc! {"e.x": 9, "f": 1}]),
-        row(scores(), doc! {"$set": {"a.$[e].y": 0}}, Code(9))
-            .filters([doc! {"e.x": 9}, doc! {"e": 1}]),
-        row(scores(), doc! {"$set": {"a.$[E].y": 0}}, Code(2)).filters([doc! {"E.x": 9}]),
-        row(scores(), doc! {"$set": {"a.$[e].y": 0}}, Code(9)).filters([doc! {}]),
-        row(scores(), doc! {"$set": {"a.$[e].y": 0}}, Code(2))
-            .filters([doc! {"$text": {"$search": "x"}}]),
-        row(
-            scores(),
-            doc! {"$set": {"a.$[].y": 0, "a.0.y": 1}},
-            Code(40),
-        ),
-        row(scores(), doc! {"$set": {"$[].y": 0}}, Code(2)),
-    ]);
+    check(
+        r"
+        {a: [1, 2, 3]} | {$set: {'a.$': 9}} | at 1 | {a: [1, 9, 3]}
+        {a: [1, 2, 3]} | {$set: {'a.$': 9}} | error 2
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$inc: {'a.$.x': 1}} | at 2 | {a: [{x: 1}, {x: 5}, {x: 10}]}
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$.x': 1, 'a.2.y': 1}} | at 2 | {a: [{x: 1}, {x: 5}, {x: 1, y: 1}]}
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$.x': 1, 'a.2.x': 1}} | at 2 | error 40
+        {a: [1, 2]} | {$inc: {'a.$[]': 1}} | {a: [2, 3]}
+        {a: []} | {$inc: {'a.$[]': 1}} | same
+        {x: []} | {$inc: {'a.$[]': 1}} | error 2
+        {a: 5} | {$inc: {'a.$[]': 1}} | error 2
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | filters [{'e.x': {$gt: 1}}] | {a: [{x: 1}, {x: 5, y: 0}, {x: 9, y: 0}]}
+        {a: [1, 5]} | {$set: {'a.$[e]': 0}} | filters [{e: {$gt: 1}}] | {a: [1, 0]}
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0, 'a.$[].z': 1}} | filters [{'e.x': {$gt: 1}}] | {a: [{x: 1, z: 1}, {x: 5, y: 0, z: 1}, {x: 9, y: 0, z: 1}]}
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0, 'a.$[].y': 1}} | filters [{'e.x': 9}] | error 40
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | error 2
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[].y': 0}} | filters [{'e.x': 9}] | error 9
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | filters [{'e.x': 9, f: 1}] | error 9
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | filters [{'e.x': 9}, {e: 1}] | error 9
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[E].y': 0}} | filters [{'E.x': 9}] | error 2
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | filters [{}] | error 9
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[e].y': 0}} | filters [{$text: {$search: 'x'}}] | error 2
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'a.$[].y': 0, 'a.0.y': 1}} | error 40
+        {a: [{x: 1}, {x: 5}, {x: 9}]} | {$set: {'$[].y': 0}} | error 2
+        ",
+    );
 }
 
 #[test]
 fn replacement() {
-    let zero = bson::Timestamp {
-        time: 0,
-        increment: 0,
-    };
-    let stamp = bson::Timestamp {
-        time: 1_700_000_000,
-        increment: 1,
-    };
-    check(vec![
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"b": 2},
-            Is(doc! {"_id": 1, "b": 2}),
-        ),
-        row(doc! {"_id": 1, "a": 1}, doc! {}, Is(doc! {"_id": 1})),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"b": 2, "_id": 1},
-            Is(doc! {"_id": 1, "b": 2}),
-        ),
-        row(doc! {"_id": 1, "a": 1}, doc! {"_id": 1, "a": 1}, Same),
-        row(doc! {"_id": 1, "a": 1}, doc! {"_id": 2, "a": 1}, Code(66)),
-        row(doc! {"_id": 1, "a": 1}, doc! {"b": 2, "$set": 1}, Code(52)),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"b": {"$x": 1}},
-            Is(doc! {"_id": 1, "b": {"$x": 1}}),
-        ),
-        row(
-            doc! {"_id": 1, "a": 1},
-            doc! {"b": 2, "_ts": 5},
-            Is(doc! {"_id": 1, "b": 2}),
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"t": zero, "d": {"t": zero}},
-            Is(doc! {"_id": 1, "t": stamp, "d": {"t": zero}}),
-        ),
-    ]);
+    check(
+        r"
+        {_id: 1, a: 1} | {b: 2} | {_id: 1, b: 2}
+        {_id: 1, a: 1} | {} | {_id: 1}
+        {_id: 1, a: 1} | {b: 2, _id: 1} | {_id: 1, b: 2}
+        {_id: 1, a: 1} | {_id: 1, a: 1} | same
+        {_id: 1, a: 1} | {_id: 2, a: 1} | error 66
+        {_id: 1, a: 1} | {b: 2, $set: 1} | error 52
+        {_id: 1, a: 1} | {b: {$x: 1}} | {_id: 1, b: {$x: 1}}
+        {_id: 1, a: 1} | {b: 2, _ts: 5} | {_id: 1, b: 2}
+        {_id: 1} | {t: Timestamp(0, 0), d: {t: Timestamp(0, 0)}} | {_id: 1, t: Timestamp(1700000000, 1), d: {t: Timestamp(0, 0)}}
+        ",
+    );
 }
 
 #[test]
@@ -809,13 +323,13 @@ fn upserts() {
         position: None,
         inserting: false,
     };
-    let one = crate::value::Value::int32(1);
-    let two = crate::value::Value::int32(2);
+    let one = Value::int32(1);
+    let two = Value::int32(2);
     let list = DocBuf::from(doc! {"v": [1, 2]})
         .as_doc()
         .get("v")
         .to_value();
-    type Pairs<'a> = Vec<(&'a str, &'a crate::value::Value)>;
+    type Pairs<'a> = Vec<(&'a str, &'a Value)>;
     let rows: Vec<(Pairs<'_>, Document, Result<Document, i32>)> = vec![
         (
             vec![("_id", &one)],
@@ -878,9 +392,11 @@ fn upserts() {
         (vec![], doc! {"_id": [1]}, Err(53)),
     ];
     for (equalities, update, want) in rows {
-        let parsed = parse(&update.clone().into(), &[]).unwrap();
+        let wrapped = DocBuf::from(&update);
+        let spec = crate::value::ValueRef::document(wrapped.as_doc());
+        let parsed = Update::parse(spec, None, &Scope::new()).unwrap();
         let got = parsed
-            .upsert(&equalities, &apply, || crate::value::Value::int32(7))
+            .upsert(&equalities, &apply, || Value::int32(7))
             .map(|bytes| Document::from_reader(&bytes[..]).unwrap())
             .map_err(|error| error.code().number());
         assert_eq!(got, want, "{equalities:?} {update}");
@@ -894,211 +410,28 @@ fn too_deep_and_too_large_are_refused() {
         deep = doc! {"a": deep};
     }
     let big = "x".repeat(9 << 20);
-    check(vec![
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a": deep.clone()}},
-            Is(doc! {"_id": 1, "a": deep.clone()}),
-        ),
-        row(
-            doc! {"_id": 1},
-            doc! {"$set": {"a.b": deep.clone()}},
-            Code(15),
-        ),
-        row(
+    for (before, update, code) in [
+        (doc! {"_id": 1}, doc! {"$set": {"a": deep.clone()}}, 0),
+        (doc! {"_id": 1}, doc! {"$set": {"a.b": deep.clone()}}, 15),
+        (
             doc! {"_id": 1, "a": deep.clone()},
             doc! {"$rename": {"a": "b.c"}},
-            Code(15),
+            15,
         ),
-        row(
+        (
             doc! {"_id": 1, "a": &big},
             doc! {"$set": {"b": &big}},
-            Code(17419),
+            17419,
         ),
-        row(
+        (
             doc! {"_id": 1, "a": [1, 2, 3]},
             doc! {"$set": {"a.$[]": &big}},
-            Code(17419),
+            17419,
         ),
-    ]);
-}
-
-// === the model ===
-
-/// Small documents over few names, so that paths meet.
-fn value() -> impl Strategy<Value = Bson> {
-    let scalar = prop_oneof![
-        (-3..4i32).prop_map(Bson::from),
-        (-3..4i64).prop_map(Bson::from),
-        (-3..4i32).prop_map(|n| Bson::from(f64::from(n) / 2.0)),
-        Just(Bson::Null),
-        "[a-c]{0,2}".prop_map(Bson::from),
-    ];
-    scalar.prop_recursive(3, 12, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Bson::Array),
-            prop::collection::btree_map("[abc01]", inner, 0..4)
-                .prop_map(|map| Bson::Document(map.into_iter().collect())),
-        ]
-    })
-}
-
-fn document() -> impl Strategy<Value = Document> {
-    prop::collection::btree_map("[abc]", value(), 0..4).prop_map(|map| map.into_iter().collect())
-}
-
-fn operation() -> impl Strategy<Value = (&'static str, String, Bson)> {
-    let path = prop::collection::vec("[abc012]", 1..4).prop_map(|mut parts| {
-        if parts[0].as_bytes()[0].is_ascii_digit() {
-            parts[0] = "a".to_owned();
-        }
-        parts.join(".")
-    });
-    let operator = prop_oneof![
-        Just("$set"),
-        Just("$unset"),
-        Just("$inc"),
-        Just("$min"),
-        Just("$max"),
-        Just("$push"),
-        Just("$addToSet"),
-        Just("$pop"),
-    ];
-    (operator, path, value()).prop_map(|(operator, path, value)| {
-        let value = match operator {
-            "$inc" => Bson::from(2),
-            "$pop" => Bson::from(1),
-            "$push" | "$addToSet" if matches!(&value, Bson::Document(doc) if doc.contains_key("$each")) => {
-                Bson::Null
-            }
-            _ => value,
-        };
-        (operator, path, value)
-    })
-}
-
-/// One operator at the end of a path, by plain recursion. `Err` where mongod refuses.
-fn model(
-    slot: Option<&Bson>,
-    path: &[&str],
-    operator: &str,
-    value: &Bson,
-) -> Result<Option<Bson>, ()> {
-    if let [part, rest @ ..] = path {
-        let creates = !matches!(operator, "$unset" | "$pop");
-        return match slot {
-            None if !creates => Ok(None),
-            None => {
-                let inner = model(None, rest, operator, value)?;
-                Ok(inner.map(|inner| Bson::Document(doc! {*part: inner})))
-            }
-            Some(Bson::Document(doc)) => {
-                let mut doc = doc.clone();
-                match model(doc.get(*part), rest, operator, value)? {
-                    Some(new) => {
-                        doc.insert(*part, new);
-                    }
-                    None => {
-                        doc.remove(*part);
-                    }
-                }
-                Ok(Some(Bson::Document(doc)))
-            }
-            Some(Bson::Array(array)) if path::index(part).is_some() => {
-                let mut array = array.clone();
-                let at = path::index(part).unwrap();
-                match (
-                    model(array.get(at), rest, operator, value)?,
-                    at < array.len(),
-                ) {
-                    (Some(new), true) => array[at] = new,
-                    (None, true) => array[at] = Bson::Null,
-                    (None, false) => {}
-                    (Some(new), false) => {
-                        array.resize(at, Bson::Null);
-                        array.push(new);
-                    }
-                }
-                Ok(Some(Bson::Array(array)))
-            }
-            Some(other) if operator == "$unset" => Ok(Some(other.clone())),
-            Some(_) => Err(()),
-        };
-    }
-    let raw = |value: &Bson| DocBuf::from(doc! {"v": value.clone()});
-    let order = |a: &Bson, b: &Bson| {
-        crate::value::compare(raw(a).as_doc().get("v"), raw(b).as_doc().get("v"))
-    };
-    Ok(match (operator, slot) {
-        ("$unset", _) => None,
-        ("$set", _) => Some(value.clone()),
-        ("$inc", None) => Some(value.clone()),
-        ("$inc", Some(Bson::Int32(n))) => Some(Bson::from(n + 2)),
-        ("$inc", Some(Bson::Int64(n))) => Some(Bson::from(n + 2)),
-        ("$inc", Some(Bson::Double(n))) => Some(Bson::from(n + 2.0)),
-        ("$min" | "$max", None) => Some(value.clone()),
-        ("$min", Some(old)) if order(value, old).is_lt() => Some(value.clone()),
-        ("$max", Some(old)) if order(value, old).is_gt() => Some(value.clone()),
-        ("$min" | "$max", Some(old)) => Some(old.clone()),
-        ("$push" | "$addToSet", None) => Some(Bson::Array(vec![value.clone()])),
-        ("$push", Some(Bson::Array(array))) => Some(Bson::Array(
-            [&array[..], std::slice::from_ref(value)].concat(),
-        )),
-        ("$addToSet", Some(Bson::Array(array))) => {
-            let known = array.iter().any(|old| order(old, value).is_eq());
-            let new = if known { vec![] } else { vec![value.clone()] };
-            Some(Bson::Array([&array[..], &new[..]].concat()))
-        }
-        ("$pop", None) => None,
-        ("$pop", Some(Bson::Array(array))) => {
-            Some(Bson::Array(array[..array.len().max(1) - 1].to_vec()))
-        }
-        _ => return Err(()),
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
-
-    #[test]
-    fn operators_agree_with_a_plain_model(
-        before in document(),
-        operations in prop::collection::vec(operation(), 1..4),
-    ) {
-        let mut update = Document::new();
-        for (operator, path, value) in &operations {
-            let entry = update.entry((*operator).to_owned()).or_insert(doc! {}.into());
-            entry.as_document_mut().unwrap().insert(path, value.clone());
-        }
-        let row = row(before.clone(), update.clone(), Same);
-        let got = run(&row);
-        if matches!(&got, Err(error) if error.code().number() == 40) {
-            return Ok(());
-        }
-        // Last of equal (operator, path) wins in the document above; then by path, as mongod orders new fields.
-        let mut wanted: std::collections::BTreeMap<Vec<(bool, String)>, (&str, &Bson)> = Default::default();
-        for (operator, path, value) in &operations {
-            let key = path.split('.').map(|part| (path::index(part).is_none(), part.to_owned())).collect();
-            wanted.insert(key, (operator, value));
-        }
-        let mut after = Ok(Bson::Document(before.clone()));
-        for (path, (operator, value)) in &wanted {
-            let path: Vec<&str> = path.iter().map(|(_, part)| part.as_str()).collect();
-            after = after.and_then(|doc| Ok(model(Some(&doc), &path, operator, value)?.unwrap()));
-        }
-        match (got, after) {
-            (Ok(Some(got)), Ok(Bson::Document(after))) => {
-                let got = Document::from_reader(&got[..]).unwrap();
-                prop_assert_eq!(got, after, "{} on {}", update, before);
-            }
-            (Ok(None), Ok(Bson::Document(after))) => {
-                prop_assert_eq!(before, after, "{}", update);
-            }
-            (Err(_), Err(())) => {}
-            (got, after) => {
-                let got = got.map(|got| got.map(|got| Doc::new(&got).to_owned_text()));
-                prop_assert!(false, "{} on {}: {:?}, model {:?}", update, before, got, after);
-            }
-        }
+    ] {
+        let got = run(&before, &update.into(), "")
+            .err()
+            .map_or(0, |error| error.code().number());
+        assert_eq!(got, code);
     }
 }

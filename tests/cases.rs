@@ -1,0 +1,177 @@
+//! The golden scripts under `tests/cases`: each runs against a server of its own, over TCP, with a clock that stands still
+//! until the script moves it.
+//!
+//! `CASE=text` runs those whose path contains the text. `UPDATE=1` writes what came out into the files; a person then reads
+//! the diff. `MONGODB_URI=mongodb://host:port` runs what needs no clock against that server instead (cases under `differs/`
+//! say where Sundown means to be different, so they are left out).
+
+mod support;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use sundown::Sundown;
+use sundown::clock::{Clock, Millis};
+use sundown::config::Config;
+use support::script::Script;
+use support::statement::Runner;
+use tokio::runtime::Runtime;
+
+/// 2030-01-01T00:00:00Z: where every script begins.
+const START: Millis = Millis(1_893_456_000_000);
+
+#[test]
+fn golden() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let wanted = std::env::var("CASE").unwrap_or_default();
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.retain(|file| file.to_string_lossy().contains(&wanted));
+    files.sort();
+    assert!(!files.is_empty(), "no case contains {wanted:?}");
+    let runtime = Runtime::new().expect("a runtime");
+    let mut failures = Vec::new();
+    for file in &files {
+        let name = file
+            .strip_prefix(&root)
+            .unwrap_or(file)
+            .display()
+            .to_string();
+        failures.extend(case(&runtime, file, &name));
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {} cases fail:\n{}",
+        failures.len(),
+        files.len(),
+        failures.join("\n")
+    );
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "case")
+        {
+            files.push(path);
+        }
+    }
+}
+
+/// Runs one file; what is wrong with it, if anything is.
+fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Some(format!("{name}: {error}")),
+    };
+    let script = Script::parse(&text);
+    let (script, problems) = match std::env::var("MONGODB_URI") {
+        Ok(uri) => {
+            if text.contains("clock>") || name.starts_with("differs") {
+                return None;
+            }
+            let database = format!(
+                "case_{}_{}",
+                std::process::id(),
+                name.replace(['/', '.'], "_")
+            );
+            let mut runner = Runner::new(address(&uri), &database, |_| {
+                Err("a real server's clock cannot be moved".to_owned())
+            });
+            let done = play(script, &mut runner);
+            runner.run("", "run {dropDatabase: 1}");
+            done
+        }
+        Err(_) => {
+            let clock = Clock::frozen(START);
+            let config = Config {
+                bind: Ipv4Addr::LOCALHOST.into(),
+                port: 0,
+                enable_test_commands: true,
+                ..Config::default()
+            };
+            let server = runtime.block_on(Sundown::start(config, clock.clone()));
+            let server = match server {
+                Ok(server) => server,
+                Err(error) => return Some(format!("{name}: {error}")),
+            };
+            let mut runner = Runner::new(server.local_addr(), "test", |text| travel(&clock, text));
+            let done = play(script, &mut runner);
+            drop(runner);
+            runtime.block_on(server.stop());
+            done
+        }
+    };
+    if problems.is_empty() {
+        return None;
+    }
+    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+        return match fs::write(file, script.render()) {
+            Ok(()) => None,
+            Err(error) => Some(format!("{name}: {error}")),
+        };
+    }
+    Some(format!("{name}\n{}", problems.join("\n")))
+}
+
+/// Plays a script and puts what came out in the place of what was expected.
+fn play(mut script: Script, runner: &mut Runner<'_>) -> (Script, Vec<String>) {
+    let mut problems = Vec::new();
+    for block in script.blocks() {
+        let output: Vec<String> = block
+            .statements
+            .iter()
+            .flat_map(|statement| runner.run(&statement.speaker, &statement.text))
+            .collect();
+        if output != block.output {
+            problems.push(format!(
+                "  line {}: {}\n    expected:\n      {}\n    got:\n      {}",
+                block.line,
+                block
+                    .statements
+                    .last()
+                    .map_or("", |statement| &statement.text),
+                block.output.join("\n      "),
+                output.join("\n      "),
+            ));
+        }
+        block.output = output;
+    }
+    (script, problems)
+}
+
+/// `advance 61s`, `back 5m`: moves the clock. Units: ms, s, m, h, d.
+fn travel(clock: &Clock, text: &str) -> Result<String, String> {
+    let (verb, amount) = text.split_once(' ').unwrap_or((text, ""));
+    let digits = amount.trim_end_matches(char::is_alphabetic);
+    let unit = match &amount[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        other => return Err(format!("no such unit: {other:?}")),
+    };
+    let millis = digits.parse::<i64>().map_err(|error| error.to_string())? * unit;
+    match verb {
+        "advance" => clock.advance(millis),
+        "back" => clock.advance(-millis),
+        other => return Err(format!("a clock cannot {other}")),
+    }
+    Ok(String::new())
+}
+
+fn address(uri: &str) -> SocketAddr {
+    let host = uri.trim_start_matches("mongodb://");
+    let host = host.split('/').next().unwrap_or(host);
+    let host = host.rsplit('@').next().unwrap_or(host);
+    host.to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next())
+        .unwrap_or_else(|| panic!("cannot resolve {uri}"))
+}

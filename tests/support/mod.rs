@@ -1,0 +1,10 @@
+//! What several tests share: values as text, a client that speaks raw OP_MSG, golden scripts.
+
+// Every test binary takes a part of this only.
+#![allow(dead_code)]
+
+pub mod client;
+pub mod literal;
+pub mod print;
+pub mod script;
+pub mod statement;

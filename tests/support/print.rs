@@ -1,0 +1,171 @@
+//! Values as text that [`super::literal`] reads back, with their types: 5 is an int, 5.0 a double, NumberLong(5) a long.
+
+use std::fmt::Write;
+
+use bson::oid::ObjectId;
+use bson::spec::BinarySubtype;
+use bson::{Bson, Document};
+
+/// Prints values. ObjectIds that the server made up differ from run to run, so they are numbered in order of appearance.
+#[derive(Default)]
+pub struct Printer {
+    /// Ids that the script itself names: printed as they are.
+    known: Vec<ObjectId>,
+    made: Vec<ObjectId>,
+}
+
+// === impl Printer ===
+
+impl Printer {
+    /// Notes every ObjectId in a value that a script sends.
+    pub fn learn(&mut self, value: &Bson) {
+        match value {
+            Bson::ObjectId(id) => self.known.push(*id),
+            Bson::Array(array) => array.iter().for_each(|value| self.learn(value)),
+            Bson::Document(document) => document.values().for_each(|value| self.learn(value)),
+            _ => {}
+        }
+    }
+
+    pub fn value(&mut self, value: &Bson) -> String {
+        let mut out = String::new();
+        self.write(value, &mut out);
+        out
+    }
+
+    pub fn document(&mut self, document: &Document) -> String {
+        let mut out = String::new();
+        self.write_document(document, &mut out);
+        out
+    }
+
+    fn write_document(&mut self, document: &Document, out: &mut String) {
+        out.push('{');
+        for (nth, (name, value)) in document.iter().enumerate() {
+            if nth > 0 {
+                out.push_str(", ");
+            }
+            write_name(name, out);
+            out.push_str(": ");
+            self.write(value, out);
+        }
+        out.push('}');
+    }
+
+    fn write(&mut self, value: &Bson, out: &mut String) {
+        let _ = match value {
+            Bson::Double(double) => write!(out, "{}", number(*double)),
+            Bson::String(text) => write!(out, "{}", quoted(text)),
+            Bson::Document(document) => {
+                self.write_document(document, out);
+                Ok(())
+            }
+            Bson::Array(array) => {
+                out.push('[');
+                for (nth, value) in array.iter().enumerate() {
+                    if nth > 0 {
+                        out.push_str(", ");
+                    }
+                    self.write(value, out);
+                }
+                out.push(']');
+                Ok(())
+            }
+            Bson::Boolean(value) => write!(out, "{value}"),
+            Bson::Null => write!(out, "null"),
+            Bson::Undefined => write!(out, "undefined"),
+            Bson::MinKey => write!(out, "MinKey"),
+            Bson::MaxKey => write!(out, "MaxKey"),
+            Bson::Int32(int) => write!(out, "{int}"),
+            Bson::Int64(long) => write!(out, "NumberLong({long})"),
+            Bson::Decimal128(decimal) => write!(out, "NumberDecimal(\"{decimal}\")"),
+            Bson::ObjectId(id) => {
+                if self.known.contains(id) {
+                    write!(out, "ObjectId(\"{id}\")")
+                } else {
+                    let made = self.made.iter().position(|known| known == id);
+                    let nth = made.unwrap_or_else(|| {
+                        self.made.push(*id);
+                        self.made.len() - 1
+                    });
+                    write!(out, "ObjectId(#{})", nth + 1)
+                }
+            }
+            Bson::DateTime(date) => match date.try_to_rfc3339_string() {
+                Ok(text) => write!(out, "ISODate(\"{text}\")"),
+                Err(_) => write!(out, "Date({})", date.timestamp_millis()),
+            },
+            Bson::Timestamp(stamp) => {
+                write!(out, "Timestamp({}, {})", stamp.time, stamp.increment)
+            }
+            Bson::RegularExpression(regex) => write!(out, "/{}/{}", regex.pattern, regex.options),
+            Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => {
+                write!(out, "UUID(\"{}\")", hex(&binary.bytes))
+            }
+            Bson::Binary(binary) => {
+                let subtype = u8::from(binary.subtype);
+                write!(out, "BinData({subtype}, \"{}\")", hex(&binary.bytes))
+            }
+            Bson::JavaScriptCode(code) => write!(out, "Code({})", quoted(code)),
+            Bson::JavaScriptCodeWithScope(code) => {
+                let _ = write!(out, "Code({}, ", quoted(&code.code));
+                self.write_document(&code.scope, out);
+                write!(out, ")")
+            }
+            Bson::Symbol(text) => write!(out, "Symbol({})", quoted(text)),
+            other => write!(out, "{other:?}"),
+        };
+    }
+}
+
+fn write_name(name: &str, out: &mut String) {
+    let plain = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));
+    if plain {
+        out.push_str(name);
+    } else {
+        out.push_str(&quoted(name));
+    }
+}
+
+fn number(double: f64) -> String {
+    if double.is_nan() {
+        return "NaN".to_owned();
+    }
+    if double.is_infinite() {
+        return if double > 0.0 {
+            "Infinity"
+        } else {
+            "-Infinity"
+        }
+        .to_owned();
+    }
+    // Rust prints the shortest text that reads back, and always a point or an exponent.
+    format!("{double:?}")
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
