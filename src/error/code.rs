@@ -119,6 +119,7 @@ codes! {
     209 StaleClusterTime,
     224 QueryFeatureNotAllowed,
     225 TransactionTooOld,
+    232 MaxSubPipelineDepthExceeded,
     234 RetryChangeStream,
     237 CursorKilled,
     238 NotImplemented,

@@ -5,8 +5,10 @@
 //! values and the time). Each vocabulary is a folder with one table. This room knows values only: no storage, no
 //! clock, no collection.
 
+pub mod accumulator;
 pub mod expr;
 pub mod filter;
+pub mod projection;
 mod scope;
 pub mod sort;
 pub mod stage;

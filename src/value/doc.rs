@@ -59,6 +59,13 @@ impl<'a> Doc<'a> {
         Iter { rest: self.body() }
     }
 
+    /// The fields from `offset` bytes into the [`Doc::body`] on, where an earlier walk stopped.
+    pub fn iter_from(self, offset: usize) -> Iter<'a> {
+        Iter {
+            rest: self.body().get(offset..).unwrap_or_default(),
+        }
+    }
+
     pub fn is_empty(self) -> bool {
         self.body().is_empty()
     }

@@ -1,13 +1,63 @@
 //! Stages: a pipeline is parsed into typed stages and runs as a pull of batches.
 //!
-//! At run time a stage is [`Rows`]: it owns its input and appends to a [`Batch`] when it is asked to. Nothing is locked
-//! between two pulls, and every pull ends soon ([`Flow::Pause`]). Collections are reached through [`Sources`],
-//! which engine implements.
+//! [`Pipeline::parse`] looks every stage up in [`STAGES`]; what a planner can do of it (filter, sort, skip, limit) is split off
+//! ([`Pipeline::split_source`]), the rest is opened behind the rows that engine makes of that. At run time a stage is
+//! [`Rows`]: it owns its input and appends to a [`Batch`] when it is asked to. Nothing is locked between two pulls, and
+//! every pull ends soon ([`Flow::Pause`]). Other collections are reached through [`Sources`], which engine implements. To add
+//! a stage: write its file, add its row.
 
+mod add_fields;
 mod batch;
+mod bucket;
+mod bucket_auto;
+mod coll_stats;
+mod count;
+mod documents;
+mod each;
+mod facet;
+mod field_path;
+mod granularity;
+mod group;
+mod held;
+mod index_stats;
+mod limit;
+mod lookup;
+mod lookup_spec;
+mod match_;
+mod merge;
+mod names;
+mod number;
+mod out;
+mod pipeline;
+mod place;
+mod project;
+mod redact;
+mod replace_root;
 mod rows;
+mod sample;
+mod skip;
+mod sort;
+mod sort_by_count;
 mod sources;
+mod table;
+#[cfg(test)]
+mod tests;
+mod transform;
+mod union_with;
+mod unset;
+mod unwind;
 
 pub use batch::{Batch, Origin, Row};
+pub use limit::rows as limit;
+pub use match_::rows as filter;
+pub use merge::{Merge, WhenMatched, WhenNotMatched};
+pub use names::names_root;
+pub use pipeline::{Op, Pipeline, Stage, Step};
+pub use place::Place;
+pub use project::rows as project;
 pub use rows::{Cx, Empty, Endless, Flow, Limits, Rows, Slice};
+pub use skip::rows as skip;
+pub use sort::rows as sort;
 pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
+pub use table::{Entry, STAGES, Status};
+pub use transform::Transform;

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Rows};
+use super::{Batch, Cx, Merge, Rows};
 use crate::error::Result;
+use crate::query::filter::Filter;
+use crate::query::sort::Sort;
 use crate::value::{DocBuf, ValueRef};
 
 /// A collection by its name.
@@ -18,7 +20,8 @@ pub struct Target {
 /// sort, skip, limit.
 #[derive(Clone, Default)]
 pub struct SourceSpec {
-    // filter: Option<Arc<Filter>>, sort: Option<Arc<Sort>>: once these have landed
+    pub filter: Option<Arc<Filter>>,
+    pub sort: Option<Arc<Sort>>,
     pub skip: u64,
     pub limit: Option<u64>,
     /// Only the number of rows matters: they may be empty documents.
@@ -62,7 +65,8 @@ pub enum Output {
         into: Target,
         timeseries: Option<DocBuf>,
     },
-    // Merge(Merge): document by document; once it has landed
+    /// `$merge`: document by document.
+    Merge(Merge),
 }
 
 /// The stages that report about a collection instead of reading it.
@@ -72,6 +76,7 @@ pub enum Report {
         /// `storageStats`, with its scale.
         storage: Option<f64>,
         count: bool,
+        exec: bool,
     },
     IndexStats,
 }
@@ -99,6 +104,7 @@ impl Output {
     pub fn into(&self) -> &Target {
         match self {
             Self::Replace { into, .. } => into,
+            Self::Merge(merge) => &merge.into,
         }
     }
 }

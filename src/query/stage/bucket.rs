@@ -1,0 +1,214 @@
+//! `$bucket`: rows grouped by the range that a value falls in. A `$group` and a `$sort` in other words.
+
+use std::sync::Arc;
+
+use super::group::{Fields, Group, Key};
+use super::{Place, Stage};
+use crate::error::{Error, Result};
+use crate::query::sort::Sort;
+use crate::query::{Expr, Vars};
+use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
+
+/// Ranges, each from one boundary up to but not including the next.
+pub(super) struct Buckets {
+    by: Expr,
+    boundaries: Vec<Value>,
+    default: Option<Value>,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40201,
+            format!(
+                "Argument to $bucket stage must be an object, but found type: {}.",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let (mut by, mut boundaries, mut default, mut output) = (None, None, None, None);
+    for elem in spec {
+        let given = elem.value;
+        match elem.name() {
+            "groupBy" => {
+                if !is_expression(given) {
+                    return Err(Error::location(
+                        40202,
+                        format!(
+                            "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression, but found: {given}."
+                        ),
+                    ));
+                }
+                by = Some(Expr::parse(given, place.scope)?);
+            }
+            "boundaries" => boundaries = Some(parse_boundaries(given, place)?),
+            "default" => {
+                let expr = Expr::parse(given, place.scope)?;
+                let constant = expr.as_const().ok_or_else(|| {
+                    Error::location(
+                        40195,
+                        format!("The $bucket 'default' field must be a constant expression, but found: {given}."),
+                    )
+                })?;
+                default = Some(constant.to_value());
+            }
+            "output" => {
+                let fields = given.as_doc().ok_or_else(|| {
+                    Error::location(
+                        40196,
+                        format!(
+                            "The $bucket 'output' field must be an object, but found type: {}.",
+                            given.ty().alias()
+                        ),
+                    )
+                })?;
+                let fields = Fields::parse(fields, place.scope)?;
+                if fields.has("_id") {
+                    return Err(Error::location(
+                        15948,
+                        "a group's _id may only be specified once",
+                    ));
+                }
+                output = Some(fields);
+            }
+            other => {
+                return Err(Error::location(
+                    40197,
+                    format!("Unrecognized option to $bucket: {other}."),
+                ));
+            }
+        }
+    }
+    let (Some(by), Some(boundaries)) = (by, boundaries) else {
+        return Err(Error::location(
+            40198,
+            "$bucket requires 'groupBy' and 'boundaries' to be specified.",
+        ));
+    };
+    if let (Some(default), Some(first), Some(last)) =
+        (&default, boundaries.first(), boundaries.last())
+        && compare(default.as_ref(), first.as_ref()).is_ge()
+        && compare(default.as_ref(), last.as_ref()).is_lt()
+    {
+        return Err(Error::location(
+            40199,
+            "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary.",
+        ));
+    }
+    let fields = match output {
+        Some(fields) => fields,
+        None => Fields::count("count")?,
+    };
+    let buckets = Buckets {
+        by,
+        boundaries,
+        default,
+    };
+    push(Stage::Op(Arc::new(Group::new(
+        Key::Buckets(buckets),
+        fields,
+    ))));
+    let order = DocBuf::build(|doc| {
+        doc.put_i32("_id", 1);
+    });
+    push(Stage::Sort(Arc::new(Sort::parse(order.as_doc())?)));
+    Ok(())
+}
+
+/// "$path" or `{$operator: ...}`: what `groupBy` takes.
+pub(super) fn is_expression(value: ValueRef<'_>) -> bool {
+    match value.ty() {
+        Type::String => value.as_str().is_some_and(|text| text.starts_with('$')),
+        Type::Document => value
+            .as_doc()
+            .and_then(|doc| doc.first())
+            .is_some_and(|first| first.name().starts_with('$')),
+        _ => false,
+    }
+}
+
+fn parse_boundaries(value: ValueRef<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
+    let array = value.as_array().ok_or_else(|| {
+        Error::location(
+            40200,
+            format!(
+                "The $bucket 'boundaries' field must be an array, but found type: {}.",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let mut boundaries = Vec::new();
+    for elem in array {
+        let expr = Expr::parse(elem.value, place.scope)?;
+        let constant = match expr.as_const() {
+            Some(constant) => constant.to_value(),
+            None if expr.reads_document() => {
+                return Err(Error::location(
+                    40191,
+                    format!(
+                        "The $bucket 'boundaries' field must be an array of constant values, but found value: {}.",
+                        elem.value
+                    ),
+                ));
+            }
+            // A constant that fails to be computed fails here.
+            None => expr.eval(Doc::EMPTY, &Vars::at(Millis(0)))?.into_value(),
+        };
+        boundaries.push(constant);
+    }
+    if boundaries.len() < 2 {
+        return Err(Error::location(
+            40192,
+            format!(
+                "The $bucket 'boundaries' field must have at least 2 values, but found {} value(s).",
+                boundaries.len()
+            ),
+        ));
+    }
+    for pair in boundaries.windows(2) {
+        let [lower, upper] = pair else { continue };
+        if lower.ty().rank() != upper.ty().rank() {
+            return Err(Error::location(
+                40193,
+                format!(
+                    "All values in the the 'boundaries' option to $bucket must have the same type. Found conflicting types {} and {}.",
+                    lower.ty().alias(),
+                    upper.ty().alias()
+                ),
+            ));
+        }
+        if compare(lower.as_ref(), upper.as_ref()).is_ge() {
+            return Err(Error::location(
+                40194,
+                "The 'boundaries' option to $bucket must be sorted in ascending order.",
+            ));
+        }
+    }
+    Ok(boundaries)
+}
+
+// === impl Buckets ===
+
+impl Buckets {
+    /// The lower boundary of the range that a row falls in, which is its group's `_id`.
+    pub fn find<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
+        let value = self.by.eval(doc, vars)?;
+        let above = self
+            .boundaries
+            .partition_point(|boundary| compare(boundary.as_ref(), value.as_ref()).is_le());
+        let found = match above.checked_sub(1) {
+            Some(at) if above < self.boundaries.len() => self.boundaries.get(at),
+            _ => self.default.as_ref(),
+        };
+        found.map(|value| Val::Ref(value.as_ref())).ok_or_else(|| {
+            Error::location(
+                40066,
+                "$switch could not find a matching branch for an input, and no default was specified.",
+            )
+        })
+    }
+}

@@ -1,0 +1,319 @@
+//! `$bucketAuto`: rows in order of a value, cut into so many buckets of about the same size.
+
+use std::sync::Arc;
+
+use super::bucket::is_expression;
+use super::granularity::Granularity;
+use super::group::Fields;
+use super::held::Held;
+use super::sort::too_much;
+use super::{Batch, Cx, Flow, Op, Place, Row, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::query::Expr;
+use crate::query::accumulator::State;
+use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
+
+struct BucketAuto {
+    by: Expr,
+    buckets: i32,
+    fields: Fields,
+    granularity: Option<Granularity>,
+}
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<BucketAuto>,
+    batch: Batch,
+    /// Rows under the value they are ordered by: `{v: value, d: document}`.
+    held: Held,
+    key: Vec<u8>,
+    complete: bool,
+    /// Rows for each bucket, and how many buckets have begun.
+    size: usize,
+    begun: i32,
+    /// The row that did not fit into the last bucket.
+    next: Option<DocBuf>,
+    /// Where the last bucket ended, for buckets with round bounds.
+    last_end: Option<Value>,
+}
+
+/// A bucket that is being filled.
+struct Bucket {
+    min: Value,
+    max: Value,
+    states: Vec<State>,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40240,
+            format!(
+                "The argument to $bucketAuto must be an object, but found type: {}.",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let (mut by, mut buckets, mut output, mut granularity) = (None, None, None, None);
+    for elem in spec {
+        let given = elem.value;
+        match elem.name() {
+            "groupBy" => {
+                if !is_expression(given) {
+                    return Err(Error::location(
+                        40239,
+                        format!(
+                            "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object, but found: {given}."
+                        ),
+                    ));
+                }
+                by = Some(Expr::parse(given, place.scope)?);
+            }
+            "buckets" => {
+                let number = given.as_num().ok_or_else(|| {
+                    Error::location(
+                        40241,
+                        format!("The $bucketAuto 'buckets' field must be a numeric value, but found type: {}.", given.ty().alias()),
+                    )
+                })?;
+                let whole = number
+                    .to_i64_exact()
+                    .and_then(|whole| i32::try_from(whole).ok())
+                    .ok_or_else(|| {
+                        Error::location(
+                            40242,
+                            format!("The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {given}."),
+                        )
+                    })?;
+                if whole < 1 {
+                    return Err(Error::location(
+                        40243,
+                        format!(
+                            "The $bucketAuto 'buckets' field must be greater than 0, but found: {whole}."
+                        ),
+                    ));
+                }
+                buckets = Some(whole);
+            }
+            "output" => {
+                let fields = given.as_doc().ok_or_else(|| {
+                    Error::location(
+                        40244,
+                        format!(
+                            "The $bucketAuto 'output' field must be an object, but found type: {}.",
+                            given.ty().alias()
+                        ),
+                    )
+                })?;
+                output = Some(Fields::parse(fields, place.scope)?);
+            }
+            "granularity" => {
+                let name = given.as_str().ok_or_else(|| {
+                    Error::location(
+                        40261,
+                        format!("The $bucketAuto 'granularity' field must be a string, but found type: {}.", given.ty().alias()),
+                    )
+                })?;
+                granularity = Some(Granularity::find(name)?);
+            }
+            other => {
+                return Err(Error::location(
+                    40245,
+                    format!("Unrecognized option to $bucketAuto: {other}."),
+                ));
+            }
+        }
+    }
+    let (Some(by), Some(buckets)) = (by, buckets) else {
+        return Err(Error::location(
+            40246,
+            "$bucketAuto requires 'groupBy' and 'buckets' to be specified.",
+        ));
+    };
+    let fields = match output {
+        Some(fields) => fields,
+        None => Fields::count("count")?,
+    };
+    push(Stage::Op(Arc::new(BucketAuto {
+        by,
+        buckets,
+        fields,
+        granularity,
+    })));
+    Ok(())
+}
+
+// === impl BucketAuto ===
+
+impl Op for BucketAuto {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            stage: self,
+            batch: Batch::new(),
+            held: Held::default(),
+            key: Vec::new(),
+            complete: false,
+            size: 1,
+            begun: 0,
+            next: None,
+            last_end: None,
+        })
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+        for row in self.batch.iter() {
+            let value = self.stage.by.eval(row.doc, cx.vars)?;
+            let value = if value.as_ref().is_missing() {
+                ValueRef::NULL
+            } else {
+                value.as_ref()
+            };
+            if let Some(granularity) = &self.stage.granularity {
+                granularity.check(value)?;
+            }
+            self.key.clear();
+            key::encode(value, false, &mut self.key);
+            let held = DocBuf::build(|doc| {
+                doc.put("v", value).put_doc("d", row.doc);
+            });
+            self.held.push(
+                &self.key,
+                Row {
+                    doc: held.as_doc(),
+                    origin: None,
+                },
+            );
+        }
+        if self.held.size() > cx.limits.memory {
+            return Err(too_much("$bucketAuto", cx));
+        }
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<DocBuf> {
+        self.held
+            .pop()
+            .map(|row| DocBuf::from_bytes(row.doc.bytes().to_vec()))
+    }
+
+    fn add(&self, bucket: &mut Bucket, held: &DocBuf, cx: &Cx<'_>) -> Result<()> {
+        let held = held.as_doc();
+        let value = held.get("v");
+        if compare(value, bucket.max.as_ref()).is_gt() {
+            bucket.max = value.to_value();
+        }
+        let doc = held.get("d").as_doc().unwrap_or(Doc::EMPTY);
+        self.stage.fields.feed(&mut bucket.states, doc, cx.vars)?;
+        Ok(())
+    }
+
+    /// Fills the next bucket and appends its row; `false` when no row is left.
+    fn bucket(&mut self, cx: &Cx<'_>, out: &mut Batch) -> Result<bool> {
+        let Some(first) = self.next.take().or_else(|| self.pop()) else {
+            return Ok(false);
+        };
+        self.begun += 1;
+        let value = first.as_doc().get("v").to_value();
+        let mut bucket = Bucket {
+            min: value.clone(),
+            max: value,
+            states: Vec::new(),
+        };
+        self.stage.fields.start(&mut bucket.states);
+        if let Some(granularity) = &self.stage.granularity {
+            bucket.min = match &self.last_end {
+                Some(end) => end.clone(),
+                None => granularity.round_down(bucket.min.as_ref()),
+            };
+        }
+        self.add(&mut bucket, &first, cx)?;
+        let wanted = if self.begun == self.stage.buckets {
+            usize::MAX
+        } else {
+            self.size
+        };
+        for _ in 1..wanted {
+            let Some(row) = self.pop() else { break };
+            self.add(&mut bucket, &row, cx)?;
+        }
+        let mut next = self.pop();
+        let stage = self.stage.clone();
+        match &stage.granularity {
+            Some(granularity) => {
+                let end = granularity.round_up(bucket.max.as_ref());
+                while let Some(row) =
+                    next.take_if(|row| compare(end.as_ref(), row.as_doc().get("v")).is_gt())
+                {
+                    self.add(&mut bucket, &row, cx)?;
+                    next = self.pop();
+                }
+                let zero = end.as_ref().as_num().is_some_and(|end| end.to_f64() == 0.0);
+                bucket.max = match &next {
+                    // A first bucket of zeros ends where the next one begins.
+                    Some(row) if zero => granularity.round_down(row.as_doc().get("v")),
+                    _ => end,
+                };
+            }
+            None => {
+                // Equal values stay together.
+                while let Some(row) =
+                    next.take_if(|row| compare(bucket.max.as_ref(), row.as_doc().get("v")).is_eq())
+                {
+                    self.add(&mut bucket, &row, cx)?;
+                    next = self.pop();
+                }
+                if let Some(row) = &next {
+                    bucket.max = row.as_doc().get("v").to_value();
+                }
+            }
+        }
+        self.last_end = Some(bucket.max.clone());
+        self.next = next;
+        out.push_with(None, |bytes| {
+            let mut doc = DocBuilder::begin(bytes);
+            let mut id = doc.doc("_id");
+            id.put("min", bucket.min.as_ref())
+                .put("max", bucket.max.as_ref());
+            id.end();
+            self.stage.fields.finish(&bucket.states, &mut doc)?;
+            doc.end();
+            Ok::<_, Error>(true)
+        })?;
+        Ok(true)
+    }
+}
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        while !self.complete {
+            self.batch.restart(usize::MAX);
+            let flow = self.input.fill(cx, &mut self.batch)?;
+            self.take(cx)?;
+            match flow {
+                Flow::End => {
+                    let share = self.held.len() as f64 / f64::from(self.stage.buckets);
+                    self.size = (share.round() as usize).max(1);
+                    self.held.finish(None);
+                    self.complete = true;
+                }
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(Flow::Pause),
+            }
+        }
+        while !out.is_full() {
+            if !self.bucket(cx, out)? {
+                return Ok(Flow::End);
+            }
+        }
+        Ok(Flow::More)
+    }
+}

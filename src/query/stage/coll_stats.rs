@@ -1,0 +1,145 @@
+//! `$collStats`: figures of the collection, as one row.
+
+use std::sync::Arc;
+
+use super::pipeline::{unknown_field, wrong_type};
+use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
+use crate::error::{Error, Result};
+use crate::value::{Doc, Type, ValueRef};
+
+/// A stage that reports instead of reading.
+pub(super) struct Reports {
+    pub on: Target,
+    pub what: Report,
+}
+
+struct Running(Arc<Reports>);
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5447000,
+            format!(
+                "$collStats must take a nested object but found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let (mut latency, mut storage, mut count, mut exec) = (None, None, false, false);
+    for elem in spec {
+        let name = elem.name();
+        let nested = || -> Result<Option<Doc<'_>>> {
+            match elem.value.ty() {
+                Type::Document => Ok(elem.value.as_doc()),
+                Type::Null => Ok(None),
+                other => Err(wrong_type("$collStats", name, other, "object")),
+            }
+        };
+        let empty = || -> Result<bool> {
+            match nested()? {
+                None => Ok(false),
+                Some(doc) if doc.is_empty() => Ok(true),
+                Some(_) => Err(Error::location(
+                    31170,
+                    format!("{name} argument to $collStats must be an empty object"),
+                )),
+            }
+        };
+        match name {
+            "latencyStats" => {
+                for inner in nested()?.into_iter().flatten() {
+                    if inner.name() != "histograms" {
+                        return Err(unknown_field("$collStats.latencyStats", inner.name()));
+                    }
+                    match inner.value.ty() {
+                        Type::Bool => latency = inner.value.as_bool(),
+                        Type::Null => {}
+                        other => {
+                            return Err(wrong_type(
+                                "$collStats.latencyStats",
+                                "histograms",
+                                other,
+                                "bool",
+                            ));
+                        }
+                    }
+                }
+                if elem.value.ty() == Type::Document {
+                    latency = Some(latency.unwrap_or(false));
+                }
+            }
+            "storageStats" => {
+                let mut scale = 1.0;
+                for inner in nested()?.into_iter().flatten() {
+                    match (inner.name(), inner.value.as_num()) {
+                        ("scale", Some(number)) => {
+                            // Truncated as mongod truncates it; a scale below one is refused.
+                            scale = number.to_f64().trunc();
+                            if scale.is_nan() || scale < 1.0 {
+                                return Err(Error::bad_value(format!(
+                                    "BSON field 'scale' value must be >= 1, actual value '{}'",
+                                    inner.value
+                                )));
+                            }
+                        }
+                        ("scale", None) if inner.value.ty() == Type::Null => {}
+                        ("scale", None) => {
+                            return Err(wrong_type(
+                                "$collStats.storageStats",
+                                "scale",
+                                inner.value.ty(),
+                                "int",
+                            ));
+                        }
+                        ("verbose" | "waitForLock" | "numericOnly", _) => {}
+                        (other, _) => return Err(unknown_field("$collStats.storageStats", other)),
+                    }
+                }
+                if elem.value.ty() == Type::Document {
+                    storage = Some(scale);
+                }
+            }
+            "count" => count = empty()?,
+            "queryExecStats" => exec = empty()?,
+            "operationStats" => {
+                empty()?;
+            }
+            other => return Err(unknown_field("$collStats", other)),
+        }
+    }
+    push(Stage::Op(Arc::new(Reports {
+        on: Target::new(place.db, place.coll.unwrap_or_default()),
+        what: Report::CollStats {
+            latency,
+            storage,
+            count,
+            exec,
+        },
+    })));
+    Ok(())
+}
+
+// === impl Reports ===
+
+impl Op for Reports {
+    fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running(self))
+    }
+
+    fn is_source(&self) -> bool {
+        true
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        cx.sources.report(cx, &self.0.on, &self.0.what, out)?;
+        Ok(Flow::End)
+    }
+}

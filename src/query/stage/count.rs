@@ -1,0 +1,91 @@
+//! `$count`: one row that says how many there were; none where there were none.
+
+use std::sync::Arc;
+
+use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::value::{DocBuilder, ValueRef};
+
+struct Count {
+    field: Box<str>,
+}
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<Count>,
+    batch: Batch,
+    count: i64,
+}
+
+pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+    let field = value
+        .as_str()
+        .ok_or_else(|| Error::location(40156, "the count field must be a non-empty string"))?;
+    let refuse = |number, why: &str| Err(Error::location(number, why));
+    if field.is_empty() {
+        return refuse(40157, "the count field must be a non-empty string");
+    }
+    if field.starts_with('$') {
+        return refuse(40158, "the count field cannot be a $-prefixed path");
+    }
+    if field.contains('\0') {
+        return refuse(40159, "the count field cannot contain a null byte");
+    }
+    if field.contains('.') {
+        return refuse(40160, "the count field cannot contain '.'");
+    }
+    if field == "_id" {
+        return refuse(9039800, "the count field cannot be '_id'");
+    }
+    push(Stage::Op(Arc::new(Count {
+        field: field.into(),
+    })));
+    Ok(())
+}
+
+// === impl Count ===
+
+impl Op for Count {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            stage: self,
+            batch: Batch::new(),
+            count: 0,
+        })
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        loop {
+            self.batch.restart(usize::MAX);
+            let flow = self.input.fill(cx, &mut self.batch)?;
+            self.count += self.batch.len() as i64;
+            match flow {
+                Flow::End => {
+                    if self.count > 0 {
+                        out.push_doc(None, |d| put_count(d, &self.stage.field, self.count));
+                    }
+                    return Ok(Flow::End);
+                }
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(Flow::Pause),
+            }
+        }
+    }
+}
+
+/// Counts are int32 as long as they fit, as `{$sum: 1}` yields them.
+pub(super) fn put_count(doc: &mut DocBuilder<'_>, field: &str, count: i64) {
+    match i32::try_from(count) {
+        Ok(count) => doc.put_i32(field, count),
+        Err(_) => doc.put_i64(field, count),
+    };
+}

@@ -1,0 +1,88 @@
+//! `$documents`: rows that the command itself brings.
+
+use std::sync::Arc;
+
+use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::query::Expr;
+use crate::value::{Doc, Value, ValueRef};
+
+struct Documents {
+    expr: Expr,
+}
+
+struct Running {
+    stage: Arc<Documents>,
+    /// The array, once it has been computed, and how far it has been read.
+    array: Option<Value>,
+    offset: usize,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let expr = Expr::parse(value, place.scope)?;
+    push(Stage::Op(Arc::new(Documents { expr })));
+    Ok(())
+}
+
+// === impl Documents ===
+
+impl Op for Documents {
+    fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            stage: self,
+            array: None,
+            offset: 0,
+        })
+    }
+
+    fn is_source(&self) -> bool {
+        true
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        let array = match &self.array {
+            Some(array) => array,
+            None => {
+                let value = self.stage.expr.eval(Doc::EMPTY, cx.vars)?.into_value();
+                if value.as_ref().as_array().is_none() {
+                    return Err(Error::location(
+                        5858203,
+                        format!(
+                            "an array is expected in $documents stage, but found: {}",
+                            value.ty().alias()
+                        ),
+                    ));
+                }
+                self.array.insert(value)
+            }
+        };
+        let array = array.as_ref().as_array().unwrap_or(Doc::EMPTY);
+        let mut elements = array.iter_from(self.offset);
+        while !out.is_full() {
+            let Some(elem) = elements.next() else {
+                return Ok(Flow::End);
+            };
+            let doc = elem.value.as_doc().ok_or_else(|| {
+                Error::location(
+                    40228,
+                    format!(
+                        "'newRoot' expression must evaluate to an object, but resulting value was: {}. Type of resulting value: '{}'.",
+                        elem.value,
+                        elem.value.ty().alias()
+                    ),
+                )
+            })?;
+            out.push(doc, None);
+        }
+        self.offset = array.body().len() - elements.rest().len();
+        Ok(Flow::More)
+    }
+}

@@ -1,0 +1,247 @@
+//! `$facet`: several pipelines over the same rows, their results side by side in one row.
+//!
+//! Each batch of the input is laid before every pipeline in turn: a pipeline's source hands it out once and then pauses, which
+//! stages pass on, so that all of them go through the input together and none of it is kept.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::place::Within;
+use super::{Batch, Cx, Flow, Op, Pipeline, Place, Rows, Stage, Target, sort::too_much};
+use crate::error::{Code, Error, Result};
+use crate::query::expr;
+use crate::value::{ArrayBuilder, DocBuilder, Value, ValueRef};
+
+/// The largest document, with the room that mongod allows for what it adds itself.
+pub(super) const MAX_DOCUMENT: usize = 16 * 1024 * 1024 + 16 * 1024;
+
+struct Facet {
+    parts: Vec<(Box<str>, Pipeline)>,
+}
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<Facet>,
+    parts: Vec<Part>,
+    /// The part that is being run on the current batch.
+    at: usize,
+    begun: bool,
+}
+
+struct Part {
+    rows: Box<dyn Rows>,
+    feed: Arc<Mutex<Feed>>,
+    found: Batch,
+    /// Elements of the result, as the body of an array.
+    result: Vec<u8>,
+    count: u32,
+    done: bool,
+}
+
+/// What lies before a pipeline.
+#[derive(Default)]
+struct Feed {
+    batch: Arc<Batch>,
+    fresh: bool,
+    end: bool,
+}
+
+/// The source of a pipeline in `$facet`.
+struct Source(Arc<Mutex<Feed>>);
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value
+        .as_doc()
+        .filter(|spec| !spec.is_empty())
+        .ok_or_else(|| {
+            Error::location(40169, "the $facet specification must be a non-empty object")
+        })?;
+    let mut parts: Vec<(Box<str>, Pipeline)> = Vec::new();
+    for elem in spec {
+        let name = elem.name();
+        expr::check_name(name)?;
+        let stages = elem.value.as_array().ok_or_else(|| {
+            Error::location(
+                40170,
+                format!(
+                    "arguments to $facet must be arrays, {name} is type {}",
+                    elem.value.ty().alias()
+                ),
+            )
+        })?;
+        let inside = place.inside(Within::Facet, place.scope)?;
+        parts.push((name.into(), Pipeline::parse(stages, &inside)?));
+    }
+    push(Stage::Op(Arc::new(Facet { parts })));
+    Ok(())
+}
+
+// === impl Facet ===
+
+impl Op for Facet {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        let parts = self
+            .parts
+            .iter()
+            .map(|(_, pipeline)| Part::open(pipeline))
+            .collect();
+        Box::new(Running {
+            input,
+            stage: self,
+            parts,
+            at: 0,
+            begun: false,
+        })
+    }
+
+    fn is_stable(&self) -> bool {
+        self.parts.iter().all(|(_, pipeline)| pipeline.is_stable())
+    }
+
+    fn reads(&self, each: &mut dyn FnMut(&Target)) {
+        for (_, pipeline) in &self.parts {
+            pipeline.reads(each);
+        }
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    fn open(pipeline: &Pipeline) -> Self {
+        let feed = Arc::new(Mutex::new(Feed::default()));
+        Self {
+            rows: pipeline.open(Box::new(Source(feed.clone()))),
+            feed,
+            found: Batch::new(),
+            result: Vec::new(),
+            count: 0,
+            done: false,
+        }
+    }
+
+    /// Runs the pipeline until it wants the next batch (`true`) or the time is up (`false`).
+    fn run(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+        while !self.done {
+            self.found.restart(usize::MAX);
+            let flow = self.rows.fill(cx, &mut self.found)?;
+            for row in self.found.iter() {
+                ArrayBuilder::element(&mut self.result, self.count, |out| {
+                    out.extend_from_slice(row.doc.bytes());
+                });
+                self.count += 1;
+            }
+            if self.result.len() > cx.limits.memory {
+                return Err(too_much("$facet", cx));
+            }
+            match flow {
+                Flow::End => self.done = true,
+                Flow::Pause => {
+                    let feed = self.feed.lock();
+                    return Ok(!feed.fresh && !feed.end);
+                }
+                Flow::More if cx.out_of_time() => return Ok(false),
+                Flow::More => {}
+            }
+        }
+        Ok(true)
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        let mut worked = false;
+        loop {
+            if self.begun {
+                while let Some(part) = self.parts.get_mut(self.at) {
+                    if !part.run(cx)? {
+                        return Ok(Flow::Pause);
+                    }
+                    self.at += 1;
+                    worked = true;
+                }
+                if self.parts.iter().all(|part| part.done) {
+                    self.finish(out)?;
+                    return Ok(Flow::End);
+                }
+                if worked && cx.out_of_time() {
+                    return Ok(Flow::Pause);
+                }
+            }
+            let mut batch = Batch::new();
+            let flow = self.input.fill(cx, &mut batch)?;
+            if flow == Flow::Pause && batch.is_empty() {
+                self.at = self.parts.len();
+                return Ok(Flow::Pause);
+            }
+            let batch = Arc::new(batch);
+            for part in &mut self.parts {
+                let mut feed = part.feed.lock();
+                feed.fresh = true;
+                feed.end |= flow == Flow::End;
+                feed.batch = batch.clone();
+            }
+            self.at = 0;
+            self.begun = true;
+        }
+    }
+}
+
+impl Running {
+    fn finish(&mut self, out: &mut Batch) -> Result<()> {
+        let size: usize = self.parts.iter().map(|part| part.result.len()).sum();
+        if size > MAX_DOCUMENT {
+            return Err(too_large(size));
+        }
+        out.push_doc(None, |doc: &mut DocBuilder<'_>| {
+            for ((name, _), part) in self.stage.parts.iter().zip(&self.parts) {
+                doc.put(name, array_of(&part.result).as_ref());
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The array with these elements.
+fn array_of(elements: &[u8]) -> Value {
+    let mut bytes = Vec::with_capacity(elements.len() + 5);
+    let mut array = DocBuilder::begin(&mut bytes);
+    array.put_body(elements);
+    array.end();
+    Value::array(bytes)
+}
+
+/// A row that no reply could carry.
+pub(super) fn too_large(size: usize) -> Error {
+    Error::new(
+        Code::BSONObjectTooLarge,
+        format!(
+            "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and 16793600(16MB)"
+        ),
+    )
+}
+
+// === impl Source ===
+
+impl Rows for Source {
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        let mut feed = self.0.lock();
+        if std::mem::take(&mut feed.fresh) {
+            for row in feed.batch.iter() {
+                out.push(row.doc, row.origin);
+            }
+            feed.batch = Arc::default();
+            if !feed.end {
+                return Ok(Flow::More);
+            }
+        }
+        Ok(if feed.end { Flow::End } else { Flow::Pause })
+    }
+}

@@ -1,0 +1,313 @@
+//! `$group`: one row for each key, with what its rows come to.
+
+use std::sync::Arc;
+
+use ahash::{HashMap, HashMapExt};
+
+use super::sort::too_much;
+use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::query::accumulator::{Accumulator, State};
+use crate::query::expr::check_size;
+use crate::query::{Expr, Scope, Vars};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, key};
+
+/// What one group costs beyond its key, its `_id` and its accumulators.
+const OVERHEAD: usize = 64;
+
+/// Also what `$bucket`, `$sortByCount` and the like come to.
+pub(super) struct Group {
+    key: Key,
+    fields: Fields,
+}
+
+/// Which group a row belongs to.
+pub(super) enum Key {
+    Value(Expr),
+    Buckets(super::bucket::Buckets),
+}
+
+/// The fields that are accumulated.
+pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<Group>,
+    batch: Batch,
+    /// From the bytes of a key to the number of its group.
+    numbers: HashMap<Box<[u8]>, u32>,
+    ids: Vec<Value>,
+    /// For group g and field f at g * fields + f.
+    states: Vec<State>,
+    used: usize,
+    scratch: Vec<u8>,
+    /// The next group to leave, once all have come.
+    leaving: Option<usize>,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value
+        .as_doc()
+        .ok_or_else(|| Error::location(15947, "a group's fields must be specified in an object"))?;
+    let mut id = None;
+    let mut fields = Fields(Vec::new());
+    for elem in spec {
+        match elem.name() {
+            "_id" if id.is_some() => {
+                return Err(Error::location(
+                    15948,
+                    "a group's _id may only be specified once",
+                ));
+            }
+            "_id" => id = Some(parse_id(elem.value, place.scope)?),
+            "$doingMerge" => {
+                return Err(Error::location(
+                    17030,
+                    "$doingMerge should be true if present",
+                ));
+            }
+            _ => fields.add(elem.name(), elem.value, place.scope)?,
+        }
+    }
+    let key = Key::Value(
+        id.ok_or_else(|| Error::location(15955, "a group specification must include an _id"))?,
+    );
+    push(Stage::Op(Arc::new(Group { key, fields })));
+    Ok(())
+}
+
+fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    // {a: 1} looks like an inclusion and is refused; anything else in a document is an expression.
+    let plain = value.as_doc().filter(|doc| {
+        doc.first()
+            .is_some_and(|first| !first.name().starts_with('$'))
+    });
+    for elem in plain.into_iter().flatten() {
+        if elem.value.ty().is_number() || elem.value.ty() == Type::Bool {
+            return Err(Error::location(
+                17390,
+                "$group does not support inclusion-style expressions",
+            ));
+        }
+    }
+    Expr::parse(value, scope)
+}
+
+// === impl Fields ===
+
+impl Fields {
+    pub fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
+        let mut fields = Self(Vec::new());
+        for elem in spec {
+            fields.add(elem.name(), elem.value, scope)?;
+        }
+        Ok(fields)
+    }
+
+    /// `{count: {$sum: 1}}`, which is what several stages yield where nothing else is asked for.
+    pub fn count(name: &str) -> Result<Self> {
+        let one = DocBuf::build(|doc| {
+            doc.put_i32("$sum", 1);
+        });
+        let mut fields = Self(Vec::new());
+        fields.add(name, ValueRef::document(one.as_doc()), &Scope::new())?;
+        Ok(fields)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| &**known == name)
+    }
+
+    /// Takes one `name: {$operator: argument}`.
+    fn add(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
+        let operator = value
+            .as_doc()
+            .and_then(|doc| Some((doc, doc.first()?)))
+            .filter(|(_, first)| first.name().starts_with('$'));
+        let Some((doc, first)) = operator else {
+            return Err(Error::location(
+                40234,
+                format!("The field '{name}' must be an accumulator object"),
+            ));
+        };
+        if name.contains('.') {
+            return Err(Error::location(
+                40235,
+                format!("The field name '{name}' cannot contain '.'"),
+            ));
+        }
+        if name.starts_with('$') {
+            return Err(Error::location(
+                40236,
+                format!("The field name '{name}' cannot be an operator name"),
+            ));
+        }
+        if doc.count() != 1 {
+            return Err(Error::location(
+                40238,
+                format!("The field '{name}' must specify one accumulator"),
+            ));
+        }
+        if first.value.ty() == Type::Array {
+            return Err(Error::location(
+                40237,
+                format!("The {} accumulator is a unary operator", first.name()),
+            ));
+        }
+        let accumulator = Accumulator::parse(first.name(), first.value, scope)?;
+        self.0.push((name.into(), accumulator));
+        Ok(())
+    }
+
+    pub fn start(&self, states: &mut Vec<State>) {
+        states.extend(self.0.iter().map(|(_, accumulator)| accumulator.start()));
+    }
+
+    /// Takes a row into the states of its group; says by how many bytes they grew.
+    #[inline]
+    pub fn feed(&self, states: &mut [State], doc: Doc<'_>, vars: &Vars) -> Result<usize> {
+        let mut grown = 0;
+        for ((_, accumulator), state) in self.0.iter().zip(states) {
+            grown += accumulator.feed(state, doc, vars)?;
+        }
+        Ok(grown)
+    }
+
+    pub fn finish(&self, states: &[State], out: &mut DocBuilder<'_>) -> Result<()> {
+        for ((name, accumulator), state) in self.0.iter().zip(states) {
+            out.put(name, accumulator.finish(state)?.as_ref());
+        }
+        check_size(out.len())
+    }
+
+    fn reads_document(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(_, accumulator)| accumulator.reads_document())
+    }
+}
+
+// === impl Group ===
+
+impl Group {
+    pub fn new(key: Key, fields: Fields) -> Self {
+        Self { key, fields }
+    }
+
+    /// How many rows have each key.
+    pub fn counting(key: Expr, name: &str) -> Result<Self> {
+        Ok(Self::new(Key::Value(key), Fields::count(name)?))
+    }
+}
+
+impl Op for Group {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            stage: self,
+            batch: Batch::new(),
+            numbers: HashMap::new(),
+            ids: Vec::new(),
+            states: Vec::new(),
+            used: 0,
+            scratch: Vec::new(),
+            leaving: None,
+        })
+    }
+
+    /// As the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
+    fn only_counts(&self) -> bool {
+        matches!(&self.key, Key::Value(expr) if !expr.reads_document())
+            && !self.fields.reads_document()
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+        let width = self.stage.fields.len();
+        for row in self.batch.iter() {
+            let id = match &self.stage.key {
+                Key::Value(expr) => expr.eval(row.doc, cx.vars)?,
+                Key::Buckets(buckets) => buckets.find(row.doc, cx.vars)?,
+            };
+            // A missing key is the null group's.
+            let id = if id.as_ref().is_missing() {
+                ValueRef::NULL
+            } else {
+                id.as_ref()
+            };
+            self.scratch.clear();
+            key::encode(id, false, &mut self.scratch);
+            let number = match self.numbers.get(self.scratch.as_slice()) {
+                Some(&number) => number as usize,
+                None => {
+                    let number = self.ids.len();
+                    self.numbers
+                        .insert(self.scratch.as_slice().into(), number as u32);
+                    self.ids.push(id.to_value());
+                    self.stage.fields.start(&mut self.states);
+                    self.used += OVERHEAD
+                        + self.scratch.len()
+                        + id.data().len()
+                        + width * size_of::<State>();
+                    number
+                }
+            };
+            let states = self
+                .states
+                .get_mut(number * width..(number + 1) * width)
+                .unwrap_or_default();
+            self.used += self.stage.fields.feed(states, row.doc, cx.vars)?;
+        }
+        if self.used > cx.limits.memory {
+            return Err(too_much("$group", cx));
+        }
+        Ok(())
+    }
+}
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        while self.leaving.is_none() {
+            self.batch.restart(usize::MAX);
+            let flow = self.input.fill(cx, &mut self.batch)?;
+            self.take(cx)?;
+            match flow {
+                Flow::End => self.leaving = Some(0),
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(Flow::Pause),
+            }
+        }
+        let width = self.stage.fields.len();
+        let mut next = self.leaving.unwrap_or_default();
+        while let Some(id) = self.ids.get(next) {
+            if out.is_full() {
+                self.leaving = Some(next);
+                return Ok(Flow::More);
+            }
+            let states = self
+                .states
+                .get(next * width..(next + 1) * width)
+                .unwrap_or_default();
+            out.push_with(None, |bytes| {
+                let mut doc = DocBuilder::begin(bytes);
+                doc.put("_id", id.as_ref());
+                self.stage.fields.finish(states, &mut doc)?;
+                doc.end();
+                Ok::<_, Error>(true)
+            })?;
+            next += 1;
+        }
+        Ok(Flow::End)
+    }
+}

@@ -1,0 +1,284 @@
+//! What a blocking stage holds: rows with a sort key each, in large pieces of memory, and their order.
+//!
+//! Keys are order-preserving bytes, so order is `memcmp`; the first eight of them stand in the entry itself. Rows are put in
+//! order in runs as they come and the runs are merged as they leave, so that no step has to sort everything at once.
+
+use std::cmp::Ordering;
+
+use super::{Batch, Origin, Row};
+use crate::value::Doc;
+
+/// Rows of a piece of memory.
+const PIECE: usize = 1 << 20;
+/// Rows that are put in order at once: about half a millisecond.
+const RUN: usize = 4096;
+
+/// Rows in the order of their keys; equal keys in the order in which they came.
+#[derive(Default)]
+pub(super) struct Held {
+    pieces: Vec<Vec<u8>>,
+    size: usize,
+    /// Whole runs, each in order, and how much of each has left; the last one is being filled.
+    runs: Vec<Run>,
+    last: Vec<Entry>,
+    came: u64,
+    /// Runs that still have rows, as a heap: the one with the least row first.
+    heap: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Run {
+    entries: Vec<Entry>,
+    next: usize,
+}
+
+/// A key and, right behind it, its row.
+#[derive(Clone, Copy)]
+struct Entry {
+    prefix: u64,
+    piece: u32,
+    at: u32,
+    key: u32,
+    row: u32,
+    came: u64,
+    origin: Option<Origin>,
+}
+
+// === impl Held ===
+
+impl Held {
+    /// Bytes in use.
+    pub fn size(&self) -> usize {
+        let entries =
+            self.last.len() + self.runs.iter().map(|run| run.entries.len()).sum::<usize>();
+        self.size + entries * size_of::<Entry>()
+    }
+
+    pub fn len(&self) -> usize {
+        self.last.len() + self.runs.iter().map(|run| run.entries.len()).sum::<usize>()
+    }
+
+    pub fn push(&mut self, key: &[u8], row: Row<'_>) {
+        let entry = self.store(key, row.doc.bytes(), row.origin);
+        self.last.push(entry);
+        if self.last.len() == RUN {
+            self.close_run();
+        }
+    }
+
+    /// The same, where no more than the first `bound` rows are wanted. Once there are more, what cannot be among them
+    /// is let go, and its memory with it.
+    pub fn push_bounded(
+        &mut self,
+        key: &[u8],
+        row: Row<'_>,
+        bound: usize,
+        worst: &mut Option<Vec<u8>>,
+    ) {
+        if let Some(worst) = worst
+            && key >= worst.as_slice()
+        {
+            return;
+        }
+        let entry = self.store(key, row.doc.bytes(), row.origin);
+        self.last.push(entry);
+        if self.last.len() >= bound.saturating_mul(2).max(64) {
+            self.cut(bound);
+            *worst = self.last.last().map(|entry| self.key(entry).to_vec());
+        }
+    }
+
+    /// Keeps the first `bound` of the open run, in order.
+    fn cut(&mut self, bound: usize) {
+        let mut entries = std::mem::take(&mut self.last);
+        entries.sort_unstable_by(|a, b| self.order(a, b));
+        entries.truncate(bound);
+        let old = std::mem::take(&mut self.pieces);
+        self.size = 0;
+        for entry in &entries {
+            let (key, row) = bytes(&old, entry);
+            let came = entry.came;
+            let kept = self.store(key, row, entry.origin);
+            self.last.push(Entry { came, ..kept });
+        }
+    }
+
+    fn store(&mut self, key: &[u8], row: &[u8], origin: Option<Origin>) -> Entry {
+        let needed = key.len() + row.len();
+        if self
+            .pieces
+            .last()
+            .is_none_or(|piece| piece.capacity() - piece.len() < needed)
+        {
+            // Small sorts take small pieces.
+            let wanted = if self.pieces.is_empty() {
+                16 * 1024
+            } else {
+                PIECE
+            };
+            self.pieces.push(Vec::with_capacity(needed.max(wanted)));
+        }
+        let index = self.pieces.len() - 1;
+        let piece = &mut self.pieces[index];
+        let at = piece.len() as u32;
+        piece.extend_from_slice(key);
+        piece.extend_from_slice(row);
+        self.size += needed;
+        self.came += 1;
+        let mut prefix = [0; 8];
+        let short = key.len().min(8);
+        prefix[..short].copy_from_slice(&key[..short]);
+        Entry {
+            prefix: u64::from_be_bytes(prefix),
+            piece: index as u32,
+            at,
+            key: key.len() as u32,
+            row: row.len() as u32,
+            came: self.came,
+            origin,
+        }
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        bytes(&self.pieces, entry).0
+    }
+
+    fn order(&self, a: &Entry, b: &Entry) -> Ordering {
+        a.prefix
+            .cmp(&b.prefix)
+            .then_with(|| self.key(a).cmp(self.key(b)))
+            .then_with(|| a.came.cmp(&b.came))
+    }
+
+    fn close_run(&mut self) {
+        let mut entries = std::mem::take(&mut self.last);
+        entries.sort_unstable_by(|a, b| self.order(a, b));
+        if !entries.is_empty() {
+            self.runs.push(Run { entries, next: 0 });
+        }
+    }
+
+    /// All rows have come: from here on they only leave.
+    pub fn finish(&mut self, bound: Option<usize>) {
+        self.close_run();
+        if let (Some(bound), [run]) = (bound, self.runs.as_mut_slice()) {
+            run.entries.truncate(bound);
+        }
+        self.heap = (0..self.runs.len() as u32).collect();
+        for at in (0..self.heap.len() / 2).rev() {
+            self.sift(at);
+        }
+    }
+
+    fn head(&self, at: usize) -> Option<&Entry> {
+        let run = self.runs.get(*self.heap.get(at)? as usize)?;
+        run.entries.get(run.next)
+    }
+
+    fn before(&self, a: usize, b: usize) -> bool {
+        match (self.head(a), self.head(b)) {
+            (Some(a), Some(b)) => self.order(a, b).is_lt(),
+            (a, _) => a.is_some(),
+        }
+    }
+
+    fn sift(&mut self, mut at: usize) {
+        loop {
+            let mut least = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.before(child, least) {
+                    least = child;
+                }
+            }
+            if least == at {
+                return;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    /// Takes the first row that has not left yet. It stands until the next call.
+    pub fn pop(&mut self) -> Option<Row<'_>> {
+        let entry = *self.head(0)?;
+        let run = &mut self.runs[self.heap[0] as usize];
+        run.next += 1;
+        if run.next == run.entries.len() {
+            *run = Run::default();
+            self.heap.swap_remove(0);
+        }
+        self.sift(0);
+        Some(Row {
+            doc: Doc::new(bytes(&self.pieces, &entry).1),
+            origin: entry.origin,
+        })
+    }
+
+    /// Moves rows out until the batch is full; `false` when none is left.
+    pub fn drain_into(&mut self, out: &mut Batch) -> bool {
+        while !out.is_full() {
+            match self.pop() {
+                Some(row) => out.push(row.doc, row.origin),
+                None => return false,
+            }
+        }
+        !self.heap.is_empty()
+    }
+}
+
+fn bytes<'p>(pieces: &'p [Vec<u8>], entry: &Entry) -> (&'p [u8], &'p [u8]) {
+    let (at, key, row) = (entry.at as usize, entry.key as usize, entry.row as usize);
+    let piece = &pieces[entry.piece as usize];
+    (&piece[at..at + key], &piece[at + key..at + key + row])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+
+    fn run(count: u32, bound: Option<usize>) -> Vec<(u32, u32)> {
+        let mut held = Held::default();
+        let mut worst = None;
+        let mut state = 7u32;
+        for n in 0..count {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let key = state >> 22;
+            let doc = DocBuf::build(|d| {
+                d.put_i32("k", key as i32).put_i32("n", n as i32);
+            });
+            let row = Row {
+                doc: doc.as_doc(),
+                origin: None,
+            };
+            match bound {
+                None => held.push(&key.to_be_bytes(), row),
+                Some(bound) => held.push_bounded(&key.to_be_bytes(), row, bound, &mut worst),
+            }
+        }
+        held.finish(bound);
+        let mut rows = Vec::new();
+        while let Some(row) = held.pop() {
+            rows.push((
+                row.doc.get("k").as_i32().unwrap() as u32,
+                row.doc.get("n").as_i32().unwrap() as u32,
+            ));
+        }
+        rows
+    }
+
+    #[test]
+    fn rows_leave_in_order_and_a_bound_keeps_the_same_first_ones() {
+        for count in [0, 1, 100, 4096, 4097, 20_000] {
+            let all = run(count, None);
+            let mut sorted = all.clone();
+            sorted.sort_unstable();
+            assert_eq!(all.len(), count as usize);
+            assert_eq!(all, sorted);
+            for bound in [1, 10, 5000] {
+                let first = &all[..bound.min(all.len())];
+                assert_eq!(run(count, Some(bound)), first, "{count} {bound}");
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `$indexStats`: one row for each index, with how often it was used.
+
+use std::sync::Arc;
+
+use super::coll_stats::Reports;
+use super::{Place, Report, Stage, Target};
+use crate::error::{Error, Result};
+use crate::value::{Doc, ValueRef};
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    if !value.as_doc().is_some_and(Doc::is_empty) {
+        return Err(Error::location(
+            28803,
+            "The $indexStats stage specification must be an empty object",
+        ));
+    }
+    push(Stage::Op(Arc::new(Reports {
+        on: Target::new(place.db, place.coll.unwrap_or_default()),
+        what: Report::IndexStats,
+    })));
+    Ok(())
+}

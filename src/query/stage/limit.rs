@@ -1,0 +1,48 @@
+//! `$limit`: no more than so many rows.
+
+use super::number::Want;
+use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::value::ValueRef;
+
+struct Limit {
+    input: Box<dyn Rows>,
+    left: u64,
+}
+
+/// At most `count` rows of `input`.
+pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
+    Box::new(Limit { input, left: count })
+}
+
+pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+    let count = Want::non_negative(value, "$limit").map_err(|why| {
+        Error::location(5107201, format!("invalid argument to $limit stage: {why}"))
+    })?;
+    if count == 0 {
+        return Err(Error::location(15958, "the limit must be positive"));
+    }
+    push(Stage::Limit(count));
+    Ok(())
+}
+
+// === impl Limit ===
+
+impl Rows for Limit {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        if self.left == 0 {
+            return Ok(Flow::End);
+        }
+        let before = out.len();
+        // The input is asked for no more than is wanted, so that a limit of 1 reads one document.
+        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let target = out.set_target(0);
+        out.set_target(target.min(before.saturating_add(wanted)));
+        let flow = self.input.fill(cx, out);
+        out.set_target(target);
+        let flow = flow?;
+        out.truncate(before.saturating_add(wanted));
+        self.left -= (out.len() - before) as u64;
+        Ok(if self.left == 0 { Flow::End } else { flow })
+    }
+}

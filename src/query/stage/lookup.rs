@@ -1,0 +1,355 @@
+//! `$lookup`: the documents of another collection that belong to a row, as an array in it.
+//!
+//! By equality of two fields, by a pipeline that may use the row's values through `let`, or by both.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::field_path::FieldPath;
+use super::lookup_spec::Lookup;
+use super::{Batch, Cx, Empty, Flow, Op, Pipeline, Rows, SourceSpec, Target};
+use crate::error::{Error, Result};
+use crate::query::filter::Filter;
+use crate::query::{Scope, Vars};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
+
+pub(super) use super::lookup_spec::parse;
+
+/// What mongod lets the documents for one row come to.
+const MAX_JOINED: usize = 100 * 1024 * 1024;
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<Lookup>,
+    batch: Batch,
+    flow: Flow,
+    /// The row of `batch` that is next.
+    row: usize,
+    /// What is being collected for it, where that takes more than one step.
+    inner: Option<Inner>,
+    found: Batch,
+    array: Vec<u8>,
+    /// The array that every row gets, where it does not depend on the row; good for as long as `now` stands.
+    same: Option<(Millis, Vec<u8>)>,
+}
+
+/// A pipeline that runs for one row.
+struct Inner {
+    rows: Box<dyn Rows>,
+    vars: Option<Vars>,
+    elements: Vec<u8>,
+    count: u32,
+}
+
+/// Rows that are there already.
+struct Given(Batch);
+
+// === impl Lookup ===
+
+impl Op for Lookup {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            stage: self,
+            batch: Batch::new(),
+            flow: Flow::More,
+            row: 0,
+            inner: None,
+            found: Batch::new(),
+            array: Vec::new(),
+            same: None,
+        })
+    }
+
+    fn is_stable(&self) -> bool {
+        self.sub.as_ref().is_none_or(|sub| sub.stable)
+    }
+
+    fn reads(&self, each: &mut dyn FnMut(&Target)) {
+        if let Some(from) = &self.from {
+            each(from);
+        }
+        if let Some(sub) = &self.sub {
+            sub.whole.reads(each);
+        }
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        loop {
+            while self.row < self.batch.len() {
+                if !self.join(cx, out)? {
+                    return Ok(Flow::Pause);
+                }
+                self.row += 1;
+                if out.is_full() {
+                    return Ok(Flow::More);
+                }
+                if cx.out_of_time() {
+                    return Ok(Flow::Pause);
+                }
+            }
+            match self.flow {
+                Flow::End => return Ok(Flow::End),
+                Flow::Pause => {
+                    self.flow = Flow::More;
+                    return Ok(Flow::Pause);
+                }
+                Flow::More => {}
+            }
+            self.batch.restart(out.room());
+            self.row = 0;
+            self.flow = self.input.fill(cx, &mut self.batch)?;
+        }
+    }
+}
+
+impl Running {
+    /// Appends the next row with its documents; `false` when the time is up before all of them are found.
+    fn join(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<bool> {
+        let Some(row) = self.batch.get(self.row) else {
+            return Ok(true);
+        };
+        let stage = &self.stage;
+        if self.inner.is_none() {
+            if let Some((now, array)) = &self.same
+                && *now == cx.vars.now()
+            {
+                emit(&stage.into, row.doc, array, row.origin, out);
+                return Ok(true);
+            }
+            let vars = match stage.lets.as_slice() {
+                [] => None,
+                lets => {
+                    let values: Result<Vec<_>> = lets
+                        .iter()
+                        .map(|(_, expr)| Ok(expr.eval(row.doc, cx.vars)?.into_value()))
+                        .collect();
+                    Some(cx.vars.with(values?))
+                }
+            };
+            let inner_cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
+            let rows = match (&stage.fields, &stage.from) {
+                (Some((local, foreign)), Some(from)) => {
+                    let mut keys = SmallVec::<[ValueRef<'_>; 8]>::new();
+                    values_at(ValueRef::document(row.doc), local.names(), &mut keys);
+                    if keys.is_empty() {
+                        // What is not there matches what is not there.
+                        keys.push(ValueRef::NULL);
+                    }
+                    self.found.clear();
+                    if cx.sources.find_equal(
+                        &inner_cx,
+                        from,
+                        foreign.text(),
+                        &keys,
+                        &mut self.found,
+                    )? {
+                        match &stage.sub {
+                            None => {
+                                check_joined(self.found.size(), from)?;
+                                self.array.clear();
+                                let mut array = ArrayBuilder::begin(&mut self.array);
+                                for found in self.found.iter() {
+                                    array.push_doc(found.doc);
+                                }
+                                array.end();
+                                emit(&stage.into, row.doc, &self.array, row.origin, out);
+                                return Ok(true);
+                            }
+                            Some(sub) => {
+                                let given = Given(std::mem::take(&mut self.found));
+                                sub.whole.open(Box::new(given))
+                            }
+                        }
+                    } else {
+                        let spec = SourceSpec {
+                            filter: Some(Arc::new(equal_filter(foreign.text(), &keys)?)),
+                            ..SourceSpec::default()
+                        };
+                        let rows = cx.sources.open(&inner_cx, from, &spec)?;
+                        match &stage.sub {
+                            None => rows,
+                            Some(sub) => sub.whole.open(rows),
+                        }
+                    }
+                }
+                _ => match &stage.sub {
+                    Some(sub) => sub.open(&inner_cx, stage.from.as_ref())?,
+                    None => Box::new(Empty),
+                },
+            };
+            self.inner = Some(Inner {
+                rows,
+                vars,
+                elements: Vec::new(),
+                count: 0,
+            });
+        }
+        let Some(inner) = &mut self.inner else {
+            return Ok(true);
+        };
+        if !inner.run(cx, &mut self.found, stage.from.as_ref())? {
+            return Ok(false);
+        }
+        self.array.clear();
+        let mut array = DocBuilder::begin(&mut self.array);
+        array.put_body(&inner.elements);
+        array.end();
+        self.inner = None;
+        emit(&stage.into, row.doc, &self.array, row.origin, out);
+        if stage.is_uncorrelated() {
+            self.same = Some((cx.vars.now(), self.array.clone()));
+        }
+        Ok(true)
+    }
+}
+
+fn emit(
+    into: &FieldPath,
+    doc: Doc<'_>,
+    array: &[u8],
+    origin: Option<super::Origin>,
+    out: &mut Batch,
+) {
+    let _ = out.push_with(origin, |bytes| {
+        into.put(doc, ValueRef::array(Doc::new(array)), bytes);
+        Ok::<_, ()>(true)
+    });
+}
+
+fn check_joined(size: usize, from: &Target) -> Result<()> {
+    if size > MAX_JOINED {
+        return Err(Error::location(
+            4568,
+            format!(
+                "Total size of documents in {} matching pipeline's $lookup stage exceeds {MAX_JOINED} bytes",
+                from.coll
+            ),
+        ));
+    }
+    Ok(())
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Collects; `false` when the time is up.
+    fn run(&mut self, cx: &Cx<'_>, found: &mut Batch, from: Option<&Target>) -> Result<bool> {
+        let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));
+        loop {
+            found.restart(usize::MAX);
+            let flow = self.rows.fill(&mut cx, found)?;
+            for row in found.iter() {
+                ArrayBuilder::element(&mut self.elements, self.count, |out| {
+                    out.extend_from_slice(row.doc.bytes());
+                });
+                self.count += 1;
+            }
+            if let Some(from) = from {
+                check_joined(self.elements.len(), from)?;
+            }
+            match flow {
+                Flow::End => return Ok(true),
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(false),
+            }
+        }
+    }
+}
+
+// === impl Given ===
+
+impl Rows for Given {
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        for row in self.0.iter() {
+            out.push(row.doc, row.origin);
+        }
+        self.0.clear();
+        Ok(Flow::End)
+    }
+}
+
+/// Every value that a row offers at a path: array elements one by one, both on the way and at the end, and also the
+/// element that a number in the path points at.
+pub(super) fn values_at<'d>(
+    value: ValueRef<'d>,
+    names: &[Box<str>],
+    keys: &mut SmallVec<[ValueRef<'d>; 8]>,
+) {
+    let Some((name, deeper)) = names.split_first() else {
+        match value.as_array() {
+            Some(array) => keys.extend(array.iter().map(|elem| elem.value)),
+            None if value.is_missing() => {}
+            None => keys.push(value),
+        }
+        return;
+    };
+    match value.ty() {
+        Type::Document => values_at(Doc::new(value.data()).get(name.as_bytes()), deeper, keys),
+        Type::Array => {
+            for elem in Doc::new(value.data()) {
+                if elem.value.ty() == Type::Document {
+                    values_at(elem.value, names, keys);
+                }
+            }
+            if name.bytes().all(|b| b.is_ascii_digit()) {
+                let at = Doc::new(value.data()).get(name.as_bytes());
+                values_at(at, deeper, keys);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `{$or: [{field: {$eq: key}}, ...]}`: equality to the letter, also for a regular expression.
+fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
+    let filter = DocBuf::build(|doc| {
+        let mut any = doc.array("$or");
+        for key in keys {
+            let mut one = any.doc();
+            let mut equal = one.doc(field);
+            equal.put("$eq", *key);
+            equal.end();
+            one.end();
+        }
+        any.end();
+    });
+    Filter::parse(filter.as_doc(), &Scope::new())
+}
+
+// === impl Sub ===
+
+/// The pipeline of a `$lookup` or `$unionWith`: as a whole, and split for a source.
+pub(super) struct Sub {
+    pub whole: Pipeline,
+    spec: SourceSpec,
+    rest: Pipeline,
+    pub stable: bool,
+}
+
+impl Sub {
+    pub fn new(whole: Pipeline) -> Self {
+        let (spec, rest) = whole.clone().split_source();
+        Self {
+            stable: whole.is_stable(),
+            whole,
+            spec,
+            rest,
+        }
+    }
+
+    /// Opens the pipeline on a collection, or on the rows that it brings itself.
+    pub fn open(&self, cx: &Cx<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
+        match from {
+            Some(from) if !self.whole.is_own_source() => {
+                Ok(self.rest.open(cx.sources.open(cx, from, &self.spec)?))
+            }
+            _ => Ok(self.whole.open(Box::new(Empty))),
+        }
+    }
+}

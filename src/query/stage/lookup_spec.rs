@@ -1,0 +1,201 @@
+//! What a `$lookup` says, in all its forms.
+
+use std::sync::Arc;
+
+use super::field_path::FieldPath;
+use super::lookup::Sub;
+use super::pipeline::{missing_field, unknown_field, wrong_type};
+use super::place::{Within, stages_of};
+use super::{Pipeline, Place, Stage, Target};
+use crate::error::{Code, Error, Result};
+use crate::query::{Expr, scope};
+use crate::value::{Type, ValueRef};
+
+pub(super) struct Lookup {
+    /// None where the pipeline brings its own rows.
+    pub from: Option<Target>,
+    pub into: FieldPath,
+    /// localField and foreignField.
+    pub fields: Option<(FieldPath, FieldPath)>,
+    pub lets: Vec<(Box<str>, Expr)>,
+    pub sub: Option<Sub>,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::failed_to_parse("the $lookup stage specification must be an Object")
+    })?;
+    let (mut from, mut into, mut local, mut foreign, mut lets, mut pipeline) = Default::default();
+    let mut unknown = None;
+    for elem in spec {
+        let slot: &mut Option<ValueRef<'_>> = match elem.name() {
+            "from" => &mut from,
+            "as" => &mut into,
+            "localField" => &mut local,
+            "foreignField" => &mut foreign,
+            "let" => &mut lets,
+            "pipeline" => &mut pipeline,
+            "_internalUnwind" | "_internalCollation" => {
+                return Err(Error::not_implemented(format_args!(
+                    "$lookup {}",
+                    elem.name()
+                )));
+            }
+            other => {
+                unknown.get_or_insert(other);
+                continue;
+            }
+        };
+        if slot.replace(elem.value).is_some() {
+            return Err(duplicate_field("$lookup", elem.name()));
+        }
+    }
+    // A pipeline that brings its own rows needs no collection.
+    let own_rows = pipeline
+        .and_then(ValueRef::as_array)
+        .and_then(|stages| stages.first()?.value.as_doc()?.first())
+        .is_some_and(|first| first.name() == "$documents");
+    let from = match from {
+        None if !own_rows => {
+            return Err(Error::failed_to_parse(
+                "must specify 'from' field for a $lookup",
+            ));
+        }
+        None => None,
+        Some(from) => Some(parse_from(from, place)?),
+    };
+    if let Some(name) = unknown {
+        return Err(unknown_field("$lookup", name));
+    }
+    let text = |name: &str, value: Option<ValueRef<'_>>| -> Result<Option<String>> {
+        match value {
+            None => Ok(None),
+            Some(value) if value.ty() == Type::Null => Ok(None),
+            Some(value) => match value.as_str() {
+                Some(text) => Ok(Some(text.to_owned())),
+                None => Err(wrong_type("$lookup", name, value.ty(), "string")),
+            },
+        }
+    };
+    let into = text("as", into)?.ok_or_else(|| missing_field("$lookup", "as"))?;
+    let into = FieldPath::parse(&into)?;
+    let local = text("localField", local)?.filter(|text| !text.is_empty());
+    let foreign = text("foreignField", foreign)?.filter(|text| !text.is_empty());
+    let fields = match (local, foreign) {
+        (Some(local), Some(foreign)) => {
+            Some((FieldPath::parse(&local)?, FieldPath::parse(&foreign)?))
+        }
+        (None, None) => None,
+        _ => {
+            return Err(Error::failed_to_parse(
+                "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
+            ));
+        }
+    };
+    let mut bound = Vec::new();
+    if let Some(lets) = lets {
+        let lets = lets
+            .as_doc()
+            .ok_or_else(|| wrong_type("$lookup", "let", lets.ty(), "object"))?;
+        if pipeline.is_none() {
+            return Err(Error::failed_to_parse(
+                "$lookup with a 'let' argument must also specify 'pipeline'",
+            ));
+        }
+        for elem in lets {
+            scope::check_definable(elem.name())
+                .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
+            bound.push((
+                Box::from(elem.name()),
+                Expr::parse(elem.value, place.scope)?,
+            ));
+        }
+    }
+    let sub = match pipeline {
+        None => None,
+        Some(pipeline) => {
+            let inner = place
+                .scope
+                .with(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
+            let mut inside = place.inside(Within::Lookup, &inner)?;
+            inside.coll = from.as_ref().map(|from| from.coll.as_str());
+            Some(Sub::new(Pipeline::parse(stages_of(pipeline)?, &inside)?))
+        }
+    };
+    if fields.is_none() && sub.is_none() {
+        return Err(Error::failed_to_parse(
+            "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified",
+        ));
+    }
+    push(Stage::Op(Arc::new(Lookup {
+        from,
+        into,
+        fields,
+        lets: bound,
+        sub,
+    })));
+    Ok(())
+}
+
+fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
+    if let Some(coll) = from.as_str() {
+        return collection(place.db, coll);
+    }
+    let Some(spec) = from.as_doc() else {
+        return Err(Error::failed_to_parse(format!(
+            "$lookup field 'from' must be a string, but found {}",
+            from.ty().alias()
+        )));
+    };
+    for elem in spec {
+        match elem.name() {
+            "db" | "coll" if elem.value.as_str().is_some() => {}
+            "db" | "coll" => {
+                return Err(wrong_type(
+                    "$lookup.from",
+                    elem.name(),
+                    elem.value.ty(),
+                    "string",
+                ));
+            }
+            other => return Err(unknown_field("$lookup.from", other)),
+        }
+    }
+    // Only a few internal collections may be joined across databases.
+    Err(Error::failed_to_parse(
+        "$lookup with syntax {from: {db:<>, coll:<>},..} is not supported for this db and collection",
+    ))
+}
+
+/// The name of a collection beside the one the command names.
+pub(super) fn collection(db: &str, coll: &str) -> Result<Target> {
+    if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid namespace specified '{db}.{coll}'"),
+        ));
+    }
+    Ok(Target::new(db, coll))
+}
+
+pub(super) fn duplicate_field(stage: &str, name: &str) -> Error {
+    Error::new(
+        Code::IDLDuplicateField,
+        format!("BSON field '{stage}.{name}' is a duplicate field"),
+    )
+}
+
+// === impl Lookup ===
+
+impl Lookup {
+    /// Whether every row gets the same documents.
+    pub fn is_uncorrelated(&self) -> bool {
+        self.fields.is_none()
+            && self.lets.is_empty()
+            && self.sub.as_ref().is_some_and(|sub| sub.stable)
+    }
+}

@@ -1,0 +1,289 @@
+//! `$merge`: each row goes into a collection, beside or over the document it belongs to.
+
+use super::field_path::FieldPath;
+use super::out::{check_target, writes};
+use super::pipeline::{missing_field, unknown_field, wrong_type};
+use super::{Output, Place, Stage, Target, Transform};
+use crate::error::{Code, Error, Result};
+use crate::query::{Expr, scope};
+use crate::value::{Doc, Type, ValueRef};
+
+/// What a `$merge` says. Engine does it.
+pub struct Merge {
+    pub into: Target,
+    /// The fields by which a row and a document are the same; `_id` where none are given. Engine checks that a unique index
+    /// stands behind them.
+    pub on: Vec<Box<str>>,
+    pub when_matched: WhenMatched,
+    pub when_not_matched: WhenNotMatched,
+    /// Variables of the pipeline of `when_matched`, in the slots behind those of the command; computed from the row.
+    /// The row itself is `$$new`, in the slot before them.
+    pub lets: Vec<(Box<str>, Expr)>,
+}
+
+pub enum WhenMatched {
+    Replace,
+    KeepExisting,
+    Merge,
+    Fail,
+    Pipeline(Transform),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenNotMatched {
+    Insert,
+    Discard,
+    Fail,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let (mut into, mut on, mut lets, mut matched, mut not_matched) = Default::default();
+    match value.ty() {
+        Type::String => into = Some(Target::new(place.db, value.as_str().unwrap_or_default())),
+        Type::Document => {
+            for elem in value.as_doc().into_iter().flatten() {
+                let slot: &mut Option<ValueRef<'_>> = match elem.name() {
+                    "into" => {
+                        into = Some(parse_into(elem.value, place)?);
+                        continue;
+                    }
+                    "on" => &mut on,
+                    "let" => &mut lets,
+                    "whenMatched" => &mut matched,
+                    "whenNotMatched" => &mut not_matched,
+                    // Sent by mongos to shards.
+                    "targetCollectionVersion" | "allowMergeOnNullishValues" => continue,
+                    other => return Err(unknown_field("$merge", other)),
+                };
+                *slot = Some(elem.value);
+            }
+        }
+        other => {
+            return Err(Error::type_mismatch(format!(
+                "$merge requires a string or object argument, but found {}",
+                other.alias()
+            )));
+        }
+    }
+    let into = into.ok_or_else(|| missing_field("$merge", "into"))?;
+    let on = match on {
+        None => vec!["_id".into()],
+        Some(on) => parse_on(on)?,
+    };
+    let not_matched = match not_matched.filter(|value| value.ty() != Type::Null) {
+        None => WhenNotMatched::Insert,
+        Some(value) => parse_not_matched(value)?,
+    };
+    let lets = lets.filter(|value| value.ty() != Type::Null);
+    let lets = match lets {
+        None => None,
+        Some(value) => Some(
+            value
+                .as_doc()
+                .ok_or_else(|| wrong_type("$merge", "let", value.ty(), "object"))?,
+        ),
+    };
+    let (when_matched, lets) = parse_matched(matched, lets, place)?;
+    let allowed = match when_matched {
+        WhenMatched::KeepExisting | WhenMatched::Fail => not_matched == WhenNotMatched::Insert,
+        _ => true,
+    };
+    if !allowed {
+        return Err(Error::location(
+            51181,
+            "Combination of {'whenMatched', 'whenNotMatched'} modes is not supported in $merge stage",
+        ));
+    }
+    check_target(&into)?;
+    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != place.db {
+        return Err(Error::location(
+            31320,
+            format!("Cannot $merge to internal database: {}", into.db),
+        ));
+    }
+    if into.coll.starts_with("system.") {
+        return Err(Error::location(
+            31319,
+            format!("Cannot $merge to special collection: {}", into.coll),
+        ));
+    }
+    push(writes(Output::Merge(Merge {
+        into,
+        on,
+        when_matched,
+        when_not_matched: not_matched,
+        lets,
+    })));
+    Ok(())
+}
+
+fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
+    if let Some(coll) = value.as_str() {
+        if coll.is_empty() {
+            return Err(Error::location(
+                5786800,
+                "Invalid $merge 'into': the collection name cannot be empty",
+            ));
+        }
+        return Ok(Target::new(place.db, coll));
+    }
+    let Some(spec) = value.as_doc() else {
+        return Err(Error::location(
+            51178,
+            format!(
+                "$merge 'into' field must be either a string or an object, but found {}",
+                value.ty().alias()
+            ),
+        ));
+    };
+    let (mut db, mut coll) = (None, None);
+    for elem in spec {
+        let slot = match elem.name() {
+            "db" => &mut db,
+            "coll" => &mut coll,
+            other => return Err(unknown_field("$merge.into", other)),
+        };
+        match elem.value.ty() {
+            Type::String => *slot = elem.value.as_str(),
+            Type::Null => {}
+            other => return Err(wrong_type("$merge.into", elem.name(), other, "string")),
+        }
+    }
+    let coll = coll.filter(|coll| !coll.is_empty()).ok_or_else(|| {
+        Error::location(
+            5786801,
+            "Invalid $merge 'into': 'coll' must name a collection",
+        )
+    })?;
+    Ok(Target::new(db.unwrap_or(place.db), coll))
+}
+
+fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
+    let mut fields: Vec<Box<str>> = Vec::new();
+    match value.ty() {
+        Type::String => fields.push(value.as_str().unwrap_or_default().into()),
+        Type::Array => {
+            for elem in value.as_array().into_iter().flatten() {
+                let field = elem.value.as_str().ok_or_else(|| {
+                    Error::location(
+                        51134,
+                        format!(
+                            "$merge 'on' array elements must be strings, but found {}",
+                            elem.value.ty().alias()
+                        ),
+                    )
+                })?;
+                if fields.iter().any(|known| &**known == field) {
+                    return Err(Error::location(
+                        31465,
+                        format!("Found a duplicate field '{field}' in $merge 'on'"),
+                    ));
+                }
+                fields.push(field.into());
+            }
+            if fields.is_empty() {
+                return Err(Error::location(
+                    51187,
+                    "If explicitly specifying $merge 'on', must include at least one field",
+                ));
+            }
+        }
+        other => {
+            return Err(Error::location(
+                51186,
+                format!(
+                    "$merge 'on' field must be either a string or an array of strings, but found {}",
+                    other.alias()
+                ),
+            ));
+        }
+    }
+    for field in &fields {
+        FieldPath::parse(field)?;
+    }
+    Ok(fields)
+}
+
+fn parse_not_matched(value: ValueRef<'_>) -> Result<WhenNotMatched> {
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_type("$merge", "whenNotMatched", value.ty(), "string"))?;
+    Ok(match text {
+        "insert" => WhenNotMatched::Insert,
+        "discard" => WhenNotMatched::Discard,
+        "fail" => WhenNotMatched::Fail,
+        other => return Err(no_such_mode("whenNotMatched", other)),
+    })
+}
+
+type Lets = Vec<(Box<str>, Expr)>;
+
+fn parse_matched(
+    value: Option<ValueRef<'_>>,
+    lets: Option<Doc<'_>>,
+    place: &Place<'_>,
+) -> Result<(WhenMatched, Lets)> {
+    let mode = match value {
+        None => WhenMatched::Merge,
+        Some(value) => match value.ty() {
+            Type::String => match value.as_str().unwrap_or_default() {
+                "replace" => WhenMatched::Replace,
+                "keepExisting" => WhenMatched::KeepExisting,
+                "merge" => WhenMatched::Merge,
+                "fail" => WhenMatched::Fail,
+                other => return Err(no_such_mode("whenMatched", other)),
+            },
+            Type::Array => {
+                let mut bound = Vec::new();
+                for elem in lets.into_iter().flatten() {
+                    if elem.name() == "new" {
+                        return Err(Error::location(
+                            51273,
+                            "'let' may not define a value for the reserved 'new' variable",
+                        ));
+                    }
+                    scope::check_definable(elem.name())
+                        .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
+                    bound.push((
+                        Box::from(elem.name()),
+                        Expr::parse(elem.value, place.scope)?,
+                    ));
+                }
+                let names = std::iter::once("new")
+                    .chain(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
+                let scope = place.scope.with(names);
+                let stages = value.as_array().unwrap_or(Doc::EMPTY);
+                return Ok((
+                    WhenMatched::Pipeline(Transform::parse(stages, &scope)?),
+                    bound,
+                ));
+            }
+            other => {
+                return Err(Error::location(
+                    51191,
+                    format!(
+                        "$merge 'whenMatched' field must be either a string or an array, but found {}",
+                        other.alias()
+                    ),
+                ));
+            }
+        },
+    };
+    if lets.is_some() {
+        return Err(Error::location(
+            51199,
+            "Cannot use 'let' variables with 'whenMatched' mode other than a pipeline",
+        ));
+    }
+    Ok((mode, Vec::new()))
+}
+
+fn no_such_mode(field: &str, value: &str) -> Error {
+    Error::bad_value(format!(
+        "Enumeration value '{value}' for field '$merge.{field}' is not a valid value."
+    ))
+}

@@ -1,0 +1,121 @@
+//! Whether a command names a field of the root, found in what the client wrote.
+//!
+//! `_ts` is shown only to commands that name it. It can be named as a field of a filter, sort or projection, in an expression
+//! ("$_ts", "$$ROOT._ts"), or as the bare name that some stages take. This looks at the words and not at the parsed tree, so
+//! that no vocabulary has to answer for its own forms; where it errs it shows the field.
+
+use crate::value::{Doc, Type, ValueRef};
+
+/// Arguments that hold the bare name of a field.
+const BARE: &[&str] = &[
+    "$unset",
+    "as",
+    "connectFromField",
+    "connectToField",
+    "field",
+    "foreignField",
+    "key",
+    "localField",
+    "on",
+    "partitionByFields",
+];
+
+/// Whether a filter, sort, projection, update or pipeline names `field`, or a path below it.
+pub fn names_root(spec: ValueRef<'_>, field: &str) -> bool {
+    within(spec, field, true, false)
+}
+
+/// `fields`: the names of this document are fields of the root. `bare`: strings here are names.
+fn within(value: ValueRef<'_>, field: &str, fields: bool, bare: bool) -> bool {
+    match value.ty() {
+        Type::String => value.as_str().is_some_and(|text| {
+            if bare {
+                is(text, field)
+            } else {
+                refers(text, field)
+            }
+        }),
+        Type::Array => Doc::new(value.data())
+            .iter()
+            .any(|elem| within(elem.value, field, fields, bare)),
+        Type::Document => Doc::new(value.data()).iter().any(|elem| {
+            let name = elem.name();
+            if fields && is(name, field) {
+                return true;
+            }
+            // Below an operator the names may be fields of the root again; below a field they are fields of that one.
+            let deeper = name.starts_with('$') && fields || is_pipeline(elem.value);
+            within(elem.value, field, deeper, BARE.contains(&name))
+        }),
+        _ => false,
+    }
+}
+
+/// A list of stages, as some stages take one.
+fn is_pipeline(value: ValueRef<'_>) -> bool {
+    value
+        .as_array()
+        .and_then(|stages| stages.first()?.value.as_doc()?.first())
+        .is_some_and(|first| super::table::find(first.name()).is_some())
+}
+
+fn is(path: &str, field: &str) -> bool {
+    path.strip_prefix(field)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A reference in an expression.
+fn refers(text: &str, field: &str) -> bool {
+    let Some(path) = text.strip_prefix('$') else {
+        return false;
+    };
+    match path.strip_prefix('$') {
+        None => is(path, field),
+        Some(variable) => ["ROOT.", "CURRENT."].iter().any(|prefix| {
+            variable
+                .strip_prefix(prefix)
+                .is_some_and(|path| is(path, field))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn words_that_name_the_field() {
+        let rows: Vec<(Bson, bool)> = vec![
+            (bson!({"_ts": {"$gt": 5}}), true),
+            (bson!({"a._ts": 5}), false),
+            (bson!({"a": {"_ts": 5}}), false),
+            (bson!({"a": "_ts"}), false),
+            (bson!({"$or": [{"a": 1}, {"_ts": 1}]}), true),
+            (bson!({"$expr": {"$gt": ["$_ts", 1]}}), true),
+            (bson!([{"$match": {"a": 1}}, {"$sort": {"_ts": -1}}]), true),
+            (bson!([{"$project": {"x": "$$ROOT._ts"}}]), true),
+            (bson!([{"$project": {"x": "$$ROOT"}}]), false),
+            (
+                bson!([{"$group": {"_id": null, "last": {"$max": "$_ts"}}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "localField": "_ts", "foreignField": "x", "as": "y"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "pipeline": [{"$match": {"_ts": 1}}], "as": "y"}}]),
+                true,
+            ),
+            (bson!([{"$unset": "_ts"}]), true),
+            (bson!([{"$unset": ["a", "_ts"]}]), true),
+            (bson!([{"$match": {"_tsx": 1}}]), false),
+        ];
+        for (spec, expected) in rows {
+            let doc = DocBuf::from(bson::doc! {"v": spec.clone()});
+            assert_eq!(names_root(doc.as_doc().get("v"), "_ts"), expected, "{spec}");
+        }
+    }
+}

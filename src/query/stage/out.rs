@@ -1,0 +1,155 @@
+//! `$out`: the rows become a collection. And what `$out` and `$merge` share: a stage that writes and yields nothing.
+
+use std::sync::Arc;
+
+use super::lookup_spec::duplicate_field;
+use super::pipeline::{missing_field, unknown_field, wrong_type};
+use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuf, Type, ValueRef};
+
+/// A stage that writes.
+pub(super) struct Writes(Arc<Output>);
+
+struct Running {
+    input: Box<dyn Rows>,
+    output: Arc<Output>,
+    sink: Option<Box<dyn Sink>>,
+    batch: Batch,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let (into, timeseries) = match value.ty() {
+        Type::String => (
+            Target::new(place.db, value.as_str().unwrap_or_default()),
+            None,
+        ),
+        Type::Document => document_form(value)?,
+        other => {
+            return Err(Error::location(
+                16990,
+                format!(
+                    "$out only supports a string or object argument, but found {}",
+                    other.alias()
+                ),
+            ));
+        }
+    };
+    check_target(&into)?;
+    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != place.db {
+        return Err(Error::location(
+            31321,
+            format!("Can't $out to internal database: {}", into.db),
+        ));
+    }
+    if into.coll.starts_with("system.") {
+        return Err(Error::location(
+            17385,
+            format!("Can't $out to special collection: {}", into.coll),
+        ));
+    }
+    if timeseries.is_some() {
+        return Err(Error::not_implemented("$out to a time-series collection"));
+    }
+    push(writes(Output::Replace { into, timeseries }));
+    Ok(())
+}
+
+pub(super) fn writes(output: Output) -> Stage {
+    Stage::Op(Arc::new(Writes(Arc::new(output))))
+}
+
+fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
+    let (mut db, mut coll, mut timeseries) = (None, None, None);
+    for elem in value.as_doc().into_iter().flatten() {
+        let (name, given) = (elem.name(), elem.value);
+        let (slot, wanted) = match name {
+            "db" => (&mut db, Type::String),
+            "coll" => (&mut coll, Type::String),
+            "timeseries" => (&mut timeseries, Type::Document),
+            _ => return Err(unknown_field("$out", name)),
+        };
+        if given.ty() != wanted && given.ty() != Type::Null {
+            return Err(wrong_type("$out", name, given.ty(), wanted.alias()));
+        }
+        if slot.replace(given).is_some() {
+            return Err(duplicate_field("$out", name));
+        }
+    }
+    let text = |name: &str, value: Option<ValueRef<'_>>| {
+        value
+            .and_then(ValueRef::as_str)
+            .map(str::to_owned)
+            .ok_or_else(|| missing_field("$out", name))
+    };
+    let timeseries = timeseries
+        .and_then(ValueRef::as_doc)
+        .map(|doc| DocBuf::from_bytes(doc.bytes().to_vec()));
+    Ok((
+        Target::new(text("db", db)?, text("coll", coll)?),
+        timeseries,
+    ))
+}
+
+/// A namespace that could exist.
+pub(super) fn check_target(into: &Target) -> Result<()> {
+    let Target { db, coll } = into;
+    let bad_db =
+        db.is_empty() || db.len() > 63 || db.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
+    if bad_db || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid {{aggregate}} target namespace: '{into}'"),
+        ));
+    }
+    Ok(())
+}
+
+// === impl Writes ===
+
+impl Op for Writes {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            output: self.0.clone(),
+            sink: None,
+            batch: Batch::new(),
+        })
+    }
+
+    fn output(&self) -> Option<&Arc<Output>> {
+        Some(&self.0)
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, _: &mut Batch) -> Result<Flow> {
+        if self.sink.is_none() {
+            self.sink = Some(cx.sources.sink(cx, &self.output)?);
+        }
+        let Some(sink) = &mut self.sink else {
+            return Ok(Flow::End);
+        };
+        loop {
+            self.batch.restart(usize::MAX);
+            let flow = self.input.fill(cx, &mut self.batch)?;
+            if !self.batch.is_empty() {
+                sink.write(cx, &self.batch)?;
+            }
+            match flow {
+                Flow::End => {
+                    sink.finish(cx)?;
+                    return Ok(Flow::End);
+                }
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(Flow::Pause),
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A pipeline, parsed: the list of its stages, which part of it a source can do, and how it is put to work.
+
+use std::sync::Arc;
+
+use super::place::{Place, Position, Within};
+use super::table::{Entry, Status, find};
+use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
+use crate::error::{Code, Error, Result};
+use crate::query::filter::Filter;
+use crate::query::sort::Sort;
+use crate::value::{Doc, Type, Value};
+
+/// MongoDB's bound on the number of stages.
+const MAX_STAGES: usize = 1000;
+
+/// The stages of an `aggregate`, or of a pipeline inside a stage.
+#[derive(Clone, Default)]
+pub struct Pipeline {
+    pub(super) steps: Vec<Step>,
+}
+
+/// One parsed stage, and what the client wrote (for explain).
+#[derive(Clone)]
+pub struct Step {
+    pub name: &'static str,
+    pub spec: Value,
+    pub stage: Stage,
+}
+
+/// What a stage is once it is parsed. Those that a planner looks at have a variant of their own.
+#[derive(Clone)]
+pub enum Stage {
+    Match(Arc<Filter>),
+    Sort(Arc<Sort>),
+    Skip(u64),
+    Limit(u64),
+    Op(Arc<dyn Op>),
+}
+
+/// Any other stage: parsed once, opened as often as it is run.
+pub trait Op: Send + Sync {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows>;
+
+    /// The stage brings its own rows: nothing is read in front of it.
+    fn is_source(&self) -> bool {
+        false
+    }
+
+    /// Where the stage writes to.
+    fn output(&self) -> Option<&Arc<Output>> {
+        None
+    }
+
+    /// Of its input, only the number of rows matters.
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    /// The same input gives the same output (no `$sample`).
+    fn is_stable(&self) -> bool {
+        true
+    }
+
+    /// The collections that it reads besides its input.
+    fn reads(&self, _: &mut dyn FnMut(&super::Target)) {}
+}
+
+// === impl Pipeline ===
+
+impl Pipeline {
+    pub fn parse(stages: Doc<'_>, place: &Place<'_>) -> Result<Self> {
+        let count = stages.count();
+        if count > MAX_STAGES {
+            return Err(Error::location(
+                7749501,
+                format!("Pipeline length must be no longer than {MAX_STAGES} stages"),
+            ));
+        }
+        let mut steps = Vec::with_capacity(count);
+        for (index, elem) in stages.iter().enumerate() {
+            let spec = elem
+                .value
+                .as_doc()
+                .ok_or_else(|| place.within.not_a_document(elem.value.ty()))?;
+            parse_stage(spec, index, index + 1 == count, place, &mut steps)?;
+        }
+        Ok(Self { steps })
+    }
+
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The pipeline begins with a stage that brings its own rows (`$documents`, `$collStats`).
+    pub fn is_own_source(&self) -> bool {
+        matches!(self.steps.first(), Some(Step { stage: Stage::Op(op), .. }) if op.is_source())
+    }
+
+    /// Where it writes to, if it does.
+    pub fn output(&self) -> Option<&Arc<Output>> {
+        match &self.steps.last()?.stage {
+            Stage::Op(op) => op.output(),
+            _ => None,
+        }
+    }
+
+    /// Every collection that it reads besides the one it runs on.
+    pub fn reads(&self, each: &mut dyn FnMut(&super::Target)) {
+        for step in &self.steps {
+            if let Stage::Op(op) = &step.stage {
+                op.reads(each);
+            }
+        }
+    }
+
+    pub(super) fn is_stable(&self) -> bool {
+        self.steps.iter().all(|step| match &step.stage {
+            Stage::Op(op) => op.is_stable(),
+            _ => true,
+        })
+    }
+
+    /// Splits off what a source can do: filter, then sort, then skip, then limit.
+    pub fn split_source(mut self) -> (SourceSpec, Pipeline) {
+        let mut spec = SourceSpec::default();
+        let mut taken = 0;
+        for step in &self.steps {
+            let ordered = spec.sort.is_some() || spec.skip > 0 || spec.limit.is_some();
+            match &step.stage {
+                Stage::Match(filter) if !ordered && spec.filter.is_none() => {
+                    spec.filter = Some(filter.clone());
+                }
+                Stage::Sort(sort) if !ordered => spec.sort = Some(sort.clone()),
+                Stage::Skip(count) if spec.limit.is_none() => {
+                    spec.skip = spec.skip.saturating_add(*count);
+                }
+                Stage::Limit(count) => {
+                    spec.limit = Some(spec.limit.map_or(*count, |before| before.min(*count)));
+                }
+                _ => break,
+            }
+            taken += 1;
+        }
+        self.steps.drain(..taken);
+        spec.count_only = matches!(self.steps.first(), Some(Step { stage: Stage::Op(op), .. }) if op.only_counts());
+        (spec, self)
+    }
+
+    /// Puts the stages to work behind a source.
+    pub fn open(&self, source: Box<dyn Rows>) -> Box<dyn Rows> {
+        let mut rows = source;
+        let mut steps = self.steps.iter().peekable();
+        while let Some(step) = steps.next() {
+            rows = match &step.stage {
+                Stage::Match(filter) => match_::rows(rows, filter.clone()),
+                Stage::Skip(count) => skip::rows(rows, *count),
+                Stage::Limit(count) => limit::rows(rows, *count),
+                Stage::Op(op) => op.clone().open(rows),
+                Stage::Sort(by) => {
+                    // A sort that is cut right behind keeps no more rows than will be wanted.
+                    let mut skipped = 0u64;
+                    let mut bound = None;
+                    for next in steps.clone() {
+                        match next.stage {
+                            Stage::Skip(count) => skipped = skipped.saturating_add(count),
+                            Stage::Limit(count) => {
+                                bound = Some(skipped.saturating_add(count));
+                                break;
+                            }
+                            _ => break,
+                        }
+                    }
+                    sort::rows(rows, by.clone(), bound)
+                }
+            };
+        }
+        rows
+    }
+}
+
+/// Parses one stage document and checks that it may stand where it stands.
+fn parse_stage(
+    spec: Doc<'_>,
+    index: usize,
+    last: bool,
+    place: &Place<'_>,
+    steps: &mut Vec<Step>,
+) -> Result<()> {
+    let mut fields = spec.iter();
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        return Err(Error::location(
+            40323,
+            "A pipeline stage specification object must contain exactly one field.",
+        ));
+    };
+    let name = field.name();
+    let row = find(name).ok_or_else(|| {
+        Error::location(40324, format!("Unrecognized pipeline stage name: '{name}'"))
+    })?;
+    check_collection(row, index, place)?;
+    let refusal = match place.within {
+        Within::Lookup | Within::UnionWith if !row.in_sub => Some(place.within.refusal(row.name)),
+        _ if place.in_facet && !row.in_facet => Some(Within::Facet.refusal(row.name)),
+        _ => None,
+    };
+    let before = steps.len();
+    match row.status {
+        Status::Ready(parse) => {
+            parse(field.value, place, &mut |stage| {
+                let first = steps.len() == before;
+                steps.push(Step {
+                    name: row.name,
+                    spec: if first {
+                        field.value.to_value()
+                    } else {
+                        Value::missing()
+                    },
+                    stage,
+                });
+            })?;
+        }
+        Status::Planned if refusal.is_none() => return Err(Error::not_implemented(row.name)),
+        Status::Planned => {}
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    match row.position {
+        Position::First if index > 0 => Err(Error::location(
+            40602,
+            format!(
+                "{} is only valid as the first stage in a pipeline",
+                row.name
+            ),
+        )),
+        Position::Last if !last => Err(Error::location(
+            40601,
+            format!("{} can only be the final stage in the pipeline", row.name),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Most stages need a collection in front of them; a few must not have one.
+fn check_collection(row: &Entry, index: usize, place: &Place<'_>) -> Result<()> {
+    if row.collectionless && place.coll.is_some() && place.within != Within::Facet {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("{} can only be run with {{aggregate: 1}}", row.name),
+        ));
+    }
+    if !row.collectionless && place.coll.is_none() && index == 0 && place.within != Within::Facet {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!(
+                "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
+                row.name
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// An argument that the stage does not know, in the words of MongoDB's generated parsers.
+pub(super) fn unknown_field(stage: &str, name: &str) -> Error {
+    Error::new(
+        Code::IDLUnknownField,
+        format!("BSON field '{stage}.{name}' is an unknown field."),
+    )
+}
+
+/// An argument that has to be there.
+pub(super) fn missing_field(stage: &str, name: &str) -> Error {
+    Error::new(
+        Code::IDLFailedToParse,
+        format!("BSON field '{stage}.{name}' is missing but a required field"),
+    )
+}
+
+/// An argument of the wrong type.
+pub(super) fn wrong_type(stage: &str, name: &str, found: Type, wanted: &str) -> Error {
+    Error::type_mismatch(format!(
+        "BSON field '{stage}.{name}' is the wrong type '{}', expected type '{wanted}'",
+        found.alias()
+    ))
+}

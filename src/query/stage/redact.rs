@@ -1,0 +1,132 @@
+//! `$redact`: parts of a document that say of themselves who may see them.
+
+use std::sync::Arc;
+
+use super::each::{Each, Mapped};
+use super::{Place, Stage};
+use crate::error::{Error, Result};
+use crate::query::{Expr, Vars};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef};
+
+/// The values of the three variables.
+const DESCEND: &str = "descend";
+const PRUNE: &str = "prune";
+const KEEP: &str = "keep";
+
+struct Redact {
+    expr: Expr,
+}
+
+enum Verdict {
+    Descend,
+    Prune,
+    Keep,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let scope = place.scope.with(["DESCEND", "PRUNE", "KEEP"]);
+    let expr = Expr::parse(value, &scope)?;
+    push(Stage::Op(Arc::new(Mapped(Redact { expr }))));
+    Ok(())
+}
+
+// === impl Redact ===
+
+impl Each for Redact {
+    fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
+        let vars = vars.with([DESCEND, PRUNE, KEEP].map(Value::string));
+        match self.judge(doc, &vars)? {
+            Verdict::Keep => out.extend_from_slice(doc.bytes()),
+            Verdict::Prune => return Ok(false),
+            Verdict::Descend => {
+                let mut builder = DocBuilder::begin(out);
+                self.fields(doc, &vars, &mut builder)?;
+                builder.end();
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Redact {
+    /// What the expression says of a document, which it sees as if it were the whole.
+    fn judge(&self, doc: Doc<'_>, vars: &Vars) -> Result<Verdict> {
+        let value = self.expr.eval(doc, vars)?;
+        match value.as_ref().as_str() {
+            Some(DESCEND) => Ok(Verdict::Descend),
+            Some(PRUNE) => Ok(Verdict::Prune),
+            Some(KEEP) => Ok(Verdict::Keep),
+            _ => Err(Error::location(
+                17053,
+                format!(
+                    "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and $$PRUNE, but returned {}",
+                    value.as_ref()
+                ),
+            )),
+        }
+    }
+
+    fn fields(&self, doc: Doc<'_>, vars: &Vars, out: &mut DocBuilder<'_>) -> Result<()> {
+        for elem in doc {
+            match elem.value.ty() {
+                Type::Document => {
+                    let nested = Doc::new(elem.value.data());
+                    match self.judge(nested, vars)? {
+                        Verdict::Keep => {
+                            out.put(elem.name(), elem.value);
+                        }
+                        Verdict::Prune => {}
+                        Verdict::Descend => {
+                            let mut builder = out.doc(elem.name());
+                            self.fields(nested, vars, &mut builder)?;
+                            builder.end();
+                        }
+                    }
+                }
+                Type::Array => {
+                    let mut builder = out.array(elem.name());
+                    self.elements(Doc::new(elem.value.data()), vars, &mut builder)?;
+                    builder.end();
+                }
+                _ => {
+                    out.put(elem.name(), elem.value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn elements(&self, array: Doc<'_>, vars: &Vars, out: &mut ArrayBuilder<'_>) -> Result<()> {
+        for elem in array {
+            match elem.value.ty() {
+                Type::Document => {
+                    let nested = Doc::new(elem.value.data());
+                    match self.judge(nested, vars)? {
+                        Verdict::Keep => {
+                            out.push(elem.value);
+                        }
+                        Verdict::Prune => {}
+                        Verdict::Descend => {
+                            let mut builder = out.doc();
+                            self.fields(nested, vars, &mut builder)?;
+                            builder.end();
+                        }
+                    }
+                }
+                Type::Array => {
+                    let mut builder = out.array();
+                    self.elements(Doc::new(elem.value.data()), vars, &mut builder)?;
+                    builder.end();
+                }
+                _ => {
+                    out.push(elem.value);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! `$replaceRoot` and `$replaceWith`: another document in the place of the row.
+
+use std::sync::Arc;
+
+use super::each::{Each, Mapped};
+use super::{Place, Stage};
+use crate::error::{Error, Result};
+use crate::query::{Expr, Vars};
+use crate::value::{Doc, ValueRef};
+
+pub(super) struct ReplaceRoot {
+    root: Expr,
+    /// What the error calls the expression.
+    argument: &'static str,
+}
+
+pub(super) fn parse_replace_root(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    push(Stage::Op(Arc::new(Mapped(replace_root(value, place)?))));
+    Ok(())
+}
+
+pub(super) fn replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<ReplaceRoot> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40229,
+            format!(
+                "expected an object as specification for $replaceRoot stage, got {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let mut root = None;
+    for elem in spec {
+        if elem.name() != "newRoot" {
+            return Err(super::pipeline::unknown_field("$replaceRoot", elem.name()));
+        }
+        root = Some(Expr::parse(elem.value, place.scope)?);
+    }
+    let root = root.ok_or_else(|| super::pipeline::missing_field("$replaceRoot", "newRoot"))?;
+    Ok(ReplaceRoot {
+        root,
+        argument: "'newRoot' expression",
+    })
+}
+
+pub(super) fn parse_replace_with(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    push(Stage::Op(Arc::new(Mapped(replace_with(value, place)?))));
+    Ok(())
+}
+
+pub(super) fn replace_with(value: ValueRef<'_>, place: &Place<'_>) -> Result<ReplaceRoot> {
+    Ok(ReplaceRoot {
+        root: Expr::parse(value, place.scope)?,
+        argument: "'replacement document'",
+    })
+}
+
+// === impl ReplaceRoot ===
+
+impl Each for ReplaceRoot {
+    fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
+        let value = self.root.eval(doc, vars)?;
+        let value = value.as_ref();
+        let Some(root) = value.as_doc() else {
+            return Err(Error::location(
+                40228,
+                format!(
+                    "{} must evaluate to an object, but resulting value was: {}. Type of resulting value: '{}'. Input document: {}",
+                    self.argument,
+                    if value.is_missing() {
+                        "MISSING".into()
+                    } else {
+                        value.to_string()
+                    },
+                    value.ty().alias(),
+                    ValueRef::document(doc),
+                ),
+            ));
+        };
+        out.extend_from_slice(root.bytes());
+        Ok(true)
+    }
+}

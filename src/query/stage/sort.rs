@@ -1,0 +1,139 @@
+//! `$sort`: all rows in order; with a bound, only the first so many.
+
+use std::sync::Arc;
+
+use super::held::Held;
+use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use crate::error::{Code, Error, Result};
+use crate::query::sort::Sort;
+use crate::value::{Doc, ValueRef};
+
+/// Beyond so many rows a bound saves nothing: whoever asked for it cuts the rows as they leave.
+const MAX_BOUND: usize = 50_000;
+
+/// What rows are ordered by.
+pub(super) enum By {
+    Sort(Arc<Sort>),
+    /// A random key: the state of a generator (`$sample`).
+    Chance(u64),
+}
+
+pub(super) struct Sorted {
+    input: Box<dyn Rows>,
+    by: By,
+    bound: Option<usize>,
+    held: Held,
+    /// The key that a row has to come before to be among the first `bound`.
+    worst: Option<Vec<u8>>,
+    batch: Batch,
+    key: Vec<u8>,
+    complete: bool,
+}
+
+/// The rows of `input` in order; no more than `bound` of them where one is given.
+pub fn rows(input: Box<dyn Rows>, by: Arc<Sort>, bound: Option<u64>) -> Box<dyn Rows> {
+    Box::new(Sorted::new(input, By::Sort(by), bound))
+}
+
+pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+    let spec = value
+        .as_doc()
+        .ok_or_else(|| Error::location(15973, "the $sort key specification must be an object"))?;
+    if spec.is_empty() {
+        return Err(Error::location(
+            15976,
+            "$sort stage must have at least one sort key",
+        ));
+    }
+    push(Stage::Sort(Arc::new(Sort::parse(spec)?)));
+    Ok(())
+}
+
+// === impl By ===
+
+impl By {
+    fn key(&mut self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Sort(sort) => sort.key(doc, out)?,
+            Self::Chance(state) => out.extend_from_slice(&super::sample::draw(state).to_be_bytes()),
+        }
+        Ok(())
+    }
+}
+
+// === impl Sorted ===
+
+impl Sorted {
+    pub fn new(input: Box<dyn Rows>, by: By, bound: Option<u64>) -> Self {
+        Self {
+            input,
+            by,
+            bound: bound
+                .and_then(|bound| usize::try_from(bound).ok())
+                .filter(|&bound| bound <= MAX_BOUND),
+            held: Held::default(),
+            worst: None,
+            batch: Batch::new(),
+            key: Vec::new(),
+            complete: false,
+        }
+    }
+
+    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+        for row in self.batch.iter() {
+            self.key.clear();
+            self.by.key(row.doc, &mut self.key)?;
+            match self.bound {
+                None => self.held.push(&self.key, row),
+                Some(bound) => self
+                    .held
+                    .push_bounded(&self.key, row, bound, &mut self.worst),
+            }
+        }
+        if self.held.size() > cx.limits.memory {
+            return Err(too_much("Sort", cx));
+        }
+        Ok(())
+    }
+}
+
+impl Rows for Sorted {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        while !self.complete {
+            self.batch.restart(usize::MAX);
+            let flow = self.input.fill(cx, &mut self.batch)?;
+            self.take(cx)?;
+            match flow {
+                Flow::End => {
+                    self.held.finish(self.bound);
+                    self.complete = true;
+                }
+                Flow::More if !cx.out_of_time() => {}
+                _ => return Ok(Flow::Pause),
+            }
+        }
+        Ok(if self.held.drain_into(out) {
+            Flow::More
+        } else {
+            self.held = Held::default();
+            Flow::End
+        })
+    }
+}
+
+/// Refuses what does not fit. MongoDB would go on to disk where it may; there is no disk here.
+pub(super) fn too_much(what: &str, cx: &Cx<'_>) -> Error {
+    let limit = cx.limits.memory;
+    Error::new(
+        Code::QueryExceededMemoryLimitNoDiskUseAllowed,
+        if cx.limits.allow_disk_use {
+            format!(
+                "{what} exceeded memory limit of {limit} bytes, and Sundown does not spill to disk."
+            )
+        } else {
+            format!(
+                "{what} exceeded memory limit of {limit} bytes, but did not opt in to external sorting."
+            )
+        },
+    )
+}

@@ -1,0 +1,588 @@
+//! Pipelines over rows in memory, each run twice: at one go, and with a time slice that is always over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bson::{Bson, Document, bson, doc};
+
+use super::*;
+use crate::error::{Error, Result};
+use crate::query::{Scope, Vars};
+use crate::value::{DocBuf, Millis, ValueRef, equal};
+
+/// Collections as plain lists. Only `_id` is "indexed".
+#[derive(Default)]
+struct Memory(HashMap<String, Vec<Document>>);
+
+struct List {
+    docs: Vec<DocBuf>,
+    next: usize,
+}
+
+struct Over;
+
+impl Slice for Over {
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+impl Rows for List {
+    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        // Small batches, so that even short lists come in several.
+        for _ in 0..3 {
+            let Some(doc) = self.docs.get(self.next) else {
+                return Ok(Flow::End);
+            };
+            let origin = Origin {
+                source: 0,
+                record: self.next as u64,
+            };
+            out.push(doc.as_doc(), Some(origin));
+            self.next += 1;
+            if out.is_full() {
+                break;
+            }
+        }
+        Ok(Flow::More)
+    }
+}
+
+impl Memory {
+    fn list(&self, name: &str) -> Vec<DocBuf> {
+        self.0
+            .get(name)
+            .map(|docs| docs.iter().map(DocBuf::from).collect())
+            .unwrap_or_default()
+    }
+}
+
+impl Sources for Memory {
+    fn open(&self, _: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+        let mut rows: Box<dyn Rows> = Box::new(List {
+            docs: self.list(&from.coll),
+            next: 0,
+        });
+        if let Some(filter) = &spec.filter {
+            rows = super::filter(rows, filter.clone());
+        }
+        if let Some(sort) = &spec.sort {
+            rows = super::sort(
+                rows,
+                sort.clone(),
+                spec.limit.map(|limit| limit + spec.skip),
+            );
+        }
+        rows = super::skip(rows, spec.skip);
+        if let Some(limit) = spec.limit {
+            rows = super::limit(rows, limit);
+        }
+        Ok(rows)
+    }
+
+    fn find_equal(
+        &self,
+        _: &Cx<'_>,
+        from: &Target,
+        field: &str,
+        keys: &[ValueRef<'_>],
+        out: &mut Batch,
+    ) -> Result<bool> {
+        if field != "_id" {
+            return Ok(false);
+        }
+        for doc in self.list(&from.coll) {
+            if keys.iter().any(|key| equal(*key, doc.as_doc().get("_id"))) {
+                out.push(doc.as_doc(), None);
+            }
+        }
+        Ok(true)
+    }
+
+    fn sink(&self, _: &Cx<'_>, _: &Arc<Output>) -> Result<Box<dyn Sink>> {
+        Err(Error::not_implemented("writing"))
+    }
+
+    fn report(&self, _: &Cx<'_>, _: &Target, _: &Report, _: &mut Batch) -> Result<()> {
+        Err(Error::not_implemented("reporting"))
+    }
+}
+
+fn run_with(
+    memory: &Memory,
+    stages: &[Document],
+    slice: &dyn Slice,
+) -> Result<(Vec<Document>, usize)> {
+    let spec = DocBuf::from(doc! {"p": stages.to_vec()});
+    let scope = Scope::new();
+    let first = stages.first().and_then(|stage| stage.keys().next());
+    let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
+    let place = Place::new(&scope, "db", coll);
+    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place)?;
+    let vars = Vars::at(Millis(1_000));
+    let mut cx = Cx {
+        vars: &vars,
+        slice,
+        limits: Limits {
+            memory: 1 << 20,
+            allow_disk_use: false,
+        },
+        sources: memory,
+    };
+    let mut rows = if pipeline.is_own_source() {
+        pipeline.open(Box::new(Empty))
+    } else {
+        let (spec, rest) = pipeline.split_source();
+        rest.open(memory.open(&cx, &Target::new("db", "a"), &spec)?)
+    };
+    let (mut found, mut origins) = (Vec::new(), 0);
+    let mut batch = Batch::new();
+    for _ in 0..100_000 {
+        batch.clear();
+        let flow = rows.fill(&mut cx, &mut batch)?;
+        for row in batch.iter() {
+            found.push(Document::from_reader(row.doc.bytes()).unwrap());
+            origins += usize::from(row.origin.is_some());
+        }
+        if flow == Flow::End {
+            return Ok((found, origins));
+        }
+    }
+    panic!("does not end: {stages:?}");
+}
+
+fn run(memory: &Memory, stages: &[Document]) -> Result<Vec<Document>> {
+    let at_once = run_with(memory, stages, &Endless);
+    let in_slices = run_with(memory, stages, &Over);
+    assert_eq!(at_once, in_slices, "{stages:?}");
+    at_once.map(|(found, _)| found)
+}
+
+fn memory(docs: Vec<Document>) -> Memory {
+    Memory(HashMap::from([
+        ("a".to_owned(), docs),
+        (
+            "b".to_owned(),
+            vec![
+                doc! {"_id": 1, "x": "one", "k": [7, 8]},
+                doc! {"_id": 2, "x": "two", "k": 8},
+                doc! {"_id": 3, "x": "three"},
+            ],
+        ),
+    ]))
+}
+
+fn numbers() -> Memory {
+    memory(
+        (0..20)
+            .map(|n| doc! {"_id": n, "m": n % 3, "v": 19 - n})
+            .collect(),
+    )
+}
+
+fn stages(list: Bson) -> Vec<Document> {
+    let Bson::Array(list) = list else { panic!() };
+    list.into_iter()
+        .map(|stage| stage.as_document().unwrap().clone())
+        .collect()
+}
+
+#[test]
+fn pipelines_yield_what_mongodb_yields() {
+    let ids = |ids: &[i32]| ids.iter().map(|id| doc! {"_id": id}).collect::<Vec<_>>();
+    let only_id = || doc! {"$replaceWith": {"_id": "$_id"}};
+    let rows: Vec<(Bson, Vec<Document>)> = vec![
+        (
+            bson!([{"$match": {"v": {"$lt": 2}}}, only_id()]),
+            ids(&[18, 19]),
+        ),
+        (
+            bson!([{"$sort": {"v": 1}}, {"$limit": 3}, only_id()]),
+            ids(&[19, 18, 17]),
+        ),
+        (bson!([{"$skip": 17}, only_id()]), ids(&[17, 18, 19])),
+        (
+            bson!([{"$limit": 5}, {"$skip": 3}, {"$limit": 9}, only_id()]),
+            ids(&[3, 4]),
+        ),
+        (
+            bson!([{"$addFields": {"x": 1}}, {"$sort": {"v": 1}}, {"$skip": 2}, {"$limit": 1}, only_id()]),
+            ids(&[17]),
+        ),
+        (bson!([{"$count": "n"}]), vec![doc! {"n": 20}]),
+        (bson!([{"$match": {"v": 99}}, {"$count": "n"}]), vec![]),
+        (
+            bson!([{"$group": {"_id": "$m", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]),
+            vec![
+                doc! {"_id": 0, "n": 7},
+                doc! {"_id": 1, "n": 7},
+                doc! {"_id": 2, "n": 6},
+            ],
+        ),
+        (
+            bson!([{"$group": {"_id": {"m": "$m", "q": "$none"}}}, {"$sort": {"_id": -1}}, {"$limit": 1}]),
+            vec![doc! {"_id": {"m": 2}}],
+        ),
+        (
+            bson!([{"$group": {"_id": "$none", "n": {"$sum": 1}}}]),
+            vec![doc! {"_id": null, "n": 20}],
+        ),
+        (
+            bson!([{"$sortByCount": "$m"}, {"$skip": 2}]),
+            vec![doc! {"_id": 2, "count": 6}],
+        ),
+        (
+            bson!([{"$bucket": {"groupBy": "$v", "boundaries": [0, 5, 15], "default": "rest"}}]),
+            vec![
+                doc! {"_id": 0, "count": 5},
+                doc! {"_id": 5, "count": 10},
+                doc! {"_id": "rest", "count": 5},
+            ],
+        ),
+        (
+            bson!([{"$bucketAuto": {"groupBy": "$v", "buckets": 3}}]),
+            vec![
+                doc! {"_id": {"min": 0, "max": 7}, "count": 7},
+                doc! {"_id": {"min": 7, "max": 14}, "count": 7},
+                doc! {"_id": {"min": 14, "max": 19}, "count": 6},
+            ],
+        ),
+        (
+            bson!([{"$facet": {"few": [{"$match": {"m": 0}}, {"$count": "n"}], "first": [{"$limit": 1}, only_id()], "none": [{"$match": {"q": 1}}]}}]),
+            vec![doc! {"few": [{"n": 7}], "first": [{"_id": 0}], "none": []}],
+        ),
+        (
+            bson!([{"$sample": {"size": 50}}, {"$count": "n"}]),
+            vec![doc! {"n": 20}],
+        ),
+        (
+            bson!([{"$sample": {"size": 5}}, {"$count": "n"}]),
+            vec![doc! {"n": 5}],
+        ),
+        (
+            bson!([{"$match": {"_id": {"$lt": 2}}}, {"$lookup": {"from": "b", "localField": "_id", "foreignField": "_id", "as": "j"}}]),
+            vec![
+                doc! {"_id": 0, "m": 0, "v": 19, "j": []},
+                doc! {"_id": 1, "m": 1, "v": 18, "j": [{"_id": 1, "x": "one", "k": [7, 8]}]},
+            ],
+        ),
+        (
+            bson!([{"$match": {"_id": 8}}, {"$lookup": {"from": "b", "localField": "_id", "foreignField": "k", "as": "j.k"}}, {"$replaceWith": {"n": "$j.k._id"}}]),
+            vec![doc! {"n": [1, 2]}],
+        ),
+        (
+            bson!([{"$match": {"_id": {"$lt": 3}}}, {"$lookup": {"from": "b", "let": {"i": "$_id"}, "pipeline": [{"$match": {"$expr": {"$gt": ["$_id", "$$i"]}}}, {"$count": "n"}], "as": "j"}}, {"$replaceWith": {"j": "$j"}}]),
+            vec![
+                doc! {"j": [{"n": 3}]},
+                doc! {"j": [{"n": 2}]},
+                doc! {"j": [{"n": 1}]},
+            ],
+        ),
+        (
+            bson!([{"$match": {"_id": {"$lt": 3}}}, {"$lookup": {"from": "b", "localField": "_id", "foreignField": "_id", "pipeline": [{"$replaceWith": {"x": "$x"}}], "as": "j"}}, {"$replaceWith": {"j": "$j"}}]),
+            vec![
+                doc! {"j": []},
+                doc! {"j": [{"x": "one"}]},
+                doc! {"j": [{"x": "two"}]},
+            ],
+        ),
+        (
+            bson!([{"$match": {"_id": {"$lt": 2}}}, {"$lookup": {"from": "b", "pipeline": [{"$skip": 2}], "as": "j"}}, {"$replaceWith": {"j": "$j"}}]),
+            vec![
+                doc! {"j": [{"_id": 3, "x": "three"}]},
+                doc! {"j": [{"_id": 3, "x": "three"}]},
+            ],
+        ),
+        (
+            bson!([{"$limit": 1}, only_id(), {"$unionWith": {"coll": "b", "pipeline": [{"$match": {"_id": {"$gt": 1}}}, only_id()]}}]),
+            ids(&[0, 2, 3]),
+        ),
+        (
+            bson!([{"$limit": 1}, only_id(), {"$unionWith": {"pipeline": [{"$documents": [{"_id": 9}]}]}}]),
+            ids(&[0, 9]),
+        ),
+        (
+            bson!([{"$documents": [{"_id": 1}, {"_id": 2}]}, {"$match": {"_id": 2}}]),
+            ids(&[2]),
+        ),
+        (
+            bson!([{"$limit": 1}, {"$redact": {"$cond": [{"$eq": ["$m", 0]}, "$$KEEP", "$$PRUNE"]}}, only_id()]),
+            ids(&[0]),
+        ),
+    ];
+    let memory = numbers();
+    for (pipeline, expected) in rows {
+        let found = run(&memory, &stages(pipeline.clone()));
+        assert_eq!(found.as_ref().ok(), Some(&expected), "{pipeline} {found:?}");
+    }
+}
+
+#[test]
+fn unwind_in_all_forms() {
+    let memory = memory(vec![
+        doc! {"_id": 1, "a": [1, 2]},
+        doc! {"_id": 2, "a": []},
+        doc! {"_id": 3, "a": null},
+        doc! {"_id": 4},
+        doc! {"_id": 5, "a": 7},
+    ]);
+    let short = vec![
+        doc! {"_id": 1, "a": 1},
+        doc! {"_id": 1, "a": 2},
+        doc! {"_id": 5, "a": 7},
+    ];
+    let all = vec![
+        doc! {"_id": 1, "a": 1},
+        doc! {"_id": 1, "a": 2},
+        doc! {"_id": 2},
+        doc! {"_id": 3, "a": null},
+        doc! {"_id": 4},
+        doc! {"_id": 5, "a": 7},
+    ];
+    let mut with_index = all.clone();
+    for (doc, index) in with_index
+        .iter_mut()
+        .zip([Some(0i64), Some(1), None, None, None, None])
+    {
+        doc.insert("i", index.map_or(Bson::Null, Bson::Int64));
+    }
+    for (spec, expected) in [
+        (bson!("$a"), short),
+        (
+            bson!({"path": "$a", "preserveNullAndEmptyArrays": true}),
+            all,
+        ),
+        (
+            bson!({"path": "$a", "preserveNullAndEmptyArrays": true, "includeArrayIndex": "i"}),
+            with_index,
+        ),
+    ] {
+        assert_eq!(
+            run(&memory, &[doc! {"$unwind": spec.clone()}]).unwrap(),
+            expected,
+            "{spec}"
+        );
+    }
+    let long = super::tests::memory(vec![doc! {"_id": 1, "a": (0..1000).collect::<Vec<i32>>()}]);
+    let found = run(&long, &[doc! {"$unwind": "$a"}]).unwrap();
+    assert_eq!(found.len(), 1000);
+    assert_eq!(found[999], doc! {"_id": 1, "a": 999});
+}
+
+#[test]
+fn wrong_pipelines_have_their_codes() {
+    let rows: Vec<(Bson, i32)> = vec![
+        (bson!([{}]), 40323),
+        (bson!([{"$match": {}, "$limit": 1}]), 40323),
+        (bson!([{"$nope": 1}]), 40324),
+        (bson!([{"$densify": {}}]), 238),
+        (bson!([{"$match": 1}]), 15959),
+        (bson!([{"$limit": 0}]), 15958),
+        (bson!([{"$limit": -1}]), 5107201),
+        (bson!([{"$skip": "x"}]), 5107200),
+        (bson!([{"$skip": 1.5}]), 5107200),
+        (bson!([{"$sort": {}}]), 15976),
+        (bson!([{"$group": {}}]), 15955),
+        (bson!([{"$group": {"_id": {"a": 1}}}]), 17390),
+        (bson!([{"$group": {"_id": null, "a": 1}}]), 40234),
+        (
+            bson!([{"$group": {"_id": null, "a.b": {"$sum": 1}}}]),
+            40235,
+        ),
+        (
+            bson!([{"$group": {"_id": null, "a": {"$sum": [1]}}}]),
+            40237,
+        ),
+        (bson!([{"$count": "a.b"}]), 40160),
+        (bson!([{"$unwind": "a"}]), 28818),
+        (bson!([{"$unwind": {"path": "$a", "q": 1}}]), 28811),
+        (bson!([{"$facet": {}}]), 40169),
+        (bson!([{"$facet": {"a": [{"$out": "x"}]}}]), 40600),
+        (bson!([{"$facet": {"a": [{"$facet": {"b": []}}]}}]), 40600),
+        (
+            bson!([{"$facet": {"a": [{"$lookup": {"from": "b", "pipeline": [{"$collStats": {}}], "as": "j"}}]}}]),
+            40600,
+        ),
+        (
+            bson!([{"$lookup": {"from": "b", "pipeline": [{"$out": "x"}], "as": "j"}}]),
+            51047,
+        ),
+        (
+            bson!([{"$unionWith": {"coll": "b", "pipeline": [{"$out": "x"}]}}]),
+            31441,
+        ),
+        (bson!([{"$lookup": {"from": "b", "as": "j"}}]), 9),
+        (
+            bson!([{"$lookup": {"from": "b", "localField": "a", "as": "j"}}]),
+            9,
+        ),
+        (
+            bson!([{"$lookup": {"from": "b", "localField": "a", "foreignField": "b"}}]),
+            40414,
+        ),
+        (
+            bson!([{"$lookup": {"from": "b", "let": {"A": 1}, "pipeline": [], "as": "j"}}]),
+            9,
+        ),
+        (bson!([{"$out": "x"}, {"$limit": 1}]), 40601),
+        (bson!([{"$limit": 1}, {"$collStats": {}}]), 40602),
+        (bson!([{"$limit": 1}, {"$documents": []}]), 73),
+        (bson!([{"$documents": 5}]), 5858203),
+        (bson!([{"$replaceRoot": {}}]), 40414),
+        (bson!([{"$replaceWith": 5}]), 40228),
+        (bson!([{"$redact": "DESCEND"}]), 17053),
+        (
+            bson!([{"$bucket": {"groupBy": "$v", "boundaries": [0, 1]}}]),
+            40066,
+        ),
+        (
+            bson!([{"$merge": {"into": "x", "whenMatched": "fail", "whenNotMatched": "fail"}}]),
+            51181,
+        ),
+        (
+            bson!([{"$merge": {"into": "x", "whenMatched": [{"$match": {}}]}}]),
+            72,
+        ),
+        (bson!([{"$out": 5}]), 16990),
+    ];
+    let memory = numbers();
+    for (pipeline, code) in rows {
+        let error = run(&memory, &stages(pipeline.clone())).expect_err(&pipeline.to_string());
+        assert_eq!(error.code().number(), code, "{pipeline} {error:?}");
+    }
+    let many: Vec<Document> = (0..1001).map(|_| doc! {"$limit": 1}).collect();
+    assert_eq!(run(&memory, &many).unwrap_err().code().number(), 7749501);
+    let mut deep = doc! {"$limit": 1};
+    for _ in 0..25 {
+        deep = doc! {"$unionWith": {"coll": "b", "pipeline": [deep]}};
+    }
+    assert_eq!(run(&memory, &[deep]).unwrap_err().code().number(), 232);
+}
+
+#[test]
+fn what_blocks_is_bounded() {
+    let big = memory(
+        (0..600)
+            .map(|n| doc! {"_id": n, "pad": "x".repeat(4000)})
+            .collect(),
+    );
+    for pipeline in [
+        bson!([{"$addFields": {"q": 1}}, {"$sort": {"_id": 1}}]),
+        bson!([{"$addFields": {"q": 1}}, {"$group": {"_id": {"$concat": ["$pad", {"$toString": "$_id"}]}}}]),
+        bson!([{"$facet": {"a": []}}]),
+    ] {
+        let Err(error) = run(&big, &stages(pipeline.clone())) else {
+            panic!("{pipeline}");
+        };
+        assert!(
+            [292, 238, 168].contains(&error.code().number()),
+            "{pipeline} {error:?}"
+        );
+    }
+    // A bound keeps the memory small, however many rows come.
+    let first = run(
+        &big,
+        &stages(bson!([{"$addFields": {"q": 1}}, {"$sort": {"_id": -1}}, {"$limit": 5}])),
+    )
+    .unwrap();
+    assert_eq!(first[0].get_i32("_id").unwrap(), 599);
+    assert_eq!(first.len(), 5);
+}
+
+#[test]
+fn rows_keep_the_document_they_stand_for() {
+    let memory = numbers();
+    for (pipeline, origins) in [
+        (bson!([{"$addFields": {"x": 1}}, {"$sort": {"v": 1}}]), 20),
+        (
+            bson!([{"$lookup": {"from": "b", "localField": "m", "foreignField": "_id", "as": "j"}}, {"$unwind": "$j"}]),
+            13,
+        ),
+        (bson!([{"$unionWith": "b"}]), 23),
+        (bson!([{"$sample": {"size": 4}}]), 4),
+        (bson!([{"$group": {"_id": "$m"}}]), 0),
+        (bson!([{"$facet": {"a": []}}]), 0),
+    ] {
+        let (_, found) = run_with(&memory, &stages(pipeline.clone()), &Endless).unwrap();
+        assert_eq!(found, origins, "{pipeline}");
+    }
+}
+
+#[test]
+fn the_front_of_a_pipeline_goes_to_the_source() {
+    let scope = Scope::new();
+    let place = Place::new(&scope, "db", Some("a"));
+    for (pipeline, filter, sort, skip, limit, rest, count_only) in [
+        (
+            bson!([{"$match": {"a": 1}}, {"$sort": {"b": 1}}, {"$skip": 1}, {"$skip": 2}, {"$limit": 9}, {"$limit": 3}, {"$skip": 1}]),
+            true,
+            true,
+            3,
+            Some(3),
+            1,
+            false,
+        ),
+        (
+            bson!([{"$limit": 9}, {"$match": {"a": 1}}]),
+            false,
+            false,
+            0,
+            Some(9),
+            1,
+            false,
+        ),
+        (
+            bson!([{"$sort": {"b": 1}}, {"$match": {"a": 1}}]),
+            false,
+            true,
+            0,
+            None,
+            1,
+            false,
+        ),
+        (
+            bson!([{"$match": {"a": 1}}, {"$count": "n"}]),
+            true,
+            false,
+            0,
+            None,
+            1,
+            true,
+        ),
+        (
+            bson!([{"$match": {"a": 1}}, {"$group": {"_id": 1, "n": {"$sum": 1}}}]),
+            true,
+            false,
+            0,
+            None,
+            1,
+            true,
+        ),
+        (
+            bson!([{"$group": {"_id": "$a", "n": {"$sum": 1}}}]),
+            false,
+            false,
+            0,
+            None,
+            1,
+            false,
+        ),
+    ] {
+        let spec = DocBuf::from(doc! {"p": pipeline.clone()});
+        let parsed = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
+        let (spec, left) = parsed.split_source();
+        let found = (
+            spec.filter.is_some(),
+            spec.sort.is_some(),
+            spec.skip,
+            spec.limit,
+            left.steps().len(),
+            spec.count_only,
+        );
+        assert_eq!(
+            found,
+            (filter, sort, skip, limit, rest, count_only),
+            "{pipeline}"
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! `$unset`: without these fields. An exclusion in other words.
+
+use std::sync::Arc;
+
+use super::Place;
+use super::Stage;
+use super::each::Mapped;
+use super::project::Project;
+use crate::error::{Error, Result};
+use crate::query::projection::{Kind, Projection};
+use crate::value::{DocBuf, Type, ValueRef};
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    push(Stage::Op(Arc::new(Mapped(parse_unset(value, place)?))));
+    Ok(())
+}
+
+pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Project> {
+    let mut fields = Vec::new();
+    match value.ty() {
+        Type::String => fields.extend(value.as_str()),
+        Type::Array => {
+            for elem in value.as_array().into_iter().flatten() {
+                fields.push(elem.value.as_str().ok_or_else(|| {
+                    Error::location(
+                        31120,
+                        "$unset specification must be a string or an array containing only string values",
+                    )
+                })?);
+            }
+            if fields.is_empty() {
+                return Err(Error::location(
+                    31119,
+                    "$unset specification must be a string or an array with at least one field",
+                ));
+            }
+        }
+        _ => {
+            return Err(Error::location(
+                31002,
+                "$unset specification must be a string or an array",
+            ));
+        }
+    }
+    // A field name with a zero byte cannot stand in a document: it is refused before one is made of it.
+    for field in &fields {
+        super::field_path::FieldPath::parse(field)
+            .map_err(|error| error.caused("Invalid $unset"))?;
+    }
+    let exclusion = DocBuf::build(|doc| {
+        for field in &fields {
+            doc.put_i32(field, 0);
+        }
+    });
+    Projection::parse(exclusion.as_doc(), place.scope, Kind::Aggregate)
+        .map(Project)
+        .map_err(|error| error.caused("Invalid $unset"))
+}

@@ -1,0 +1,214 @@
+//! `$unwind`: one row for each element of an array.
+
+use std::sync::Arc;
+
+use super::field_path::FieldPath;
+use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::error::{Error, Result};
+use crate::value::{Doc, Type, Value, ValueRef};
+
+struct Unwind {
+    path: FieldPath,
+    /// Rows without an element to show stay as they are.
+    preserve: bool,
+    index: Option<FieldPath>,
+}
+
+struct Running {
+    input: Box<dyn Rows>,
+    stage: Arc<Unwind>,
+    batch: Batch,
+    /// What the input said when it filled `batch`.
+    flow: Flow,
+    /// The row of `batch` that is being unwound, how far into its array in bytes, and the index of the next element.
+    row: usize,
+    offset: usize,
+    next: i64,
+    scratch: Vec<u8>,
+}
+
+pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+    let mut path = None;
+    let mut preserve = false;
+    let mut index = None;
+    match value.ty() {
+        Type::String => path = value.as_str(),
+        Type::Document => {
+            for elem in value.as_doc().into_iter().flatten() {
+                let given = elem.value;
+                match elem.name() {
+                    "path" => {
+                        path = Some(given.as_str().ok_or_else(|| {
+                            Error::location(
+                                28808,
+                                format!(
+                                    "expected a string as the path for $unwind stage, got {}",
+                                    given.ty().alias()
+                                ),
+                            )
+                        })?);
+                    }
+                    "preserveNullAndEmptyArrays" => {
+                        preserve = given.as_bool().ok_or_else(|| {
+                            Error::location(
+                                28809,
+                                format!(
+                                    "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
+                                    given.ty().alias()
+                                ),
+                            )
+                        })?;
+                    }
+                    "includeArrayIndex" => {
+                        let name = given.as_str().filter(|name| !name.is_empty()).ok_or_else(|| {
+                            Error::location(
+                                28810,
+                                format!(
+                                    "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {}",
+                                    given.ty().alias()
+                                ),
+                            )
+                        })?;
+                        if name.starts_with('$') {
+                            return Err(Error::location(
+                                28822,
+                                format!(
+                                    "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {name}"
+                                ),
+                            ));
+                        }
+                        index = Some(name);
+                    }
+                    other => {
+                        return Err(Error::location(
+                            28811,
+                            format!("unrecognized option to $unwind stage: {other}"),
+                        ));
+                    }
+                }
+            }
+        }
+        other => {
+            return Err(Error::location(
+                15981,
+                format!(
+                    "expected either a string or an object as specification for $unwind stage, got {}",
+                    other.alias()
+                ),
+            ));
+        }
+    }
+    let path = path
+        .filter(|path| !path.is_empty())
+        .ok_or_else(|| Error::location(28812, "no path specified to $unwind stage"))?;
+    let path = path.strip_prefix('$').ok_or_else(|| {
+        Error::location(
+            28818,
+            format!("path option to $unwind stage should be prefixed with a '$': {path}"),
+        )
+    })?;
+    push(Stage::Op(Arc::new(Unwind {
+        path: FieldPath::parse(path)?,
+        preserve,
+        index: index.map(FieldPath::parse).transpose()?,
+    })));
+    Ok(())
+}
+
+// === impl Unwind ===
+
+impl Op for Unwind {
+    fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
+        Box::new(Running {
+            input,
+            stage: self,
+            batch: Batch::new(),
+            flow: Flow::More,
+            row: 0,
+            offset: 0,
+            next: 0,
+            scratch: Vec::new(),
+        })
+    }
+}
+
+impl Unwind {
+    fn emit(
+        &self,
+        doc: Doc<'_>,
+        value: ValueRef<'_>,
+        index: Option<i64>,
+        scratch: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(name) = &self.index else {
+            self.path.put(doc, value, out);
+            return;
+        };
+        scratch.clear();
+        self.path.put(doc, value, scratch);
+        let index = index.map_or(Value::null(), Value::int64);
+        name.put(Doc::new(scratch), index.as_ref(), out);
+    }
+}
+
+// === impl Running ===
+
+impl Rows for Running {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        loop {
+            while let Some(row) = self.batch.get(self.row) {
+                let found = self.stage.path.get(row.doc);
+                let (stage, scratch) = (&*self.stage, &mut self.scratch);
+                let mut put = |value, index| {
+                    let _ = out.push_with(row.origin, |bytes| {
+                        stage.emit(row.doc, value, index, scratch, bytes);
+                        Ok::<_, ()>(true)
+                    });
+                    out.is_full()
+                };
+                if let Some(array) = found.as_array() {
+                    if array.is_empty() && stage.preserve {
+                        put(ValueRef::MISSING, None);
+                    }
+                    let mut elements = array.iter_from(self.offset);
+                    while let Some(elem) = elements.next() {
+                        let full = put(elem.value, Some(self.next));
+                        self.next += 1;
+                        if full {
+                            self.offset = array.body().len() - elements.rest().len();
+                            return Ok(Flow::More);
+                        }
+                    }
+                } else if !found.is_nullish() {
+                    // A value that is no array counts as an array of one.
+                    put(found, None);
+                } else if stage.preserve {
+                    put(found, None);
+                }
+                self.row += 1;
+                self.offset = 0;
+                self.next = 0;
+                if out.is_full() {
+                    return Ok(Flow::More);
+                }
+            }
+            match self.flow {
+                Flow::End => return Ok(Flow::End),
+                Flow::Pause => {
+                    self.flow = Flow::More;
+                    return Ok(Flow::Pause);
+                }
+                Flow::More if self.row > 0 && cx.out_of_time() => {
+                    self.batch.clear();
+                    self.row = 0;
+                    return Ok(Flow::Pause);
+                }
+                Flow::More => {}
+            }
+            self.batch.restart(out.room());
+            self.row = 0;
+            self.flow = self.input.fill(cx, &mut self.batch)?;
+        }
+    }
+}
