@@ -16,7 +16,7 @@ pub(super) struct FieldPath {
 impl FieldPath {
     pub fn parse(text: &str) -> Result<Self> {
         let parsed = expr::FieldPath::parse(text)?;
-        let names = parsed.names().map(Box::from).collect();
+        let names = parsed.path().parts().map(Box::from).collect();
         Ok(Self {
             text: text.into(),
             names,
