@@ -10,7 +10,7 @@ use super::generic::Generic;
 use super::{Client, Command, Context};
 use crate::error::{Code, Error, Result};
 use crate::session::{Retry, SessionId};
-use crate::value::{Doc, Elem, Millis, ValueRef};
+use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
 use crate::wire::{Request, Sequence};
 
 /// A command's view of its request. Everything generic is checked; the rest stands in [`Call::args`].
@@ -133,6 +133,33 @@ pub enum Documents<'a> {
 // === impl Documents ===
 
 impl<'a> Documents<'a> {
+    /// The same documents again, for work that goes on with a request of its own.
+    pub fn of(request: &'a Request, name: &str) -> Self {
+        match request.sequence(name) {
+            Some(sequence) => Self::Sequence(sequence),
+            None => Self::Array(request.body().get(name).as_array().unwrap_or(Doc::EMPTY)),
+        }
+    }
+
+    /// The document at `offset`, which is moved to the next one. Begin with 0.
+    #[inline]
+    pub fn take_next(self, offset: &mut usize) -> Option<ValueRef<'a>> {
+        match self {
+            Self::Array(array) => {
+                let body = array.body();
+                let mut rest = Iter::over(body.get(*offset..)?);
+                let elem = rest.next()?;
+                *offset = body.len() - rest.rest().len();
+                Some(elem.value)
+            }
+            Self::Sequence(sequence) => {
+                let doc = sequence.document_at(*offset)?;
+                *offset += doc.bytes().len();
+                Some(ValueRef::document(doc))
+            }
+        }
+    }
+
     /// The documents in order; an element of an array that is none has its own type.
     pub fn iter(self) -> impl Iterator<Item = ValueRef<'a>> {
         let (array, sequence) = match self {

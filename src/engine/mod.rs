@@ -1,7 +1,15 @@
 //! Where language meets storage.
+//!
+//! [`access`] walks a collection (or an index) in slices and hands out what passes a filter. [`rows`] makes that the source
+//! of a pipeline. [`write`] changes documents. Nothing here knows the wire, a command or a session.
 
+pub mod access;
+pub mod choose;
 mod oid;
+mod rows;
 mod slice;
+pub mod write;
 
 pub use oid::ObjectIds;
+pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};

@@ -108,6 +108,7 @@ codes! {
     167 OptionNotSupportedOnView,
     168 InvalidPipelineOperator,
     171 CannotIndexParallelArrays,
+    175 QueryPlanKilled,
     181 AmbiguousIndexKeyPattern,
     182 InvalidViewDefinition,
     183 ClientMetadataMissingField,

@@ -141,6 +141,11 @@ impl<'a> Elem<'a> {
 // === impl Iter ===
 
 impl<'a> Iter<'a> {
+    /// Goes on with elements that stand one behind the other: what [`Iter::rest`] gave earlier.
+    pub fn over(elements: &'a [u8]) -> Self {
+        Self { rest: elements }
+    }
+
     /// The bytes not yet walked: from the next element to the last.
     pub fn rest(&self) -> &'a [u8] {
         self.rest

@@ -60,13 +60,20 @@ impl Request {
 impl Sequence {
     /// The documents in their order.
     pub fn iter(&self) -> impl Iterator<Item = Doc<'_>> {
-        let mut rest: &[u8] = &self.documents;
+        let mut at = 0;
         std::iter::from_fn(move || {
-            let length: [u8; 4] = rest.get(..4)?.try_into().ok()?;
-            let length = usize::try_from(i32::from_le_bytes(length)).ok()?;
-            let (doc, tail) = rest.split_at_checked(length.max(5))?;
-            rest = tail;
-            Some(Doc::new(doc))
+            let doc = self.document_at(at)?;
+            at += doc.bytes().len();
+            Some(doc)
         })
+    }
+
+    /// The document that begins at that byte.
+    #[inline]
+    pub fn document_at(&self, at: usize) -> Option<Doc<'_>> {
+        let rest = self.documents.get(at..)?;
+        let length: [u8; 4] = rest.get(..4)?.try_into().ok()?;
+        let length = usize::try_from(i32::from_le_bytes(length)).ok()?;
+        Some(Doc::new(rest.get(..length.max(5))?))
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
 //! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
-//! again. [`refused`] turns storage's facts into MongoDB's errors.
+//! again; [`pick`] finds it, and [`statement`] puts the two together for a whole statement. [`refused`] turns storage's facts into MongoDB's errors.
 
 mod insert;
 mod intake;
 mod modify;
+mod pick;
 mod refused;
+mod statement;
 
 pub use insert::{BATCH, Inserted, insert_batch};
-pub use intake::{Intake, MAX_DOCUMENT, check_id};
+pub use intake::{Intake, MAX_DOCUMENT};
 pub use modify::{Match, Modified, append_ts, delete, modify};
+pub use pick::{Picked, Picker};
 pub use refused::refused;
+pub use statement::{Deleting, Place, Selection, Updated, Updating};

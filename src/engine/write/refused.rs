@@ -11,7 +11,7 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
         Refused::Duplicate { index, .. } => {
             let doc = Doc::new(document);
             let (name, pattern) = match index {
-                None => ("_id_", DocBuf::build(|d| drop(d.put_i32("_id", 1)))),
+                None => ("_id_", DocBuf::build(|d| { d.put_i32("_id", 1); })),
                 Some(index) => (index.name.as_str(), index.key.clone()),
             };
             duplicate(view.namespace().as_str(), name, &pattern, doc)

@@ -1,0 +1,315 @@
+//! The ways to a collection's documents, walked in slices.
+//!
+//! A [`Walk`] keeps a place (a record, or an index entry), never a lock and never a document. Each [`Walk::slice`] takes the shared
+//! lock for a few hundred documents at most, and goes on behind its place next time, whatever was written in between. What an index
+//! yields is tested against the whole filter like everything else, so an index can only save work, never change an answer.
+
+use std::collections::HashSet;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use crate::engine::write::append_ts;
+use crate::error::{Code, Error, Result};
+use crate::query::Vars;
+use crate::query::filter::Filter;
+use crate::storage::index::{Entry, Index, split};
+use crate::storage::{Collection, RecordId, Stored, View};
+use crate::value::{Doc, Millis};
+
+/// Documents looked at in one lock hold.
+const CHUNK: usize = 256;
+
+/// Which documents are looked at, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// All of them, in natural order or against it.
+    All { descending: bool },
+    /// Those with these `_id`s (as key bytes).
+    Ids(Vec<Vec<u8>>),
+    /// Those that an index holds within one of these ranges, which are sorted and do not overlap.
+    Index { name: String, ranges: Vec<KeyRange>, descending: bool },
+    /// None: the filter cannot be met.
+    None,
+}
+
+/// Encoded keys from `lower` on and below `upper`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    pub lower: Vec<u8>,
+    pub upper: Vec<u8>,
+}
+
+/// A way being walked.
+pub struct Walk {
+    collection: Arc<Collection>,
+    access: Access,
+    place: Place,
+    /// The newest record when the walk began: a statement does not meet what it (or anybody else) adds meanwhile.
+    newest: Option<RecordId>,
+    /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
+    met: Option<HashSet<u64>>,
+    show_ts: bool,
+    scratch: Vec<u8>,
+    pub counted: Counted,
+}
+
+enum Place {
+    Start,
+    /// Go on behind this record.
+    Record(RecordId),
+    /// Go on with this `_id`.
+    Id(usize),
+    /// Go on in this range behind this entry, if one was met.
+    Entry(usize, Option<Entry>),
+    End,
+}
+
+/// The work that explain shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub keys: u64,
+    pub documents: u64,
+}
+
+/// A visible document that passed the filter.
+pub struct Found<'a> {
+    pub id: RecordId,
+    pub stored: Stored<'a>,
+    /// The document as the client sees it: with `_ts`, if it asked for that.
+    pub shown: Doc<'a>,
+}
+
+/// Why a slice ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// There may be more.
+    More,
+    /// All has been looked at.
+    End,
+}
+
+// === impl Walk ===
+
+impl Walk {
+    pub fn new(collection: Arc<Collection>, access: Access) -> Self {
+        let several = match &access {
+            // With one range and no arrays every document is met once; the rest is found out when the index is seen.
+            Access::Index { ranges, .. } => ranges.len() > 1,
+            _ => false,
+        };
+        Self {
+            collection,
+            access,
+            place: Place::Start,
+            newest: None,
+            met: several.then(HashSet::new),
+            show_ts: false,
+            scratch: Vec::new(),
+            counted: Counted::default(),
+        }
+    }
+
+    /// Documents are shown (and filtered) with their `_ts`.
+    #[must_use]
+    pub fn show_ts(mut self, show: bool) -> Self {
+        self.show_ts = show;
+        self
+    }
+
+    /// Every document is met once even if it moves within the index meanwhile: for statements that write.
+    #[must_use]
+    pub fn for_writing(mut self) -> Self {
+        if matches!(self.access, Access::Index { .. }) {
+            self.met.get_or_insert_default();
+        }
+        self
+    }
+
+    pub fn collection(&self) -> &Arc<Collection> {
+        &self.collection
+    }
+
+    /// Hands the next documents that pass the filter to `each`, until it breaks or some hundred documents were looked at.
+    pub fn slice<F>(&mut self, now: Millis, filter: &Filter, vars: &Vars, mut each: F) -> Result<Pace>
+    where
+        F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
+    {
+        let collection = Arc::clone(&self.collection);
+        collection.read(now, |view| {
+            let newest = *self.newest.get_or_insert_with(|| view.newest());
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let mut test = Test { filter, vars, show_ts: self.show_ts, scratch: &mut scratch, each: &mut each };
+            let pace = match &self.access {
+                Access::All { descending: false } => self.up(view, newest, &mut test),
+                Access::All { descending: true } => self.down(view, newest, &mut test),
+                Access::Ids(_) => self.by_id(view, &mut test),
+                Access::Index { .. } => self.by_index(view, &mut test),
+                Access::None => Ok(Pace::End),
+            };
+            self.scratch = scratch;
+            if matches!(pace, Ok(Pace::End)) {
+                self.place = Place::End;
+            }
+            pace
+        })
+    }
+
+    fn up<F: Sink>(&mut self, view: &View<'_>, newest: RecordId, test: &mut Test<'_, F>) -> Result<Pace> {
+        let from = match self.place {
+            Place::Start => RecordId::FIRST,
+            Place::Record(last) => last.next(),
+            _ => return Ok(Pace::End),
+        };
+        self.records(view.scan_up(from).take_while(|(id, _)| *id <= newest), test)
+    }
+
+    fn down<F: Sink>(&mut self, view: &View<'_>, newest: RecordId, test: &mut Test<'_, F>) -> Result<Pace> {
+        let from = match self.place {
+            Place::Start => newest,
+            Place::Record(last) => match last.previous() {
+                Some(before) => before,
+                None => return Ok(Pace::End),
+            },
+            _ => return Ok(Pace::End),
+        };
+        self.records(view.scan_down(from), test)
+    }
+
+    fn records<'v, F: Sink>(
+        &mut self,
+        records: impl Iterator<Item = (RecordId, Stored<'v>)>,
+        test: &mut Test<'_, F>,
+    ) -> Result<Pace> {
+        for (n, (id, stored)) in records.enumerate() {
+            if n == CHUNK {
+                return Ok(Pace::More);
+            }
+            self.place = Place::Record(id);
+            self.counted.documents += 1;
+            if test.offer(id, stored)?.is_break() {
+                return Ok(Pace::More);
+            }
+        }
+        Ok(Pace::End)
+    }
+
+    fn by_id<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
+        let Access::Ids(keys) = &self.access else { return Ok(Pace::End) };
+        let from = match self.place {
+            Place::Start => 0,
+            Place::Id(next) => next,
+            _ => return Ok(Pace::End),
+        };
+        for (n, key) in keys.iter().enumerate().skip(from) {
+            if n - from == CHUNK {
+                return Ok(Pace::More);
+            }
+            self.place = Place::Id(n + 1);
+            self.counted.keys += 1;
+            if let Some((id, stored)) = view.by_id(key) {
+                self.counted.documents += 1;
+                if test.offer(id, stored)?.is_break() {
+                    return Ok(Pace::More);
+                }
+            }
+        }
+        Ok(Pace::End)
+    }
+
+    fn by_index<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
+        let Access::Index { name, ranges, descending } = &self.access else { return Ok(Pace::End) };
+        let Some(index) = view.index(name).filter(|index| index.ready) else {
+            let message = format!("index '{name}' was dropped while it was being read");
+            return Err(Error::new(Code::QueryPlanKilled, message));
+        };
+        if index.multikey != 0 && self.met.is_none() {
+            self.met = Some(HashSet::new());
+        }
+        let (mut at, mut last) = match std::mem::replace(&mut self.place, Place::End) {
+            Place::Start => (0, None),
+            Place::Entry(range, last) => (range, last),
+            _ => return Ok(Pace::End),
+        };
+        let mut left = CHUNK;
+        while at < ranges.len() {
+            // The ranges themselves are walked from the last to the first in a descending walk.
+            let range = &ranges[if *descending { ranges.len() - 1 - at } else { at }];
+            let mut current = last.as_ref();
+            let mut stopped = false;
+            for entry in entries(index, range, *descending, last.as_ref()) {
+                if left == 0 {
+                    stopped = true;
+                    break;
+                }
+                left -= 1;
+                current = Some(entry);
+                self.counted.keys += 1;
+                let (_, id) = split(entry);
+                if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
+                    continue;
+                }
+                let Some(stored) = view.get(id) else { continue };
+                self.counted.documents += 1;
+                if test.offer(id, stored)?.is_break() {
+                    stopped = true;
+                    break;
+                }
+            }
+            if stopped {
+                self.place = Place::Entry(at, current.cloned());
+                return Ok(Pace::More);
+            }
+            at += 1;
+            last = None;
+        }
+        Ok(Pace::End)
+    }
+}
+
+/// The entries of a range behind `last`, in the direction of the walk.
+fn entries<'v>(
+    index: &'v Index,
+    range: &'v KeyRange,
+    descending: bool,
+    last: Option<&'v Entry>,
+) -> impl Iterator<Item = &'v Entry> {
+    let up = (!descending).then(|| {
+        let from = last.map_or(Bound::Included(range.lower.as_slice()), |last| Bound::Excluded(last.as_slice()));
+        index.up(from, &range.upper)
+    });
+    let down = descending.then(|| {
+        let below = last.map_or(range.upper.as_slice(), |last| last.as_slice());
+        index.down(&range.lower, below)
+    });
+    up.into_iter().flatten().chain(down.into_iter().flatten())
+}
+
+trait Sink: FnMut(Found<'_>) -> Result<ControlFlow<()>> {}
+impl<F: FnMut(Found<'_>) -> Result<ControlFlow<()>>> Sink for F {}
+
+/// What every document goes through.
+struct Test<'t, F> {
+    filter: &'t Filter,
+    vars: &'t Vars,
+    show_ts: bool,
+    scratch: &'t mut Vec<u8>,
+    each: &'t mut F,
+}
+
+// === impl Test ===
+
+impl<F: Sink> Test<'_, F> {
+    #[inline]
+    fn offer(&mut self, id: RecordId, stored: Stored<'_>) -> Result<ControlFlow<()>> {
+        let mut shown = Doc::new(stored.bytes);
+        if self.show_ts {
+            self.scratch.clear();
+            append_ts(shown, stored.ts, self.scratch);
+            shown = Doc::new(self.scratch);
+        }
+        if !self.filter.matches(shown, self.vars)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        (self.each)(Found { id, stored, shown })
+    }
+}

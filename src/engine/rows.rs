@@ -1,0 +1,107 @@
+//! A collection as the source of a pipeline.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::access::{Counted, Pace, Walk};
+use crate::error::Result;
+use crate::query::filter::Filter;
+use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
+use crate::storage::{Collection, RecordId};
+use crate::value::Millis;
+
+/// The collections that the rows of one cursor come from. A row names its own by number, so that its document can be asked
+/// again when the row leaves the cursor.
+#[derive(Debug, Clone, Default)]
+pub struct Handles(Arc<Mutex<Vec<Arc<Collection>>>>);
+
+/// Documents of one collection that pass a filter.
+pub struct CollectionRows {
+    walk: Walk,
+    filter: Arc<Filter>,
+    source: u32,
+    /// Rows still to be passed over.
+    skip: u64,
+    /// Rows still wanted.
+    limit: Option<u64>,
+    /// Where the counted work is to be seen by explain.
+    counted: Arc<Mutex<Counted>>,
+}
+
+// === impl Handles ===
+
+impl Handles {
+    /// The number of a collection.
+    pub fn add(&self, collection: &Arc<Collection>) -> u32 {
+        let mut known = self.0.lock();
+        let at = known.iter().position(|other| Arc::ptr_eq(other, collection)).unwrap_or_else(|| {
+            known.push(Arc::clone(collection));
+            known.len() - 1
+        });
+        at as u32
+    }
+
+    /// Drops rows whose documents have ended (or were removed) by `now`.
+    pub fn retain_visible(&self, batch: &mut Batch, now: Millis) {
+        let known = self.0.lock().clone();
+        for (number, collection) in known.iter().enumerate() {
+            collection.read(now, |view| {
+                let kept: Result<(), std::convert::Infallible> = batch.retain(0, |row| {
+                    Ok(row.origin.is_none_or(|origin| {
+                        origin.source as usize != number || view.get(RecordId(origin.record)).is_some()
+                    }))
+                });
+                let Ok(()) = kept;
+            });
+        }
+    }
+}
+
+// === impl CollectionRows ===
+
+impl CollectionRows {
+    pub fn new(walk: Walk, filter: Arc<Filter>, handles: &Handles, skip: u64, limit: Option<u64>) -> Self {
+        let source = handles.add(walk.collection());
+        Self { walk, filter, source, skip, limit, counted: Arc::default() }
+    }
+
+    /// The work done so far, seen from outside.
+    pub fn counted(&self) -> Arc<Mutex<Counted>> {
+        Arc::clone(&self.counted)
+    }
+}
+
+impl Rows for CollectionRows {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        let Self { walk, filter, source, skip, limit, counted } = self;
+        loop {
+            if *limit == Some(0) {
+                return Ok(Flow::End);
+            }
+            let pace = walk.slice(cx.vars.now(), filter, cx.vars, |found| {
+                if *skip > 0 {
+                    *skip -= 1;
+                    return Ok(ControlFlow::Continue(()));
+                }
+                out.push(found.shown, Some(Origin { source: *source, record: found.id.0 }));
+                let enough = limit.as_mut().is_some_and(|left| {
+                    *left -= 1;
+                    *left == 0
+                });
+                Ok(if enough || out.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            *counted.lock() = walk.counted;
+            if pace == Pace::End || *limit == Some(0) {
+                return Ok(Flow::End);
+            }
+            if out.is_full() {
+                return Ok(Flow::More);
+            }
+            if cx.out_of_time() {
+                return Ok(Flow::Pause);
+            }
+        }
+    }
+}

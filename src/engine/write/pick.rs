@@ -1,0 +1,117 @@
+//! Finding the documents that a write statement is about, one at a time.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::engine::access::{Pace, Walk};
+use crate::error::Result;
+use crate::query::Vars;
+use crate::query::filter::Filter;
+use crate::query::sort::Sort;
+use crate::query::stage::Slice;
+use crate::storage::{Collection, RecordId};
+use crate::value::Millis;
+
+/// Yields matching documents in the order of a walk; with a sort, the first by it.
+pub struct Picker {
+    walk: Walk,
+    filter: Arc<Filter>,
+    /// A sort that the walk's own order does not give: everything is looked at before the first document is known.
+    sort: Option<Sort>,
+    best: Option<Best>,
+}
+
+struct Best {
+    key: Vec<u8>,
+    id: RecordId,
+    bytes: Vec<u8>,
+}
+
+pub enum Picked {
+    /// Its bytes stand in `current`.
+    One(RecordId),
+    /// The time slice is used up.
+    Pause,
+    None,
+}
+
+// === impl Picker ===
+
+impl Picker {
+    pub fn new(walk: Walk, filter: Arc<Filter>, sort: Option<Sort>) -> Self {
+        Self { walk, filter, sort, best: None }
+    }
+
+    pub fn collection(&self) -> &Arc<Collection> {
+        self.walk.collection()
+    }
+
+    pub fn next(&mut self, now: Millis, vars: &Vars, slice: &dyn Slice, current: &mut Vec<u8>) -> Result<Picked> {
+        match self.sort.take() {
+            None => self.next_in_order(now, vars, slice, current),
+            Some(sort) => {
+                let picked = self.first_by(&sort, now, vars, slice, current);
+                if matches!(picked, Ok(Picked::Pause)) {
+                    self.sort = Some(sort);
+                }
+                picked
+            }
+        }
+    }
+
+    fn next_in_order(
+        &mut self,
+        now: Millis,
+        vars: &Vars,
+        slice: &dyn Slice,
+        current: &mut Vec<u8>,
+    ) -> Result<Picked> {
+        loop {
+            let mut picked = None;
+            let pace = self.walk.slice(now, &self.filter, vars, |found| {
+                current.clear();
+                current.extend_from_slice(found.stored.bytes);
+                picked = Some(found.id);
+                Ok(ControlFlow::Break(()))
+            })?;
+            match (picked, pace) {
+                (Some(id), _) => return Ok(Picked::One(id)),
+                (None, Pace::End) => return Ok(Picked::None),
+                (None, Pace::More) if slice.is_over() => return Ok(Picked::Pause),
+                (None, Pace::More) => {}
+            }
+        }
+    }
+
+    fn first_by(
+        &mut self,
+        sort: &Sort,
+        now: Millis,
+        vars: &Vars,
+        slice: &dyn Slice,
+        current: &mut Vec<u8>,
+    ) -> Result<Picked> {
+        let mut key = Vec::new();
+        loop {
+            let best = &mut self.best;
+            let pace = self.walk.slice(now, &self.filter, vars, |found| {
+                key.clear();
+                sort.key(found.shown, &mut key)?;
+                if best.as_ref().is_none_or(|best| key < best.key) {
+                    *best = Some(Best { key: key.clone(), id: found.id, bytes: found.stored.bytes.to_vec() });
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            match pace {
+                Pace::More if slice.is_over() => return Ok(Picked::Pause),
+                Pace::More => {}
+                Pace::End => {
+                    return Ok(self.best.take().map_or(Picked::None, |best| {
+                        *current = best.bytes;
+                        Picked::One(best.id)
+                    }));
+                }
+            }
+        }
+    }
+}
