@@ -27,7 +27,11 @@ pub enum Access {
     /// Those with these `_id`s (as key bytes).
     Ids(Vec<Vec<u8>>),
     /// Those that an index holds within one of these ranges, which are sorted and do not overlap.
-    Index { name: String, ranges: Vec<KeyRange>, descending: bool },
+    Index {
+        name: String,
+        ranges: Vec<KeyRange>,
+        descending: bool,
+    },
     /// None: the filter cannot be met.
     None,
 }
@@ -130,7 +134,13 @@ impl Walk {
     }
 
     /// Hands the next documents that pass the filter to `each`, until it breaks or some hundred documents were looked at.
-    pub fn slice<F>(&mut self, now: Millis, filter: &Filter, vars: &Vars, mut each: F) -> Result<Pace>
+    pub fn slice<F>(
+        &mut self,
+        now: Millis,
+        filter: &Filter,
+        vars: &Vars,
+        mut each: F,
+    ) -> Result<Pace>
     where
         F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
     {
@@ -138,7 +148,13 @@ impl Walk {
         collection.read(now, |view| {
             let newest = *self.newest.get_or_insert_with(|| view.newest());
             let mut scratch = std::mem::take(&mut self.scratch);
-            let mut test = Test { filter, vars, show_ts: self.show_ts, scratch: &mut scratch, each: &mut each };
+            let mut test = Test {
+                filter,
+                vars,
+                show_ts: self.show_ts,
+                scratch: &mut scratch,
+                each: &mut each,
+            };
             let pace = match &self.access {
                 Access::All { descending: false } => self.up(view, newest, &mut test),
                 Access::All { descending: true } => self.down(view, newest, &mut test),
@@ -154,7 +170,12 @@ impl Walk {
         })
     }
 
-    fn up<F: Sink>(&mut self, view: &View<'_>, newest: RecordId, test: &mut Test<'_, F>) -> Result<Pace> {
+    fn up<F: Sink>(
+        &mut self,
+        view: &View<'_>,
+        newest: RecordId,
+        test: &mut Test<'_, F>,
+    ) -> Result<Pace> {
         let from = match self.place {
             Place::Start => RecordId::FIRST,
             Place::Record(last) => last.next(),
@@ -163,7 +184,12 @@ impl Walk {
         self.records(view.scan_up(from).take_while(|(id, _)| *id <= newest), test)
     }
 
-    fn down<F: Sink>(&mut self, view: &View<'_>, newest: RecordId, test: &mut Test<'_, F>) -> Result<Pace> {
+    fn down<F: Sink>(
+        &mut self,
+        view: &View<'_>,
+        newest: RecordId,
+        test: &mut Test<'_, F>,
+    ) -> Result<Pace> {
         let from = match self.place {
             Place::Start => newest,
             Place::Record(last) => match last.previous() {
@@ -194,7 +220,9 @@ impl Walk {
     }
 
     fn by_id<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
-        let Access::Ids(keys) = &self.access else { return Ok(Pace::End) };
+        let Access::Ids(keys) = &self.access else {
+            return Ok(Pace::End);
+        };
         let from = match self.place {
             Place::Start => 0,
             Place::Id(next) => next,
@@ -217,7 +245,14 @@ impl Walk {
     }
 
     fn by_index<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
-        let Access::Index { name, ranges, descending } = &self.access else { return Ok(Pace::End) };
+        let Access::Index {
+            name,
+            ranges,
+            descending,
+        } = &self.access
+        else {
+            return Ok(Pace::End);
+        };
         let Some(index) = view.index(name).filter(|index| index.ready) else {
             let message = format!("index '{name}' was dropped while it was being read");
             return Err(Error::new(Code::QueryPlanKilled, message));
@@ -233,7 +268,11 @@ impl Walk {
         let mut left = CHUNK;
         while at < ranges.len() {
             // The ranges themselves are walked from the last to the first in a descending walk.
-            let range = &ranges[if *descending { ranges.len() - 1 - at } else { at }];
+            let range = &ranges[if *descending {
+                ranges.len() - 1 - at
+            } else {
+                at
+            }];
             let mut current = last.as_ref();
             let mut stopped = false;
             for entry in entries(index, range, *descending, last.as_ref()) {
@@ -274,7 +313,9 @@ fn entries<'v>(
     last: Option<&'v Entry>,
 ) -> impl Iterator<Item = &'v Entry> {
     let up = (!descending).then(|| {
-        let from = last.map_or(Bound::Included(range.lower.as_slice()), |last| Bound::Excluded(last.as_slice()));
+        let from = last.map_or(Bound::Included(range.lower.as_slice()), |last| {
+            Bound::Excluded(last.as_slice())
+        });
         index.up(from, &range.upper)
     });
     let down = descending.then(|| {

@@ -30,15 +30,25 @@ pub fn choose(
 ) -> Result<Chosen> {
     let sorted = sort.is_none_or(Sort::is_empty);
     if let Some(key) = id_equality(filter) {
-        return Ok(Chosen { access: Access::Ids(vec![key]), sorted: true });
+        return Ok(Chosen {
+            access: Access::Ids(vec![key]),
+            sorted: true,
+        });
     }
-    Ok(Chosen { access: Access::All { descending: false }, sorted })
+    Ok(Chosen {
+        access: Access::All { descending: false },
+        sorted,
+    })
 }
 
 /// The `_id` (as key bytes) that the filter asks for, if it does nothing else.
 pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
-    let Node::Field(field) = filter.root() else { return None };
-    let Test::Compare(comparison) = &field.test else { return None };
+    let Node::Field(field) = filter.root() else {
+        return None;
+    };
+    let Test::Compare(comparison) = &field.test else {
+        return None;
+    };
     if field.path.len() != 1 || field.path.first() != "_id" || comparison.op != Op::Eq {
         return None;
     }

@@ -36,10 +36,13 @@ impl Handles {
     /// The number of a collection.
     pub fn add(&self, collection: &Arc<Collection>) -> u32 {
         let mut known = self.0.lock();
-        let at = known.iter().position(|other| Arc::ptr_eq(other, collection)).unwrap_or_else(|| {
-            known.push(Arc::clone(collection));
-            known.len() - 1
-        });
+        let at = known
+            .iter()
+            .position(|other| Arc::ptr_eq(other, collection))
+            .unwrap_or_else(|| {
+                known.push(Arc::clone(collection));
+                known.len() - 1
+            });
         at as u32
     }
 
@@ -50,7 +53,8 @@ impl Handles {
             collection.read(now, |view| {
                 let kept: Result<(), std::convert::Infallible> = batch.retain(0, |row| {
                     Ok(row.origin.is_none_or(|origin| {
-                        origin.source as usize != number || view.get(RecordId(origin.record)).is_some()
+                        origin.source as usize != number
+                            || view.get(RecordId(origin.record)).is_some()
                     }))
                 });
                 let Ok(()) = kept;
@@ -62,9 +66,22 @@ impl Handles {
 // === impl CollectionRows ===
 
 impl CollectionRows {
-    pub fn new(walk: Walk, filter: Arc<Filter>, handles: &Handles, skip: u64, limit: Option<u64>) -> Self {
+    pub fn new(
+        walk: Walk,
+        filter: Arc<Filter>,
+        handles: &Handles,
+        skip: u64,
+        limit: Option<u64>,
+    ) -> Self {
         let source = handles.add(walk.collection());
-        Self { walk, filter, source, skip, limit, counted: Arc::default() }
+        Self {
+            walk,
+            filter,
+            source,
+            skip,
+            limit,
+            counted: Arc::default(),
+        }
     }
 
     /// The work done so far, seen from outside.
@@ -75,7 +92,14 @@ impl CollectionRows {
 
 impl Rows for CollectionRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
-        let Self { walk, filter, source, skip, limit, counted } = self;
+        let Self {
+            walk,
+            filter,
+            source,
+            skip,
+            limit,
+            counted,
+        } = self;
         loop {
             if *limit == Some(0) {
                 return Ok(Flow::End);
@@ -85,12 +109,22 @@ impl Rows for CollectionRows {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));
                 }
-                out.push(found.shown, Some(Origin { source: *source, record: found.id.0 }));
+                out.push(
+                    found.shown,
+                    Some(Origin {
+                        source: *source,
+                        record: found.id.0,
+                    }),
+                );
                 let enough = limit.as_mut().is_some_and(|left| {
                     *left -= 1;
                     *left == 0
                 });
-                Ok(if enough || out.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                Ok(if enough || out.is_full() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
             })?;
             *counted.lock() = walk.counted;
             if pace == Pace::End || *limit == Some(0) {

@@ -83,7 +83,8 @@ fn is_empty_timestamp(value: ValueRef<'_>) -> bool {
 
 fn check_size(len: usize) -> Result<()> {
     if len > MAX_DOCUMENT {
-        let message = format!("object to insert too large. size in bytes: {len}, max size: {MAX_DOCUMENT}");
+        let message =
+            format!("object to insert too large. size in bytes: {len}, max size: {MAX_DOCUMENT}");
         return Err(Error::bad_value(message));
     }
     Ok(())
@@ -98,22 +99,33 @@ mod tests {
 
     fn admitted(document: bson::Document) -> Result<bson::Document> {
         let ids = ObjectIds::new();
-        let intake = Intake { ids: &ids, now: Millis(5_000) };
+        let intake = Intake {
+            ids: &ids,
+            now: Millis(5_000),
+        };
         let doc = DocBuf::from(document);
-        intake.admit(doc.as_doc()).map(|bytes| bson::Document::from_reader(&*bytes).unwrap())
+        intake
+            .admit(doc.as_doc())
+            .map(|bytes| bson::Document::from_reader(&*bytes).unwrap())
     }
 
     #[test]
     fn what_is_fit_to_be_stored_is_left_alone() {
         let doc = DocBuf::from(doc! {"_id": 1, "a": {"_ts": 5}});
         let ids = ObjectIds::new();
-        let intake = Intake { ids: &ids, now: Millis(0) };
+        let intake = Intake {
+            ids: &ids,
+            now: Millis(0),
+        };
         assert!(matches!(intake.admit(doc.as_doc()), Ok(Cow::Borrowed(_))));
     }
 
     #[test]
     fn id_goes_first_and_ts_goes_away() {
-        assert_eq!(admitted(doc! {"a": 1, "_id": 2, "_ts": 3}).unwrap(), doc! {"_id": 2, "a": 1});
+        assert_eq!(
+            admitted(doc! {"a": 1, "_id": 2, "_ts": 3}).unwrap(),
+            doc! {"_id": 2, "a": 1}
+        );
         let made = admitted(doc! {"a": 1}).unwrap();
         assert_eq!(made.keys().collect::<Vec<_>>(), ["_id", "a"]);
         assert!(made.get_object_id("_id").is_ok());
@@ -129,11 +141,24 @@ mod tests {
             (doc! {"$a": 1}.into(), Code::DollarPrefixedFieldName),
         ];
         for (id, code) in rows {
-            assert_eq!(admitted(doc! {"_id": id.clone()}).unwrap_err().code(), code, "{id}");
+            assert_eq!(
+                admitted(doc! {"_id": id.clone()}).unwrap_err().code(),
+                code,
+                "{id}"
+            );
         }
-        let regex = DocBuf::build(|d| { d.put("_id", Value::regex("a", "").as_ref()); });
+        let regex = DocBuf::build(|d| {
+            d.put("_id", Value::regex("a", "").as_ref());
+        });
         let ids = ObjectIds::new();
-        assert!(Intake { ids: &ids, now: Millis(0) }.admit(regex.as_doc()).is_err());
+        assert!(
+            Intake {
+                ids: &ids,
+                now: Millis(0)
+            }
+            .admit(regex.as_doc())
+            .is_err()
+        );
         assert!(admitted(doc! {"_id": null}).is_ok());
     }
 }

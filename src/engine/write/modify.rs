@@ -33,7 +33,11 @@ pub fn modify(
         let computed = compute(Doc::new(current))?;
         let written = collection.write(now, |writer| {
             let Some(bytes) = &computed else {
-                return if writer.touch(id, current) { Ok(Replaced::Done) } else { Ok(Replaced::Stale) };
+                return if writer.touch(id, current) {
+                    Ok(Replaced::Done)
+                } else {
+                    Ok(Replaced::Stale)
+                };
             };
             match writer.replace(id, current, bytes) {
                 Replaced::Refused(reason) => Err(refused(&reason, &writer.view(), bytes)),
@@ -43,7 +47,9 @@ pub fn modify(
         match written {
             Err(dropped) => return Ok(Err(dropped)),
             Ok(Err(error)) => return Err(error),
-            Ok(Ok(Replaced::Done)) => return Ok(Ok(computed.map_or(Modified::Unchanged, Modified::Changed))),
+            Ok(Ok(Replaced::Done)) => {
+                return Ok(Ok(computed.map_or(Modified::Unchanged, Modified::Changed)));
+            }
             Ok(Ok(_)) => {
                 if !still_matches.look_again(collection, id, current, now)? {
                     return Ok(Ok(Modified::Gone));
@@ -85,7 +91,13 @@ pub struct Match<'a> {
 // === impl Match ===
 
 impl Match<'_> {
-    fn look_again(&self, collection: &Collection, id: RecordId, current: &mut Vec<u8>, now: Millis) -> Result<bool> {
+    fn look_again(
+        &self,
+        collection: &Collection,
+        id: RecordId,
+        current: &mut Vec<u8>,
+        now: Millis,
+    ) -> Result<bool> {
         let found = collection.read(now, |view| {
             view.get(id).map(|stored| {
                 current.clear();
@@ -106,6 +118,9 @@ impl Match<'_> {
 /// Writes a document with `_ts` (whole seconds) as its last field.
 pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
     let mut builder = DocBuilder::begin(out);
-    builder.put_body(doc.body()).put(crate::storage::index::TS_FIELD, Value::int64(ts.seconds()).as_ref());
+    builder.put_body(doc.body()).put(
+        crate::storage::index::TS_FIELD,
+        Value::int64(ts.seconds()).as_ref(),
+    );
     builder.end();
 }

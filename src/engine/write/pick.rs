@@ -39,14 +39,25 @@ pub enum Picked {
 
 impl Picker {
     pub fn new(walk: Walk, filter: Arc<Filter>, sort: Option<Sort>) -> Self {
-        Self { walk, filter, sort, best: None }
+        Self {
+            walk,
+            filter,
+            sort,
+            best: None,
+        }
     }
 
     pub fn collection(&self) -> &Arc<Collection> {
         self.walk.collection()
     }
 
-    pub fn next(&mut self, now: Millis, vars: &Vars, slice: &dyn Slice, current: &mut Vec<u8>) -> Result<Picked> {
+    pub fn next(
+        &mut self,
+        now: Millis,
+        vars: &Vars,
+        slice: &dyn Slice,
+        current: &mut Vec<u8>,
+    ) -> Result<Picked> {
         match self.sort.take() {
             None => self.next_in_order(now, vars, slice, current),
             Some(sort) => {
@@ -98,7 +109,11 @@ impl Picker {
                 key.clear();
                 sort.key(found.shown, &mut key)?;
                 if best.as_ref().is_none_or(|best| key < best.key) {
-                    *best = Some(Best { key: key.clone(), id: found.id, bytes: found.stored.bytes.to_vec() });
+                    *best = Some(Best {
+                        key: key.clone(),
+                        id: found.id,
+                        bytes: found.stored.bytes.to_vec(),
+                    });
                 }
                 Ok(ControlFlow::Continue(()))
             })?;

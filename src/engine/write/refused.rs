@@ -11,7 +11,12 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
         Refused::Duplicate { index, .. } => {
             let doc = Doc::new(document);
             let (name, pattern) = match index {
-                None => ("_id_", DocBuf::build(|d| { d.put_i32("_id", 1); })),
+                None => (
+                    "_id_",
+                    DocBuf::build(|d| {
+                        d.put_i32("_id", 1);
+                    }),
+                ),
                 Some(index) => (index.name.as_str(), index.key.clone()),
             };
             duplicate(view.namespace().as_str(), name, &pattern, doc)
@@ -23,13 +28,23 @@ fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, doc: Doc<'_>) -> Er
     let value = DocBuf::build(|d| {
         for elem in pattern.as_doc() {
             let value = value_at(doc, elem.name());
-            d.put(elem.name(), if value.is_missing() { ValueRef::NULL } else { value });
+            d.put(
+                elem.name(),
+                if value.is_missing() {
+                    ValueRef::NULL
+                } else {
+                    value
+                },
+            );
         }
     });
     let shown = value.as_doc();
-    let message = format!("E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}");
+    let message = format!(
+        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"
+    );
     let details = DocBuf::build(|d| {
-        d.put_doc("keyPattern", pattern.as_doc()).put_doc("keyValue", value.as_doc());
+        d.put_doc("keyPattern", pattern.as_doc())
+            .put_doc("keyValue", value.as_doc());
     });
     Error::new(Code::DuplicateKey, message).with_details(details.into_bytes())
 }
@@ -40,12 +55,18 @@ fn value_at<'a>(doc: Doc<'a>, path: &str) -> ValueRef<'a> {
     for part in path.split('.') {
         if let Some(array) = value.as_array() {
             let named = array.get(part);
-            value = if named.is_missing() { array.first().map_or(ValueRef::MISSING, |e| e.value) } else { named };
+            value = if named.is_missing() {
+                array.first().map_or(ValueRef::MISSING, |e| e.value)
+            } else {
+                named
+            };
             if !array.get(part).is_missing() {
                 continue;
             }
         }
-        value = value.as_doc().map_or(ValueRef::MISSING, |inner| inner.get(part));
+        value = value
+            .as_doc()
+            .map_or(ValueRef::MISSING, |inner| inner.get(part));
     }
     match value.as_array().and_then(Doc::first) {
         Some(first) => first.value,

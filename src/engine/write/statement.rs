@@ -77,14 +77,30 @@ const MAX_LOST: u32 = 10;
 
 impl Selection {
     fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
-        let chosen = choose(&collection, &self.filter, self.sort.as_ref(), self.hint.as_ref(), now)?;
-        let walk = Walk::new(collection, chosen.access).show_ts(self.names_ts).for_writing();
-        let sort = if chosen.sorted { None } else { self.sort.clone() };
+        let chosen = choose(
+            &collection,
+            &self.filter,
+            self.sort.as_ref(),
+            self.hint.as_ref(),
+            now,
+        )?;
+        let walk = Walk::new(collection, chosen.access)
+            .show_ts(self.names_ts)
+            .for_writing();
+        let sort = if chosen.sorted {
+            None
+        } else {
+            self.sort.clone()
+        };
         Ok(Picker::new(walk, Arc::clone(&self.filter), sort))
     }
 
     fn still_matches(&self) -> Match<'_> {
-        Match { filter: &self.filter, vars: &self.vars, names_ts: self.names_ts }
+        Match {
+            filter: &self.filter,
+            vars: &self.vars,
+            names_ts: self.names_ts,
+        }
     }
 }
 
@@ -92,7 +108,15 @@ impl Selection {
 
 impl Updating {
     pub fn new(selection: Selection, update: Update, upsert: bool) -> Self {
-        Self { selection, update, upsert, picker: None, current: Vec::new(), lost: 0, done: Updated::default() }
+        Self {
+            selection,
+            update,
+            upsert,
+            picker: None,
+            current: Vec::new(),
+            lost: 0,
+            done: Updated::default(),
+        }
     }
 
     /// Goes on until it is done (`true`) or the time slice is over.
@@ -114,7 +138,9 @@ impl Updating {
             Some(picker) => picker,
             None => match place.catalog.get(place.database, place.collection) {
                 None => return Ok(true),
-                Some(collection) => self.picker.insert(self.selection.picker(collection, place.now)?),
+                Some(collection) => self
+                    .picker
+                    .insert(self.selection.picker(collection, place.now)?),
             },
         };
         let id = match picker.next(place.now, &self.selection.vars, slice, &mut self.current)? {
@@ -127,10 +153,29 @@ impl Updating {
         };
         let (update, vars, filter) = (&self.update, &self.selection.vars, &self.selection.filter);
         let still = self.selection.still_matches();
-        let modified = modify(picker.collection(), id, &mut self.current, &still, place.now, |doc| {
-            let position = if update.needs_position() { filter.position(doc, vars) } else { None };
-            update.apply(doc, &Apply { now: place.now, vars, position, inserting: false })
-        })?;
+        let modified = modify(
+            picker.collection(),
+            id,
+            &mut self.current,
+            &still,
+            place.now,
+            |doc| {
+                let position = if update.needs_position() {
+                    filter.position(doc, vars)
+                } else {
+                    None
+                };
+                update.apply(
+                    doc,
+                    &Apply {
+                        now: place.now,
+                        vars,
+                        position,
+                        inserting: false,
+                    },
+                )
+            },
+        )?;
         let after = match modified {
             Ok(Modified::Changed(after)) => {
                 self.done.modified += 1;
@@ -157,11 +202,21 @@ impl Updating {
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
     fn insert(&mut self, place: &Place<'_>) -> Result<bool> {
         let vars = &self.selection.vars;
-        let apply = Apply { now: place.now, vars, position: None, inserting: true };
+        let apply = Apply {
+            now: place.now,
+            vars,
+            position: None,
+            inserting: true,
+        };
         let equalities = self.selection.filter.equalities()?;
-        let bytes = self.update.upsert(&equalities, &apply, || Value::oid(place.ids.next(place.now)))?;
-        let (collection, _) = place.catalog.get_or_create(place.database, place.collection);
-        let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now) else {
+        let bytes = self.update.upsert(&equalities, &apply, || {
+            Value::oid(place.ids.next(place.now))
+        })?;
+        let (collection, _) = place
+            .catalog
+            .get_or_create(place.database, place.collection);
+        let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now)
+        else {
             return Ok(false);
         };
         match inserted.failed {
@@ -183,7 +238,13 @@ impl Updating {
 
 impl Deleting {
     pub fn new(selection: Selection) -> Self {
-        Self { selection, picker: None, current: Vec::new(), deleted: 0, before: None }
+        Self {
+            selection,
+            picker: None,
+            current: Vec::new(),
+            deleted: 0,
+            before: None,
+        }
     }
 
     /// Goes on until it is done (`true`) or the time slice is over.
@@ -203,7 +264,9 @@ impl Deleting {
             Some(picker) => picker,
             None => match place.catalog.get(place.database, place.collection) {
                 None => return Ok(true),
-                Some(collection) => self.picker.insert(self.selection.picker(collection, place.now)?),
+                Some(collection) => self
+                    .picker
+                    .insert(self.selection.picker(collection, place.now)?),
             },
         };
         let id = match picker.next(place.now, &self.selection.vars, slice, &mut self.current)? {
@@ -212,7 +275,13 @@ impl Deleting {
             Picked::None => return Ok(true),
         };
         let still = self.selection.still_matches();
-        match delete(picker.collection(), id, &mut self.current, &still, place.now)? {
+        match delete(
+            picker.collection(),
+            id,
+            &mut self.current,
+            &still,
+            place.now,
+        )? {
             Ok(true) => {}
             gone => {
                 if !self.selection.multi || gone.is_err() {
@@ -228,4 +297,3 @@ impl Deleting {
         Ok(!self.selection.multi)
     }
 }
-
