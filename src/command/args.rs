@@ -15,7 +15,7 @@
 //! [`fields`], under a path like `update.updates`.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Elem, Type, ValueRef};
+use crate::value::{Doc, Elem, Num, Type, ValueRef};
 
 /// One field, and where it stands.
 #[derive(Clone, Copy)]
@@ -75,25 +75,12 @@ pub fn wrong_type(path: &str, name: &str, got: Type, expected: &[Type]) -> Error
 
 /// A number as an int64 the way MongoDB coerces options: fractions are cut off, NaN is 0, the rest is clamped.
 pub fn to_i64(value: ValueRef<'_>) -> Option<i64> {
-    Some(match value.ty() {
-        Type::Int32 => i64::from(value.as_i32()?),
-        Type::Int64 => value.as_i64()?,
-        _ => to_f64(value)? as i64,
-    })
+    value.as_num().map(Num::to_i64_saturating)
 }
 
-/// A number as a double. (A decimal takes the way over its text: options are rarely decimals.)
+/// A number as a double.
 pub fn to_f64(value: ValueRef<'_>) -> Option<f64> {
-    Some(match value.ty() {
-        Type::Int32 => f64::from(value.as_i32()?),
-        Type::Int64 => value.as_i64()? as f64,
-        Type::Double => value.as_f64()?,
-        Type::Decimal => bson::Decimal128::from_bytes(value.as_decimal_bytes()?)
-            .to_string()
-            .parse()
-            .ok()?,
-        _ => return None,
-    })
+    value.as_num().map(Num::to_f64)
 }
 
 /// Whether a value counts as true where MongoDB takes any value for a flag.
@@ -101,7 +88,7 @@ pub fn truthy(value: ValueRef<'_>) -> bool {
     match value.ty() {
         Type::Missing | Type::Null | Type::Undefined => false,
         Type::Bool => value.as_bool() == Some(true),
-        ty if ty.is_number() => to_f64(value).is_some_and(|n| n != 0.0),
+        ty if ty.is_number() => value.as_num().is_some_and(|n| !n.is_zero()),
         _ => true,
     }
 }
@@ -215,13 +202,10 @@ impl<'a> Arg<'a> {
     pub fn int_at_least(&self, least: i64) -> Result<Option<i64>> {
         let number = self.int()?;
         match number {
-            Some(n) if n < least => Err(Error::location(
-                51024,
-                format!(
-                    "BSON field '{}' value must be >= {least}, actual value '{n}'",
-                    self.name()
-                ),
-            )),
+            Some(n) if n < least => Err(Error::bad_value(format!(
+                "BSON field '{}' value must be >= {least}, actual value '{n}'",
+                self.name()
+            ))),
             _ => Ok(number),
         }
     }
@@ -236,17 +220,17 @@ impl<'a> Arg<'a> {
         let Some(n) = self.int()? else {
             return Ok(None);
         };
-        let exact = match self.elem.value.ty() {
-            Type::Double | Type::Decimal => to_f64(self.elem.value)
-                .is_some_and(|f| f.is_finite() && f.fract() == 0.0 && f.abs() < 9.3e18),
-            _ => true,
-        };
+        let exact = self
+            .elem
+            .value
+            .as_num()
+            .is_some_and(|n| n.to_i64_exact().is_some());
         if exact {
             return Ok(Some(n));
         }
         let value = self.elem.value;
         Err(Error::failed_to_parse(format!(
-            "Expected an integer, but found a non-integer value in '{}.{}': {value:?}",
+            "Expected an integer, but found a non-integer value in '{}.{}': {value}",
             self.path,
             self.name(),
         )))

@@ -1,13 +1,15 @@
 //! One command as it is run: what it was asked, by whom, and when.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
 use super::args::Arg;
+
 use super::generic::Generic;
 use super::{Client, Command, Context};
+use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::{Retry, SessionId};
 use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
@@ -91,6 +93,10 @@ impl<'a> Call<'a> {
         format!("{}.{collection}", self.generic.database)
     }
 
+    pub fn transaction_number(&self) -> Option<i64> {
+        self.generic.number
+    }
+
     pub fn session(&self) -> Option<SessionId> {
         self.generic.session
     }
@@ -101,6 +107,16 @@ impl<'a> Call<'a> {
 
     pub fn max_time_millis(&self) -> u64 {
         self.generic.max_time_millis
+    }
+
+    /// The client set `maxTimeMS` (zero counts).
+    pub fn has_max_time(&self) -> bool {
+        self.generic.has_max_time
+    }
+
+    /// Sets a time limit that the command did not bring itself.
+    pub fn limit_time(&mut self, millis: u64) {
+        self.deadline = Some(monotonic() + Duration::from_millis(millis));
     }
 
     /// The client asked for no acknowledgement: the reply is `ok` alone.

@@ -136,7 +136,7 @@ fn check_w(w: ValueRef<'_>, topology: &Topology) -> Result<bool> {
             let n = to_i64(w).unwrap_or(-1);
             if !finite || !(0..=MAX_MEMBERS).contains(&n) {
                 return Err(Error::failed_to_parse(format!(
-                    "w has to be a non-negative number and not greater than {MAX_MEMBERS}; found: {w:?}"
+                    "w has to be a non-negative number and not greater than {MAX_MEMBERS}; found: {w}"
                 )));
             }
             if standalone && n > 1 {

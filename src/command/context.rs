@@ -13,6 +13,7 @@ use crate::engine::ObjectIds;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::storage::Catalog;
 use crate::storage::ttl::Reaper;
+use crate::value::Value;
 
 /// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
 pub struct Context {
@@ -44,6 +45,12 @@ impl Context {
         let idle = Idle::default();
         let catalog = Arc::new(Catalog::new());
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
+        let parameters = Parameters::default();
+        parameters.fix("port", Value::int32(i32::from(config.port)));
+        parameters.fix(
+            "enableTestCommands",
+            Value::boolean(config.enable_test_commands),
+        );
         Arc::new(Self {
             catalog,
             reaper,
@@ -52,7 +59,7 @@ impl Context {
             cursors: Cursors::new(idle.clone()),
             operations: Arc::default(),
             counters: Counters::default(),
-            parameters: Parameters::default(),
+            parameters,
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
             connections: AtomicUsize::new(0),

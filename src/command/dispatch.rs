@@ -219,7 +219,7 @@ fn run(
                 command,
                 context: Arc::clone(context),
                 operation,
-                deadline,
+                deadline: call.deadline,
                 shard: Counters::shard(client.id),
             })))
         }
@@ -241,5 +241,150 @@ impl Work for Waiting {
                 Ok(Progress::More)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Millis};
+    use crate::config::Config;
+    use bson::{Bson, Document, doc};
+
+    fn server(config: Config) -> (Commands, Connection) {
+        let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_000_000))));
+        let peer = Peer {
+            id: 7,
+            address: ([127, 0, 0, 1], 5000).into(),
+        };
+        let connection = commands.open(peer);
+        (commands, connection)
+    }
+
+    fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
+        let request = Request {
+            body: command.to_vec().unwrap().into(),
+            sequences: Vec::new(),
+            query_database: None,
+            unacknowledged: false,
+            exhaust_allowed: false,
+            request_id: 1,
+            form: crate::wire::Form::Msg,
+        };
+        let mut reply = Vec::new();
+        if let handler::Outcome::Work(mut work) =
+            commands.call(connection, request, &mut reply).unwrap()
+        {
+            while work.step(&mut reply).unwrap() != Progress::Done {}
+        }
+        Document::from_reader(&reply[..]).unwrap()
+    }
+
+    #[test]
+    fn refusals_have_mongods_codes() {
+        let lsid = doc! {"id": bson::Uuid::new()};
+        let cases: &[(Document, i32)] = &[
+            (doc! {"nope": 1, "$db": "a"}, 59),
+            (doc! {"ping": 1}, 40571),
+            (doc! {"ping": 1, "$db": "a.b"}, 73),
+            (doc! {"ping": 1, "$db": "a", "x": 1}, 40415),
+            (
+                doc! {"ping": 1, "$db": "a", "readConcern": {"level": "majority"}},
+                72,
+            ),
+            (
+                doc! {"ping": 1, "$db": "a", "readConcern": {"level": "x"}},
+                2,
+            ),
+            (doc! {"ping": 1, "$db": "a", "writeConcern": {"w": 1}}, 72),
+            (doc! {"ping": 1, "$db": "a", "maxTimeMS": -1}, 2),
+            (doc! {"ping": 1, "$db": "a", "maxTimeMS": 1.5}, 9),
+            (doc! {"ping": 1, "$db": "a", "maxTimeMS": "1"}, 14),
+            (doc! {"ping": 1, "$db": "a", "lsid": 1}, 14),
+            (doc! {"ping": 1, "$db": "a", "txnNumber": 1_i64}, 72),
+            (
+                doc! {"ping": 1, "$db": "a", "lsid": lsid.clone(), "txnNumber": 1_i64},
+                50768,
+            ),
+            (
+                doc! {"ping": 1, "$db": "a", "lsid": lsid.clone(), "txnNumber": 1_i64, "autocommit": false, "startTransaction": true},
+                263,
+            ),
+            (doc! {"ping": 1, "$db": "a", "apiStrict": true}, 4886600),
+            (doc! {"ping": 1, "$db": "a", "apiVersion": "2"}, 322),
+            (
+                doc! {"whatsmyuri": 1, "$db": "a", "apiVersion": "1", "apiStrict": true},
+                323,
+            ),
+            (doc! {"getParameter": 1, "$db": "a"}, 13),
+            (doc! {"applyOps": 1, "$db": "admin"}, 238),
+            (doc! {"timeTravel": 1, "$db": "admin"}, 115),
+            (doc! {"getMore": 5_i64, "collection": "c", "$db": "a"}, 43),
+            (doc! {"commitTransaction": 1, "$db": "admin"}, 125),
+        ];
+        let mut server = server(Config::default());
+        for (command, code) in cases {
+            let reply = ask(&mut server, command.clone());
+            assert_eq!(
+                reply.get_i32("code").ok(),
+                Some(*code),
+                "{command} -> {reply}"
+            );
+            assert_eq!(reply.get_f64("ok").ok(), Some(0.0));
+        }
+    }
+
+    #[test]
+    fn three_topologies_say_hello() {
+        let set = crate::config::Topology::ReplicaSet {
+            name: "rs0".into(),
+            advertise: Some("db:1".into()),
+        };
+        for topology in [
+            set,
+            crate::config::Topology::Router,
+            crate::config::Topology::Standalone,
+        ] {
+            let mut server = server(Config {
+                topology,
+                ..Config::default()
+            });
+            let hello = ask(
+                &mut server,
+                doc! {"hello": 1, "$db": "admin", "helloOk": true},
+            );
+            assert_eq!(hello.get_i32("maxWireVersion").ok(), Some(27), "{hello}");
+            assert_eq!(hello.get_bool("isWritablePrimary").ok(), Some(true));
+            assert_eq!(hello.get_f64("ok").ok(), Some(1.0));
+            let seen = hello.get_document("topologyVersion").unwrap().clone();
+            let awaited =
+                doc! {"hello": 1, "$db": "admin", "topologyVersion": seen, "maxAwaitTimeMS": 5_i64};
+            assert_eq!(
+                ask(&mut server, awaited).get_i32("connectionId").ok(),
+                Some(7)
+            );
+        }
+    }
+
+    #[test]
+    fn time_travels_when_it_is_allowed_to() {
+        let mut server = server(Config {
+            enable_test_commands: true,
+            ..Config::default()
+        });
+        let mut travel = |mut command: Document| {
+            command.insert("$db", "admin");
+            ask(&mut server, command)
+                .get_datetime("now")
+                .unwrap()
+                .timestamp_millis()
+        };
+        assert_eq!(travel(doc! {"timeTravel": 1}), 1_000_000);
+        assert_eq!(
+            travel(doc! {"timeTravel": 1, "advanceSeconds": 1.5}),
+            1_001_500
+        );
+        let to = Bson::DateTime(bson::DateTime::from_millis(5));
+        assert_eq!(travel(doc! {"timeTravel": 1, "to": to, "freeze": true}), 5);
     }
 }

@@ -70,6 +70,8 @@ impl Flags {
     pub const UNCOUNTED: Self = Self(128);
     /// Allowed inside an OP_QUERY.
     pub const LEGACY: Self = Self(256);
+    /// Takes a transaction number without being a retryable write: it ends a transaction.
+    pub const TRANSACTION: Self = Self(512);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

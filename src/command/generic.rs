@@ -20,6 +20,7 @@ pub(super) struct Generic<'a> {
     pub number: Option<i64>,
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
+    pub has_max_time: bool,
     pub comment: ValueRef<'a>,
     /// `w: 0`
     pub unacknowledged: bool,
@@ -51,6 +52,7 @@ impl<'a> Generic<'a> {
             session: None,
             number: None,
             max_time_millis: 0,
+            has_max_time: false,
             comment: ValueRef::MISSING,
             unacknowledged: false,
         };
@@ -75,7 +77,10 @@ impl<'a> Generic<'a> {
                 b"writeConcern" => {
                     generic.unacknowledged = concern::check_write(command, topology, value)?;
                 }
-                b"maxTimeMS" => generic.max_time_millis = read_max_time(command, value)?,
+                b"maxTimeMS" => {
+                    generic.max_time_millis = read_max_time(command, value)?;
+                    generic.has_max_time = !value.is_nullish();
+                }
                 b"comment" => generic.comment = value,
                 b"apiVersion"
                 | b"apiStrict"
@@ -146,7 +151,7 @@ impl<'a> Generic<'a> {
         if let Some(number) = self.number {
             self.check_number(command, topology, number, in_transaction)?;
         }
-        if in_transaction && !matches!(command.name, "abortTransaction" | "commitTransaction") {
+        if in_transaction && !command.flags.has(Flags::TRANSACTION) {
             return Err(Error::new(
                 Code::OperationNotSupportedInTransaction,
                 "multi-document transactions are not implemented in Sundown",
@@ -180,7 +185,7 @@ impl<'a> Generic<'a> {
                 "Transaction numbers are only allowed on a replica set member or mongos",
             ));
         }
-        if !in_transaction && !command.flags.has(Flags::RETRYABLE) {
+        if !in_transaction && !command.flags.has(Flags::RETRYABLE.and(Flags::TRANSACTION)) {
             return Err(Error::location(
                 50768,
                 format!(
@@ -199,6 +204,9 @@ impl<'a> Generic<'a> {
 impl<'a> Rare<'a> {
     fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<()> {
         let value = elem.value;
+        if value.is_nullish() {
+            return Ok(());
+        }
         if elem.name() == "apiVersion" {
             if value.as_str().is_none() {
                 return Err(wrong_type(
@@ -289,7 +297,7 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
     };
     if exact.fract() != 0.0 || !exact.is_finite() {
         return Err(Error::failed_to_parse(format!(
-            "maxTimeMS has non-integral value: {value:?}"
+            "maxTimeMS has non-integral value: {value}"
         )));
     }
     if !(0..=i64::from(i32::MAX)).contains(&millis) {

@@ -1,4 +1,5 @@
-//! The commands: one file each, named as on the wire, and one sorted table that everything derives from.
+//! The commands: one file each (siblings share one), named as on the wire, and one sorted table that everything
+//! derives from.
 //!
 //! [`Commands`] implements the seam to the sockets. It finds the command by the first field of the request, sorts the
 //! generic arguments from the command's own in one pass, and runs it with a [`Call`]. A command is a plain function that writes the
@@ -6,6 +7,7 @@
 //! listCommands, metrics and the README's table come from [`COMMANDS`]. A command that MongoDB has and Sundown has not
 //! stands there too, and is refused by name.
 
+mod about;
 pub mod args;
 mod build_info;
 mod call;
@@ -13,32 +15,153 @@ mod client;
 mod concern;
 mod context;
 mod counters;
+mod current_op;
+pub mod cursor;
 mod dispatch;
 mod entry;
 mod generic;
+mod get_more;
+mod get_parameter;
 mod hello;
+mod host_info;
+mod kill_cursors;
 mod operations;
 mod parameters;
 mod ping;
+mod planned;
 pub mod reply;
+mod server_status;
+mod sessions;
+mod system;
 mod task;
+mod time_travel;
+mod transaction;
 
 pub use call::{Call, Documents, check_collection, check_database};
 pub use client::{Client, Connection};
 pub use context::Context;
 pub use counters::{Counted, Counters};
+pub use current_op::documents as running_operations;
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, Flags, Outcome, Run, Status};
 pub use operations::{OperationInfo, Operations};
-pub use parameters::Parameters;
+pub use parameters::{PARAMETERS, Parameter, Parameters};
 pub use task::{Step, Task};
+
+use planned::planned;
 
 /// Every command, sorted by name.
 pub static COMMANDS: &[Command] = &[
+    transaction::ABORT,
+    planned("aggregate"),
+    planned("applyOps"),
+    planned("autoCompact"),
     build_info::COMMAND,
+    planned("bulkWrite"),
+    planned("cloneCollectionAsCapped"),
+    planned("collMod"),
+    planned("collStats").alias(&["collstats"]),
+    transaction::COMMIT,
+    planned("compact"),
+    planned("configureFailPoint"),
+    about::CONN_POOL_STATS,
+    about::CONNECTION_STATUS,
+    planned("convertToCapped"),
+    planned("count"),
+    planned("create"),
+    planned("createIndexes"),
+    planned("createRole"),
+    planned("createSearchIndexes"),
+    planned("createUser"),
+    current_op::COMMAND,
+    planned("customAction"),
+    planned("dataSize").alias(&["datasize"]),
+    planned("dbHash").alias(&["dbhash"]),
+    planned("dbStats").alias(&["dbstats"]),
+    planned("delete"),
+    planned("distinct"),
+    planned("drop"),
+    planned("dropAllRolesFromDatabase"),
+    planned("dropAllUsersFromDatabase"),
+    planned("dropConnections"),
+    planned("dropDatabase"),
+    planned("dropIndexes").alias(&["deleteIndexes"]),
+    planned("dropRole"),
+    planned("dropSearchIndex"),
+    planned("dropUser"),
+    sessions::END,
+    planned("explain"),
+    about::FEATURES,
+    planned("filemd5"),
+    planned("find"),
+    planned("findAndModify").alias(&["findandmodify"]),
+    planned("fsync"),
+    planned("fsyncUnlock"),
+    planned("getClusterParameter"),
+    about::GET_CMD_LINE_OPTS,
+    planned("getDefaultRWConcern"),
+    about::GET_LOG,
+    get_more::COMMAND,
+    get_parameter::COMMAND,
+    planned("grantPrivilegesToRole"),
+    planned("grantRolesToRole"),
+    planned("grantRolesToUser"),
     hello::COMMAND,
+    host_info::COMMAND,
+    planned("insert"),
+    planned("invalidateUserCache"),
     hello::IS_MASTER,
+    about::IS_DB_GRID,
+    sessions::KILL_ALL,
+    sessions::KILL_BY_PATTERN,
+    kill_cursors::COMMAND,
+    current_op::KILL,
+    sessions::KILL,
+    planned("listCollections"),
+    about::LIST_COMMANDS,
+    planned("listDatabases"),
+    planned("listIndexes"),
+    about::LOCK_INFO,
+    planned("logApplicationMessage"),
+    planned("logRotate"),
+    about::LOGOUT,
+    planned("mapReduce").alias(&["mapreduce"]),
     ping::COMMAND,
+    planned("planCacheClear"),
+    planned("planCacheClearFilters"),
+    planned("planCacheListFilters"),
+    planned("planCacheSetFilter"),
+    planned("profile"),
+    planned("reIndex"),
+    sessions::REFRESH,
+    planned("renameCollection"),
+    about::REPL_SET_GET_CONFIG,
+    about::REPL_SET_GET_STATUS,
+    planned("revokePrivilegesFromRole"),
+    planned("revokeRolesFromRole"),
+    planned("revokeRolesFromUser"),
+    planned("rolesInfo"),
+    planned("rotateCertificates"),
+    planned("saslContinue"),
+    planned("saslStart"),
+    server_status::COMMAND,
+    planned("setClusterParameter"),
+    planned("setDefaultRWConcern"),
+    planned("setFeatureCompatibilityVersion"),
+    planned("setIndexCommitQuorum"),
+    get_parameter::SET,
+    planned("setUserWriteBlockMode"),
+    planned("shutdown"),
+    sessions::START,
+    time_travel::COMMAND,
+    planned("top"),
+    planned("update"),
+    planned("updateRole"),
+    planned("updateSearchIndex"),
+    planned("updateUser"),
+    planned("usersInfo"),
+    planned("validate"),
+    about::WHATSMYURI,
 ];
 
 #[cfg(test)]

@@ -1,28 +1,431 @@
-//! The settings that getParameter shows and setParameter changes.
+//! The settings that getParameter shows and setParameter changes: one sorted table.
 
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Those that can change while the server runs. Written by setParameter, read by whom they concern.
+use parking_lot::Mutex;
+
+use super::args::{to_i64, truthy};
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
+
+/// The values now. Written by setParameter under the locks.
 pub struct Parameters {
-    /// Switches the reaper.
-    pub ttl_monitor_enabled: AtomicBool,
-    /// Accepted for MongoDB's sake: the reaper wakes when something is due.
-    pub ttl_monitor_sleep_secs: AtomicI64,
-    pub log_level: AtomicI64,
-    pub quiet: AtomicBool,
-    pub notablescan: AtomicBool,
+    values: Mutex<Vec<Value>>,
+    verbosity: Mutex<BTreeMap<&'static str, i32>>,
+    /// `ttlMonitorEnabled`, where the reaper looks.
+    reaping: AtomicBool,
 }
+
+/// One row of the table.
+pub struct Parameter {
+    pub name: &'static str,
+    kind: Kind,
+    /// setParameter may change it while the server runs.
+    pub at_runtime: bool,
+}
+
+enum Kind {
+    Bool(bool),
+    /// Value, least, most.
+    Int(i64, i64, i64),
+    /// Value, longest.
+    Text(&'static str, usize),
+    /// `{version: "8.2"}`
+    CompatibilityVersion,
+    /// The log-in mechanisms: none.
+    Mechanisms,
+    /// Log verbosity by component.
+    Verbosity,
+}
+
+const fn runtime(name: &'static str, kind: Kind) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        at_runtime: true,
+    }
+}
+
+const fn fixed(name: &'static str, kind: Kind) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        at_runtime: false,
+    }
+}
+
+const INT: i64 = i32::MAX as i64;
+
+/// Every parameter, sorted by name. Those that nothing here reads are accepted because clients and tests set them.
+pub static PARAMETERS: &[Parameter] = &[
+    runtime(
+        "ShardingTaskExecutorPoolReplicaSetMatching",
+        Kind::Text("automatic", 64),
+    ),
+    runtime("allowDiskUseByDefault", Kind::Bool(true)),
+    fixed("authenticationMechanisms", Kind::Mechanisms),
+    runtime("automationServiceDescriptor", Kind::Text("", 64)),
+    runtime("clientCursorMonitorFrequencySecs", Kind::Int(4, 1, INT)),
+    runtime("cursorTimeoutMillis", Kind::Int(600_000, 1, INT)),
+    fixed("enableLocalhostAuthBypass", Kind::Bool(true)),
+    fixed("enableTestCommands", Kind::Bool(false)),
+    fixed("featureCompatibilityVersion", Kind::CompatibilityVersion),
+    runtime(
+        "internalQueryFrameworkControl",
+        Kind::Text("trySbeRestricted", 64),
+    ),
+    runtime(
+        "internalQueryMaxBlockingSortMemoryUsageBytes",
+        Kind::Int(104_857_600, 0, i64::MAX),
+    ),
+    fixed("localLogicalSessionTimeoutMinutes", Kind::Int(30, 1, INT)),
+    runtime("logComponentVerbosity", Kind::Verbosity),
+    runtime("logLevel", Kind::Int(0, 0, INT)),
+    runtime(
+        "maxTransactionLockRequestTimeoutMillis",
+        Kind::Int(5, 0, INT),
+    ),
+    runtime("notablescan", Kind::Bool(false)),
+    runtime("planCacheSize", Kind::Text("5%", 64)),
+    fixed("port", Kind::Int(27017, 0, 65535)),
+    runtime("quiet", Kind::Bool(false)),
+    fixed("requireApiVersion", Kind::Bool(false)),
+    runtime("transactionLifetimeLimitSeconds", Kind::Int(60, 1, INT)),
+    runtime("ttlMonitorEnabled", Kind::Bool(true)),
+    runtime("ttlMonitorSleepSecs", Kind::Int(60, 1, INT)),
+];
+
+/// Components of the log, with the dotted path of those that have a parent. Sorted.
+const COMPONENTS: &[&str] = &[
+    "accessControl",
+    "assert",
+    "command",
+    "control",
+    "executor",
+    "ftdc",
+    "geo",
+    "index",
+    "network",
+    "network.asio",
+    "network.bridge",
+    "network.connectionPool",
+    "query",
+    "query.optimizer",
+    "queryStats",
+    "replication",
+    "replication.election",
+    "replication.heartbeats",
+    "replication.initialSync",
+    "replication.rollback",
+    "sharding",
+    "storage",
+    "storage.journal",
+    "storage.recovery",
+    "storage.wt",
+    "test",
+    "tracking",
+    "transaction",
+    "write",
+];
+
+/// A component without a verbosity of its own has its parent's.
+const INHERITED: i32 = -1;
 
 // === impl Parameters ===
 
 impl Default for Parameters {
     fn default() -> Self {
         Self {
-            ttl_monitor_enabled: AtomicBool::new(true),
-            ttl_monitor_sleep_secs: AtomicI64::new(60),
-            log_level: AtomicI64::new(0),
-            quiet: AtomicBool::new(false),
-            notablescan: AtomicBool::new(false),
+            values: Mutex::new(PARAMETERS.iter().map(|row| row.kind.default()).collect()),
+            verbosity: Mutex::new(COMPONENTS.iter().map(|&name| (name, INHERITED)).collect()),
+            reaping: AtomicBool::new(true),
+        }
+    }
+}
+
+impl Parameters {
+    /// Whether the reaper may work.
+    pub fn ttl_monitor_enabled(&self) -> bool {
+        self.reaping.load(Ordering::Relaxed)
+    }
+
+    pub fn get(&self, name: &str) -> Option<(&'static Parameter, Value)> {
+        let row = PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()?;
+        let parameter = PARAMETERS.get(row)?;
+        let value = match parameter.kind {
+            Kind::Verbosity => self.verbosity(),
+            _ => self.values.lock().get(row)?.clone(),
+        };
+        Some((parameter, value))
+    }
+
+    /// A value that the server itself knows better than the table (`port`, `enableTestCommands`).
+    pub(super) fn fix(&self, name: &str, value: Value) {
+        if let Ok(row) = PARAMETERS.binary_search_by(|row| row.name.cmp(name))
+            && let Some(slot) = self.values.lock().get_mut(row)
+        {
+            *slot = value;
+        }
+    }
+
+    /// Checks a new value without setting it.
+    pub(super) fn check(name: &str, value: ValueRef<'_>) -> Result<(&'static Parameter, Value)> {
+        let unknown = || {
+            Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "attempted to set unrecognized parameter [{name}], use help:true to see options "
+                ),
+            )
+        };
+        let row = PARAMETERS
+            .binary_search_by(|row| row.name.cmp(name))
+            .map_err(|_| unknown())?;
+        let parameter = PARAMETERS.get(row).ok_or_else(unknown)?;
+        if !parameter.at_runtime {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!("not allowed to change [{name}] at runtime"),
+            ));
+        }
+        Ok((parameter, parameter.kind.read(name, value)?))
+    }
+
+    /// Sets a value that [`Parameters::check`] has passed; returns the one before.
+    pub(super) fn set(&self, parameter: &'static Parameter, value: Value) -> Value {
+        if let Kind::Verbosity = parameter.kind {
+            let before = self.verbosity();
+            if let Some(doc) = value.as_ref().as_doc() {
+                let mut levels = self.verbosity.lock();
+                each_level(doc, "", &mut |name, level| {
+                    levels.insert(name, level);
+                });
+            }
+            return before;
+        }
+        if parameter.name == "ttlMonitorEnabled" {
+            self.reaping
+                .store(value.as_ref().as_bool() == Some(true), Ordering::Relaxed);
+        }
+        let mut values = self.values.lock();
+        match PARAMETERS
+            .iter()
+            .position(|row| row.name == parameter.name)
+            .and_then(|row| values.get_mut(row))
+        {
+            Some(slot) => std::mem::replace(slot, value),
+            None => Value::missing(),
+        }
+    }
+
+    /// `{verbosity: 0, accessControl: {verbosity: -1}, ..., network: {verbosity: -1, asio: {verbosity: -1}}}`
+    fn verbosity(&self) -> Value {
+        let top = self
+            .get("logLevel")
+            .and_then(|(_, value)| value.as_ref().as_i32())
+            .unwrap_or(0);
+        let levels = self.verbosity.lock();
+        let doc = DocBuf::build(|doc| {
+            doc.put_i32("verbosity", top);
+            for (name, level) in levels.iter().filter(|(name, _)| !name.contains('.')) {
+                let mut component = doc.doc(name);
+                component.put_i32("verbosity", *level);
+                for (child, level) in levels.iter() {
+                    if let Some((parent, child)) = child.split_once('.')
+                        && parent == *name
+                    {
+                        let mut nested: DocBuilder<'_> = component.doc(child);
+                        nested.put_i32("verbosity", *level);
+                        nested.end();
+                    }
+                }
+                component.end();
+            }
+        });
+        Value::document(doc.into_bytes())
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    fn default(&self) -> Value {
+        match self {
+            Self::Bool(value) => Value::boolean(*value),
+            Self::Int(value, ..) => int(*value),
+            Self::Text(value, _) => Value::string(value),
+            Self::CompatibilityVersion => Value::document(
+                DocBuf::build(|doc| {
+                    doc.put_str("version", "8.2");
+                })
+                .into_bytes(),
+            ),
+            Self::Mechanisms => Value::array(DocBuf::new().into_bytes()),
+            Self::Verbosity => Value::missing(),
+        }
+    }
+
+    fn read(&self, name: &str, value: ValueRef<'_>) -> Result<Value> {
+        match self {
+            Self::Bool(_) => Ok(Value::boolean(truthy(value))),
+            Self::Int(_, least, most) => {
+                let number = match value.as_bool() {
+                    Some(flag) => i64::from(flag),
+                    None => to_i64(value).ok_or_else(|| {
+                        Error::bad_value(format!(
+                            "Failed to set parameter {name}: expected a number, found a value of type {}",
+                            value.ty().alias()
+                        ))
+                    })?,
+                };
+                if number < *least || number > *most {
+                    let bound = if number < *least {
+                        ("greater", least)
+                    } else {
+                        ("less", most)
+                    };
+                    return Err(Error::bad_value(format!(
+                        "Invalid value for parameter {name}: {number} is not {} than or equal to {}",
+                        bound.0, bound.1
+                    )));
+                }
+                Ok(int(number))
+            }
+            Self::Text(_, longest) => {
+                let text = value.as_str().ok_or_else(|| {
+                    Error::type_mismatch(format!(
+                        "Expected type string for parameter {name}, found {}",
+                        value.ty().alias()
+                    ))
+                })?;
+                if text.len() > *longest {
+                    return Err(Error::new(
+                        Code::Overflow,
+                        format!("Value for parameter {name} must be no more than {longest} bytes"),
+                    ));
+                }
+                Ok(Value::string(text))
+            }
+            Self::Verbosity => {
+                let doc = value.as_doc().ok_or_else(|| {
+                    Error::type_mismatch(format!(
+                        "log component verbosity is not a BSON object: {}",
+                        value.ty().alias()
+                    ))
+                })?;
+                check_levels(doc, "")?;
+                Ok(value.to_value())
+            }
+            Self::CompatibilityVersion | Self::Mechanisms => Err(Error::new(
+                Code::InvalidOptions,
+                format!("not allowed to change [{name}] at runtime"),
+            )),
+        }
+    }
+}
+
+fn int(value: i64) -> Value {
+    i32::try_from(value).map_or_else(|_| Value::int64(value), Value::int32)
+}
+
+fn component(parent: &str, name: &str) -> Option<&'static str> {
+    let matches = |known: &str| {
+        if parent.is_empty() {
+            known == name
+        } else {
+            known.split_once('.') == Some((parent, name))
+        }
+    };
+    COMPONENTS.iter().find(|known| matches(known)).copied()
+}
+
+fn level(value: ValueRef<'_>) -> Option<i32> {
+    let number = value.as_num()?;
+    number
+        .is_finite()
+        .then(|| number.to_i64_saturating())?
+        .try_into()
+        .ok()
+}
+
+/// Refuses components that do not exist and levels that are none; nothing is set before all are checked.
+fn check_levels(doc: Doc<'_>, parent: &str) -> Result<()> {
+    for elem in doc {
+        let bad_level = || {
+            Err(Error::bad_value(format!(
+                "Expected a number for the verbosity of log component '{parent}', found {}",
+                elem.value
+            )))
+        };
+        if elem.name() == "verbosity" {
+            if level(elem.value).is_none() {
+                return bad_level();
+            }
+            continue;
+        }
+        let Some(known) = component(parent, elem.name()) else {
+            return Err(Error::bad_value(format!(
+                "Invalid component name {parent}.{}",
+                elem.name()
+            )));
+        };
+        match elem.value.ty() {
+            Type::Document => {
+                check_levels(elem.value.as_doc().unwrap_or(Doc::EMPTY), known)?;
+            }
+            _ if level(elem.value).is_some() => {}
+            _ => return bad_level(),
+        }
+    }
+    Ok(())
+}
+
+/// Components have one level of children, and names were checked: this goes two deep at most.
+fn each_level(doc: Doc<'_>, parent: &str, set: &mut dyn FnMut(&'static str, i32)) {
+    for elem in doc {
+        if elem.name() == "verbosity" {
+            if let Some(known) = COMPONENTS.iter().find(|known| **known == parent)
+                && let Some(level) = level(elem.value)
+            {
+                set(known, level);
+            }
+        } else if let Some(known) = component(parent, elem.name()) {
+            match elem.value.as_doc() {
+                Some(nested) => each_level(nested, known, set),
+                None => set(known, level(elem.value).unwrap_or(INHERITED)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_sorted() {
+        assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(COMPONENTS.is_sorted());
+    }
+
+    #[test]
+    fn a_parameter_is_checked_then_set() {
+        let parameters = Parameters::default();
+        let (row, value) =
+            Parameters::check("ttlMonitorEnabled", Value::int32(0).as_ref()).expect("a flag");
+        assert_eq!(parameters.set(row, value), Value::boolean(true));
+        assert!(!parameters.ttl_monitor_enabled());
+        let refused = [
+            ("nonsense", Value::int32(1), 72),
+            ("port", Value::int32(1), 72),
+            ("logLevel", Value::int32(-1), 2),
+            ("logLevel", Value::string("1"), 2),
+            ("automationServiceDescriptor", Value::int32(1), 14),
+        ];
+        for (name, value, code) in refused {
+            let error = Parameters::check(name, value.as_ref()).err().expect(name);
+            assert_eq!(error.code().number(), code, "{name}");
         }
     }
 }

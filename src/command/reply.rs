@@ -6,27 +6,7 @@ use crate::value::{Doc, DocBuilder, Type, Value, ValueRef};
 /// Replaces whatever stands behind `start` by the reply of a failed command.
 pub(super) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
     out.truncate(start);
-    let mut reply = DocBuilder::begin(out);
-    reply
-        .put_f64("ok", 0.0)
-        .put_str("errmsg", error.message())
-        .put_i32("code", error.code().number())
-        .put_str("codeName", &error.code().name());
-    put_extras(&mut reply, error);
-    reply.end();
-}
-
-fn put_extras(reply: &mut DocBuilder<'_>, error: &Error) {
-    if let Some(details) = error.details() {
-        reply.put_body(Doc::new(details).body());
-    }
-    if !error.labels().is_empty() {
-        let mut labels = reply.array("errorLabels");
-        for label in error.labels() {
-            labels.push_str(label);
-        }
-        labels.end();
-    }
+    error.write_reply(out);
 }
 
 /// `writeErrors`, where there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.

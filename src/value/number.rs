@@ -95,13 +95,14 @@ impl Num {
         }
     }
 
-    /// The whole part, held at the ends of the range; NaN becomes 0. What mongod's `safeNumberLong` does.
+    /// The whole part, held at the ends of the range; NaN becomes 0. What mongod's `safeNumberLong` does: a double is
+    /// cut off, a decimal is rounded.
     pub fn to_i64_saturating(self) -> i64 {
         match self {
             Self::Int32(value) => value.into(),
             Self::Int64(value) => value,
             Self::Double(value) => value as i64,
-            Self::Decimal(value) => match value.to_i64_trunc() {
+            Self::Decimal(value) => match value.to_i64_round() {
                 Some(whole) => whole,
                 None if value.is_nan() => 0,
                 None if value.is_negative() => i64::MIN,

@@ -1,0 +1,326 @@
+//! Small questions about the server and the connection: `connectionStatus`, `whatsmyuri`, `listCommands`, `features`,
+//! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `logout`, `isdbgrid`, `replSetGetStatus`, ...
+
+use super::args::{required, wrong_type};
+use super::reply::put_uuid;
+use super::{Access, COMMANDS, Call, Command, Flags, Outcome, Status, system};
+use crate::clock::monotonic;
+use crate::config::Topology;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuilder, Type, Value};
+
+const ANYWHERE: Flags = Flags::BEFORE_LOGIN.and(Flags::SECONDARY);
+
+pub(super) const CONNECTION_STATUS: Command = Command::ready(
+    "connectionStatus",
+    Access::None,
+    "Shows who is logged in on this connection.",
+    connection_status,
+)
+.with(ANYWHERE.and(Flags::STABLE));
+
+pub(super) const WHATSMYURI: Command = Command::ready(
+    "whatsmyuri",
+    Access::None,
+    "Shows the client's own address.",
+    |call, reply| {
+        reply.put_str("you", &call.client.address.to_string());
+        Ok(Outcome::Reply)
+    },
+)
+.with(ANYWHERE);
+
+pub(super) const LIST_COMMANDS: Command = Command::ready(
+    "listCommands",
+    Access::None,
+    "Lists the commands.",
+    list_commands,
+)
+.with(ANYWHERE);
+
+pub(super) const FEATURES: Command = Command::ready(
+    "features",
+    Access::None,
+    "Lists features of the build.",
+    |_, reply| {
+        let mut js = reply.doc("js");
+        js.put_bool("utf8", true);
+        js.end();
+        Ok(Outcome::Reply)
+    },
+)
+.with(ANYWHERE);
+
+pub(super) const GET_CMD_LINE_OPTS: Command = Command::ready(
+    "getCmdLineOpts",
+    Access::Admin,
+    "Shows how the server was started.",
+    get_cmd_line_opts,
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+
+pub(super) const GET_LOG: Command =
+    Command::ready("getLog", Access::Admin, "Shows recent log lines.", get_log)
+        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+
+pub(super) const CONN_POOL_STATS: Command = Command::ready(
+    "connPoolStats",
+    Access::None,
+    "Shows connections to other servers: there are none.",
+    |_, reply| {
+        reply
+            .put_i32("numClientConnections", 0)
+            .put_i32("numAScopedConnections", 0)
+            .put_i32("totalInUse", 0)
+            .put_i32("totalAvailable", 0)
+            .put_i32("totalLeased", 0)
+            .put_i32("totalCreated", 0)
+            .put_i32("totalRefreshing", 0)
+            .put_i32("totalRefreshed", 0);
+        for name in ["pools", "hosts", "replicaSets"] {
+            reply.doc(name).end();
+        }
+        Ok(Outcome::Reply)
+    },
+)
+.with(Flags::SECONDARY);
+
+pub(super) const LOGOUT: Command = Command::ready(
+    "logout",
+    Access::None,
+    "Ends a log-in: there is none.",
+    |call, _| {
+        call.only(&[])?;
+        Ok(Outcome::Reply)
+    },
+)
+.with(ANYWHERE);
+
+pub(super) const IS_DB_GRID: Command = Command::ready(
+    "isdbgrid",
+    Access::None,
+    "Says whether the server announces itself as a router.",
+    |call, reply| {
+        if call.context.config.topology != Topology::Router {
+            return Err(Error::new(
+                Code::CommandNotFound,
+                "no such command: 'isdbgrid'",
+            ));
+        }
+        reply
+            .put_i32("isdbgrid", 1)
+            .put_str("hostname", &system::host_name());
+        Ok(Outcome::Reply)
+    },
+)
+.with(ANYWHERE);
+
+pub(super) const REPL_SET_GET_STATUS: Command = Command::ready(
+    "replSetGetStatus",
+    Access::Admin,
+    "Shows the state of the replica set that the server announces.",
+    repl_set_get_status,
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+
+pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
+    "replSetGetConfig",
+    Access::Admin,
+    "Shows the configuration of the replica set that the server announces.",
+    repl_set_get_config,
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+
+pub(super) const LOCK_INFO: Command = Command::ready(
+    "lockInfo",
+    Access::Admin,
+    "Shows locks: none is held between commands.",
+    |_, reply| {
+        reply.array("lockInfo").end();
+        Ok(Outcome::Reply)
+    },
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+
+fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut privileges = false;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "showPrivileges" => privileges = arg.bool()?.unwrap_or(false),
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let mut info = reply.doc("authInfo");
+    info.array("authenticatedUsers").end();
+    info.array("authenticatedUserRoles").end();
+    if privileges {
+        info.array("authenticatedUserPrivileges").end();
+    }
+    info.end();
+    // Any stable name for the connection will do: its number, in the place of a random one.
+    let mut uuid = [0u8; 16];
+    uuid[..8].copy_from_slice(&call.client.id.to_be_bytes());
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = 0x80;
+    put_uuid(reply, "uuid", &uuid);
+    Ok(Outcome::Reply)
+}
+
+fn list_commands(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut commands = reply.doc("commands");
+    for command in COMMANDS {
+        if matches!(command.status, Status::Planned) {
+            continue;
+        }
+        let mut entry = commands.doc(command.name);
+        entry
+            .put_str("help", command.help)
+            .put_bool("requiresAuth", !command.flags.has(Flags::BEFORE_LOGIN))
+            .put_bool("secondaryOk", command.flags.has(Flags::SECONDARY))
+            .put_bool("adminOnly", command.flags.has(Flags::ADMIN_ONLY));
+        let mut versions = entry.array("apiVersions");
+        if command.flags.has(Flags::STABLE) {
+            versions.push_str("1");
+        }
+        versions.end();
+        entry.array("deprecatedApiVersions").end();
+        entry.end();
+    }
+    commands.end();
+    Ok(Outcome::Reply)
+}
+
+fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    let mut argv = reply.array("argv");
+    for argument in std::env::args_os() {
+        argv.push_str(&argument.to_string_lossy());
+    }
+    argv.end();
+    let config = &call.context.config;
+    let mut parsed = reply.doc("parsed");
+    let mut net = parsed.doc("net");
+    net.put_str("bindIp", &config.bind.to_string())
+        .put_i32("port", i32::from(config.port));
+    net.end();
+    if let Topology::ReplicaSet { name, .. } = &config.topology {
+        let mut replication = parsed.doc("replication");
+        replication.put_str("replSetName", name);
+        replication.end();
+    }
+    parsed.end();
+    Ok(Outcome::Reply)
+}
+
+fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    let target = call.target();
+    let which = required(Some(target).filter(|v| !v.is_nullish()), "getLog", "getLog")?;
+    let Some(which) = which.as_str() else {
+        return Err(wrong_type("getLog", "getLog", target.ty(), &[Type::String]));
+    };
+    // The log goes to standard error; what a client may see of it here is that the server runs.
+    let line = format!(
+        "{{\"s\":\"I\",\"c\":\"CONTROL\",\"msg\":\"Sundown {} is running\"}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    match which {
+        "*" => {
+            let mut names = reply.array("names");
+            names.push_str("global").push_str("startupWarnings");
+            names.end();
+        }
+        "global" => {
+            reply.put_i32("totalLinesWritten", 1);
+            let mut log = reply.array("log");
+            log.push_str(&line);
+            log.end();
+        }
+        "startupWarnings" => {
+            reply.put_i32("totalLinesWritten", 0);
+            reply.array("log").end();
+        }
+        other => {
+            return Err(Error::new(
+                Code::OperationFailed,
+                format!("No log named '{other}'"),
+            ));
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+fn set_name<'a>(call: &Call<'a>) -> Result<&'a str> {
+    match &call.context.config.topology {
+        Topology::ReplicaSet { name, .. } => Ok(name),
+        Topology::Router => Err(Error::new(
+            Code::CommandNotFound,
+            format!("no such command: '{}'", call.command.name),
+        )),
+        Topology::Standalone => Err(Error::new(
+            Code::NoReplicationEnabled,
+            "not running with --replSet",
+        )),
+    }
+}
+
+fn repl_set_get_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = set_name(call)?;
+    let up = monotonic().saturating_duration_since(call.context.started);
+    let seconds = u32::try_from(call.now.seconds()).unwrap_or(0);
+    reply
+        .put_str("set", name)
+        .put_date("date", call.now.0)
+        .put_i32("myState", 1)
+        .put_i64("term", 1)
+        .put_i64("heartbeatIntervalMillis", 2000)
+        .put_i32("majorityVoteCount", 1)
+        .put_i32("writeMajorityCount", 1)
+        .put_i32("votingMembersCount", 1)
+        .put_i32("writableVotingMembersCount", 1);
+    let mut members = reply.array("members");
+    let mut member = members.doc();
+    member
+        .put_i32("_id", 0)
+        .put_str("name", &call.context.host())
+        .put_f64("health", 1.0)
+        .put_i32("state", 1)
+        .put_str("stateStr", "PRIMARY")
+        .put_i32("uptime", i32::try_from(up.as_secs()).unwrap_or(i32::MAX));
+    let mut optime = member.doc("optime");
+    optime
+        .put("ts", Value::timestamp(seconds, 1).as_ref())
+        .put_i64("t", 1);
+    optime.end();
+    member
+        .put_date("optimeDate", i64::from(seconds) * 1000)
+        .put_i32("configVersion", 1)
+        .put_i32("configTerm", 1)
+        .put_bool("self", true);
+    member.end();
+    members.end();
+    Ok(Outcome::Reply)
+}
+
+fn repl_set_get_config(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = set_name(call)?;
+    let mut config = reply.doc("config");
+    config
+        .put_str("_id", name)
+        .put_i32("version", 1)
+        .put_i32("term", 1);
+    let mut members = config.array("members");
+    let mut member = members.doc();
+    member
+        .put_i32("_id", 0)
+        .put_str("host", &call.context.host())
+        .put_bool("arbiterOnly", false)
+        .put_bool("buildIndexes", true)
+        .put_bool("hidden", false)
+        .put_i32("priority", 1)
+        .put_i32("votes", 1);
+    member.end();
+    members.end();
+    config.end();
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,226 @@
+//! Replies that hold a batch of rows: `{cursor: {firstBatch | nextBatch, id, ns}}`.
+//!
+//! The first slice of work writes its rows where they will be sent from. Only a batch that takes several slices is
+//! gathered aside, in a [`Task`].
+
+use std::sync::Arc;
+
+use super::{Call, Context, Outcome, Step, Task};
+use crate::error::{Code, Error, Result};
+use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
+use crate::value::{DocBuilder, Millis};
+
+/// Rows in a first batch, unless the client says otherwise.
+pub const FIRST_BATCH: u32 = 101;
+
+/// How to open a cursor.
+pub struct Opening {
+    /// `db.collection`
+    pub namespace: String,
+    /// Rows of the first batch at most; `None` for MongoDB's own choice.
+    pub batch_size: Option<u32>,
+    /// The first batch is all that the client wants.
+    pub single_batch: bool,
+    pub no_timeout: bool,
+}
+
+/// A batch that takes several slices.
+struct Filling {
+    context: Arc<Context>,
+    now: Millis,
+    rows: u32,
+    limit: u32,
+    /// The elements so far.
+    bytes: Vec<u8>,
+    what: Option<Filled>,
+}
+
+/// Whose batch it is.
+enum Filled {
+    First {
+        source: Box<dyn Source>,
+        info: CursorInfo,
+        single_batch: bool,
+    },
+    Next(OpenCursor),
+}
+
+/// Answers with the first batch of `source`, and keeps it for getMore if rows are left.
+pub fn open(
+    call: &mut Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    source: Box<dyn Source>,
+    opening: Opening,
+) -> Result<Outcome> {
+    let info = CursorInfo {
+        no_timeout: opening.no_timeout,
+        remaining_millis: call.max_time_millis(),
+        ..CursorInfo::new(&opening.namespace, call.session(), call.body())
+    };
+    let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
+    let what = Filled::First {
+        source,
+        info,
+        single_batch: opening.single_batch,
+    };
+    answer(call.context, call.now, limit, what, reply)
+}
+
+/// Answers with the next batch of a cursor that is checked out.
+pub(super) fn resume(
+    call: &mut Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    cursor: OpenCursor,
+    limit: u32,
+) -> Result<Outcome> {
+    answer(call.context, call.now, limit, Filled::Next(cursor), reply)
+}
+
+fn answer(
+    context: &Arc<Context>,
+    now: Millis,
+    limit: u32,
+    mut what: Filled,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
+    let mut cursor = reply.doc("cursor");
+    let mut gathered = None;
+    let fill = cursor.array_with(what.field(), |out| {
+        let start = out.len();
+        let mut batch = Batch::new(out, limit);
+        let fill = what.fill(now, &mut batch);
+        let rows = batch.rows();
+        if matches!(fill, Ok(Fill::Pause)) {
+            gathered = Some((rows, out.get(start..).unwrap_or_default().to_vec()));
+        }
+        fill
+    });
+    match fill {
+        Err(error) => {
+            what.abandon(context);
+            Err(error)
+        }
+        Ok(fill) => match gathered {
+            None => {
+                what.close(context, fill, &mut cursor)?;
+                cursor.end();
+                Ok(Outcome::Reply)
+            }
+            Some((rows, bytes)) => Ok(Outcome::Work(Box::new(Filling {
+                context: Arc::clone(context),
+                now,
+                rows,
+                limit,
+                bytes,
+                what: Some(what),
+            }))),
+        },
+    }
+}
+
+// === impl Filled ===
+
+impl Filled {
+    fn field(&self) -> &'static str {
+        match self {
+            Self::First { .. } => "firstBatch",
+            Self::Next(_) => "nextBatch",
+        }
+    }
+
+    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+        match self {
+            // A batch of no rows is asked for to get a cursor without waiting for its first row.
+            Self::First {
+                single_batch: false,
+                ..
+            } if batch.is_full() => Ok(Fill::Full),
+            Self::First { source, .. } => source.fill(now, batch),
+            Self::Next(cursor) if cursor.is_killed() => {
+                Err(Error::new(Code::CursorKilled, "cursor was killed"))
+            }
+            Self::Next(cursor) => cursor.source.fill(now, batch),
+        }
+    }
+
+    /// Writes `id` and `ns` behind the batch, and keeps or forgets the cursor.
+    fn close(self, context: &Context, fill: Fill, cursor: &mut DocBuilder<'_>) -> Result<()> {
+        let (id, namespace): (CursorId, Arc<str>) = match self {
+            Self::First {
+                source,
+                info,
+                single_batch,
+            } => {
+                let namespace = Arc::clone(&info.namespace);
+                let over = fill == Fill::End || single_batch;
+                let id = if over {
+                    0
+                } else {
+                    context.cursors.keep(source, info)?
+                };
+                (id, namespace)
+            }
+            Self::Next(open) => {
+                let namespace = Arc::clone(&open.info.namespace);
+                if fill == Fill::End {
+                    context.cursors.finish(open.id);
+                    (0, namespace)
+                } else {
+                    let id = open.id;
+                    context.cursors.put_back(open);
+                    (id, namespace)
+                }
+            }
+        };
+        cursor.put_i64("id", id).put_str("ns", &namespace);
+        Ok(())
+    }
+
+    /// After an error there is no telling where it stands: a cursor that failed is gone.
+    fn abandon(self, context: &Context) {
+        if let Self::Next(open) = self {
+            context.cursors.finish(open.id);
+        }
+    }
+}
+
+// === impl Filling ===
+
+impl Task for Filling {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let Some(what) = &mut self.what else {
+            return Ok(Step::Done);
+        };
+        let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.limit);
+        let fill = what.fill(self.now, &mut batch);
+        self.rows = batch.rows();
+        match fill {
+            Ok(Fill::Pause) => Ok(Step::More),
+            Ok(fill) => {
+                let Some(what) = self.what.take() else {
+                    return Ok(Step::Done);
+                };
+                let mut cursor = reply.doc("cursor");
+                cursor.array_with(what.field(), |out| out.extend_from_slice(&self.bytes));
+                what.close(&self.context, fill, &mut cursor)?;
+                cursor.end();
+                Ok(Step::Done)
+            }
+            Err(error) => {
+                if let Some(what) = self.what.take() {
+                    what.abandon(&self.context);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A command that is given up in the middle of a batch leaves no cursor behind that nobody could use.
+impl Drop for Filling {
+    fn drop(&mut self) {
+        if let Some(what) = self.what.take() {
+            what.abandon(&self.context);
+        }
+    }
+}

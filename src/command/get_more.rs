@@ -1,0 +1,108 @@
+//! `getMore`: the next batch of an open cursor.
+
+use super::args::required;
+use super::{Access, Call, Command, Counted, Counters, Flags, Outcome, cursor};
+use crate::error::{Code, Error, Result};
+use crate::session::CursorInfo;
+use crate::value::DocBuilder;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "getMore",
+    Access::Read,
+    "Returns the next batch of a cursor.",
+    run,
+)
+.with(
+    Flags::STABLE
+        .and(Flags::SECONDARY)
+        .and(Flags::READ_CONCERN)
+        .and(Flags::UNCOUNTED),
+);
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let shard = Counters::shard(call.client.id);
+    call.context.counters.add(shard, Counted::GetMore, 1);
+    let mut id = None;
+    let mut collection = None;
+    let mut batch_size = None;
+    for arg in call.args() {
+        match arg.name() {
+            "getMore" => id = arg.i64()?,
+            "collection" => collection = arg.str()?,
+            "batchSize" => batch_size = arg.int_at_least(0)?,
+            "term" => {
+                arg.i64()?;
+            }
+            "lastKnownCommittedOpTime" => {
+                arg.doc()?;
+            }
+            "includeQueryStatsMetrics" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let id = required(id, "getMore", "getMore")?;
+    let collection = required(collection, "getMore", "collection")?;
+    super::check_collection(call.database(), collection)?;
+    let open = call.context.cursors.check_out(id)?;
+    if let Err(refusal) = check(call, collection, id, &open.info) {
+        call.context.cursors.put_back(open);
+        return Err(refusal);
+    }
+    if call.deadline.is_none() && open.info.remaining_millis > 0 {
+        // The time limit of the opening command covers its getMores, too.
+        call.limit_time(open.info.remaining_millis);
+    }
+    let limit = match batch_size {
+        None | Some(0) => u32::MAX,
+        Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
+    };
+    cursor::resume(call, reply, open, limit)
+}
+
+fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Result<()> {
+    let namespace = call.namespace(collection);
+    if *info.namespace != *namespace {
+        return Err(Error::new(
+            Code::Unauthorized,
+            format!(
+                "Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {}",
+                info.namespace
+            ),
+        ));
+    }
+    match (&info.session, call.session()) {
+        (Some(owner), None) => {
+            return Err(Error::location(
+                50736,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was created in session {owner}, without an lsid"
+                ),
+            ));
+        }
+        (None, Some(session)) => {
+            return Err(Error::location(
+                50737,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was not created in a session, in session {session}"
+                ),
+            ));
+        }
+        (Some(owner), Some(session)) if *owner != session => {
+            return Err(Error::location(
+                50738,
+                format!(
+                    "Cannot run getMore on cursor {id}, which was created in session {owner}, in session {session}"
+                ),
+            ));
+        }
+        _ => {}
+    }
+    if call.has_max_time() {
+        return Err(Error::bad_value(
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! `hostInfo`: the machine below.
+
+use super::{Access, Call, Command, Flags, Outcome, system};
+use crate::error::Result;
+use crate::value::DocBuilder;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "hostInfo",
+    Access::None,
+    "Describes the machine that the server runs on.",
+    run,
+)
+.with(Flags::SECONDARY);
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    let cores = system::cores();
+    let memory = system::total_memory_mb();
+    let mut machine = reply.doc("system");
+    machine
+        .put_date("currentTime", call.now.0)
+        .put_str("hostname", &system::host_name())
+        .put_i32("cpuAddrSize", usize::BITS as i32)
+        .put_i64("memSizeMB", memory)
+        .put_i64("memLimitMB", memory)
+        .put_i32("numCores", cores)
+        .put_i32("numCoresAvailableToProcess", cores)
+        .put_i32("numPhysicalCores", cores)
+        .put_i32("numCpuSockets", 1)
+        .put_str("cpuArch", std::env::consts::ARCH)
+        .put_bool("numaEnabled", false)
+        .put_i32("numNumaNodes", 1);
+    machine.end();
+    let mut os = reply.doc("os");
+    os.put_str("type", system::os_type())
+        .put_str("name", std::env::consts::OS)
+        .put_str("version", &system::kernel());
+    os.end();
+    let mut extra = reply.doc("extra");
+    extra
+        .put_str("versionString", &system::kernel())
+        .put_i64("pageSize", 4096);
+    extra.end();
+    Ok(Outcome::Reply)
+}

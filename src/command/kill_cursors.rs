@@ -1,0 +1,54 @@
+//! `killCursors`: forgets open cursors.
+
+use super::args::{required, wrong_type};
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::error::Result;
+use crate::value::{DocBuilder, Type, Value};
+
+pub(super) const COMMAND: Command =
+    Command::ready("killCursors", Access::Read, "Forgets open cursors.", run)
+        .with(Flags::STABLE.and(Flags::SECONDARY));
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.collection()?;
+    let mut cursors = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "cursors" => cursors = arg.array()?,
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let mut ids = Vec::new();
+    for elem in required(cursors, "killCursors", "cursors")? {
+        // All are looked at before any is killed; a null among them is passed over.
+        match elem.value.as_i64() {
+            Some(id) => ids.push(id),
+            None if elem.value.is_nullish() => {}
+            None => {
+                return Err(wrong_type(
+                    "killCursors.cursors",
+                    elem.name(),
+                    elem.value.ty(),
+                    &[Type::Int64],
+                ));
+            }
+        }
+    }
+    // MongoDB goes by the id alone, whatever collection the command names.
+    let (killed, missing): (Vec<_>, Vec<_>) = ids
+        .into_iter()
+        .partition(|&id| call.context.cursors.kill(id));
+    for (name, ids) in [
+        ("cursorsKilled", &killed),
+        ("cursorsNotFound", &missing),
+        ("cursorsAlive", &Vec::new()),
+        ("cursorsUnknown", &Vec::new()),
+    ] {
+        let mut array = reply.array(name);
+        for id in ids {
+            array.push(Value::int64(*id).as_ref());
+        }
+        array.end();
+    }
+    Ok(Outcome::Reply)
+}

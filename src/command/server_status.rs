@@ -1,0 +1,266 @@
+//! `serverStatus`: the server in figures.
+
+use std::sync::atomic::Ordering;
+
+use super::args::truthy;
+use super::{Access, Call, Command, Context, Flags, Outcome, build_info, system};
+use crate::clock::monotonic;
+use crate::config::Topology;
+use crate::error::Result;
+use crate::value::{DocBuilder, Millis};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "serverStatus",
+    Access::None,
+    "Shows the server's figures.",
+    run,
+)
+.with(Flags::SECONDARY);
+
+type Section = fn(&Context, &mut DocBuilder<'_>);
+
+/// The sections, sorted. A client leaves one out with `{metrics: 0}`; `mirroredReads` it has to ask for.
+const SECTIONS: &[(&str, Section)] = &[
+    ("asserts", asserts),
+    ("catalogStats", catalog),
+    ("connections", connections),
+    ("extra_info", extra_info),
+    ("globalLock", global_lock),
+    ("locks", |_, _| {}),
+    ("logicalSessionRecordCache", sessions),
+    ("mem", memory),
+    ("metrics", metrics),
+    ("mirroredReads", mirrored_reads),
+    ("network", network),
+    ("opcounters", operations),
+    ("opcountersRepl", operations_from_elsewhere),
+    ("repl", replica_set),
+    ("storageEngine", storage_engine),
+    ("transactions", transactions),
+];
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let context = &**call.context;
+    put_head(context, call.now, reply);
+    for (name, write) in SECTIONS {
+        let wanted = match call.arg(name) {
+            Some(arg) => truthy(arg.value()),
+            None => *name != "mirroredReads",
+        };
+        let applies =
+            *name != "repl" || matches!(context.config.topology, Topology::ReplicaSet { .. });
+        if wanted && applies {
+            let mut section = reply.doc(name);
+            write(context, &mut section);
+            section.end();
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+fn put_head(context: &Context, now: Millis, reply: &mut DocBuilder<'_>) {
+    let up = monotonic().saturating_duration_since(context.started);
+    let process = match context.config.topology {
+        Topology::Router => "mongos",
+        _ => "mongod",
+    };
+    reply
+        .put_str(
+            "host",
+            &format!("{}:{}", system::host_name(), context.config.port),
+        )
+        .put_str("version", build_info::VERSION)
+        .put_str("process", process);
+    reply.array("service").push_str(process);
+    reply
+        .put_i64("pid", i64::from(std::process::id()))
+        .put_f64("uptime", up.as_secs() as f64)
+        .put_i64(
+            "uptimeMillis",
+            i64::try_from(up.as_millis()).unwrap_or(i64::MAX),
+        )
+        .put_i64(
+            "uptimeEstimate",
+            i64::try_from(up.as_secs()).unwrap_or(i64::MAX),
+        )
+        .put_date("localTime", now.0);
+}
+
+fn asserts(_: &Context, out: &mut DocBuilder<'_>) {
+    for name in ["regular", "warning", "msg", "user", "tripwire", "rollovers"] {
+        out.put_i32(name, 0);
+    }
+}
+
+fn catalog(_: &Context, out: &mut DocBuilder<'_>) {
+    for name in [
+        "collections",
+        "capped",
+        "clustered",
+        "timeseries",
+        "views",
+        "internalCollections",
+        "internalViews",
+    ] {
+        out.put_i32(name, 0);
+    }
+}
+
+fn connections(context: &Context, out: &mut DocBuilder<'_>) {
+    let current = context.connections.load(Ordering::Relaxed);
+    let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    out.put_i32("current", number(current))
+        .put_i32(
+            "available",
+            number(context.config.max_connections.saturating_sub(current)),
+        )
+        .put_i32(
+            "totalCreated",
+            number(context.connections_total.load(Ordering::Relaxed)),
+        )
+        .put_i32("rejected", 0)
+        .put_i32("active", 1)
+        .put_i32("threaded", number(current))
+        .put_i32("exhaustIsMaster", 0)
+        .put_i32("exhaustHello", 0)
+        .put_i32("awaitingTopologyChanges", 0);
+}
+
+fn extra_info(_: &Context, out: &mut DocBuilder<'_>) {
+    out.put_str("note", "fields vary by platform");
+}
+
+fn global_lock(context: &Context, out: &mut DocBuilder<'_>) {
+    let up = monotonic().saturating_duration_since(context.started);
+    out.put_i64(
+        "totalTime",
+        i64::try_from(up.as_micros()).unwrap_or(i64::MAX),
+    );
+    for name in ["currentQueue", "activeClients"] {
+        let mut queue = out.doc(name);
+        queue
+            .put_i32("total", 0)
+            .put_i32("readers", 0)
+            .put_i32("writers", 0);
+        queue.end();
+    }
+}
+
+fn sessions(context: &Context, out: &mut DocBuilder<'_>) {
+    out.put_i32(
+        "activeSessionsCount",
+        i32::try_from(context.sessions.len()).unwrap_or(i32::MAX),
+    );
+}
+
+fn memory(_: &Context, out: &mut DocBuilder<'_>) {
+    let (resident, size) = system::memory_mb();
+    let number = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
+    out.put_i32("bits", usize::BITS as i32)
+        .put_i32("resident", number(resident))
+        .put_i32("virtual", number(size))
+        .put_bool("supported", true);
+}
+
+fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
+    let mut commands = out.doc("commands");
+    for (name, run, failed) in context.counters.commands() {
+        if run > 0 {
+            let mut entry = commands.doc(name);
+            entry
+                .put_i64("failed", failed.cast_signed())
+                .put_i64("total", run.cast_signed());
+            entry.end();
+        }
+    }
+    commands.end();
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let (timed_out, opened) = context.cursors.totals();
+    let mut cursor = out.doc("cursor");
+    cursor
+        .put_i64("timedOut", number(timed_out))
+        .put_i64("totalOpened", number(opened));
+    let mut open = cursor.doc("open");
+    open.put_i64("noTimeout", number(context.cursors.no_timeout_count()))
+        .put_i64("pinned", 0)
+        .put_i64("total", number(context.cursors.len()));
+    open.end();
+    cursor.end();
+    let mut ttl = out.doc("ttl");
+    put_ttl(context, &mut ttl);
+    ttl.end();
+}
+
+/// The reaper's figures. (Handed in by storage.)
+fn put_ttl(_: &Context, out: &mut DocBuilder<'_>) {
+    for name in [
+        "passes",
+        "deletedDocuments",
+        "pendingDocuments",
+        "lagMillis",
+    ] {
+        out.put_i64(name, 0);
+    }
+}
+
+fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {
+    out.put_i64("seen", 0).put_i64("sent", 0);
+}
+
+fn network(context: &Context, out: &mut DocBuilder<'_>) {
+    let requests: u64 = context.counters.commands().map(|(_, run, _)| run).sum();
+    out.put_i64("bytesIn", 0)
+        .put_i64("bytesOut", 0)
+        .put_i64("physicalBytesIn", 0)
+        .put_i64("physicalBytesOut", 0)
+        .put_i64("numSlowDNSOperations", 0)
+        .put_i64("numSlowSSLOperations", 0)
+        .put_i64("numRequests", requests.cast_signed());
+}
+
+fn operations(context: &Context, out: &mut DocBuilder<'_>) {
+    for (name, n) in context.counters.operations() {
+        out.put_i64(name, n.cast_signed());
+    }
+}
+
+fn operations_from_elsewhere(context: &Context, out: &mut DocBuilder<'_>) {
+    for (name, _) in context.counters.operations() {
+        out.put_i64(name, 0);
+    }
+}
+
+fn replica_set(context: &Context, out: &mut DocBuilder<'_>) {
+    let Topology::ReplicaSet { name, .. } = &context.config.topology else {
+        return;
+    };
+    let host = context.host();
+    let mut hosts = out.array("hosts");
+    hosts.push_str(&host);
+    hosts.end();
+    out.put_str("setName", name)
+        .put_i32("setVersion", 1)
+        .put_bool("isWritablePrimary", true)
+        .put_bool("secondary", false)
+        .put_str("primary", &host)
+        .put_str("me", &host);
+}
+
+fn storage_engine(_: &Context, out: &mut DocBuilder<'_>) {
+    out.put_str("name", "inMemory")
+        .put_bool("supportsCommittedReads", true)
+        .put_bool("persistent", false);
+}
+
+fn transactions(_: &Context, out: &mut DocBuilder<'_>) {
+    for name in [
+        "currentActive",
+        "currentInactive",
+        "currentOpen",
+        "totalAborted",
+        "totalCommitted",
+        "totalStarted",
+    ] {
+        out.put_i64(name, 0);
+    }
+}

@@ -1,0 +1,198 @@
+//! `startSession`, `refreshSessions`, `endSessions` and the kill commands.
+
+use super::args::wrong_type;
+use super::{Access, Call, Command, Context, Flags, Outcome};
+use crate::error::{Code, Error, Result};
+use crate::session::SessionId;
+use crate::value::{DocBuilder, Type, ValueRef};
+
+pub(super) const START: Command = Command::ready(
+    "startSession",
+    Access::None,
+    "Gives out the id of a new session.",
+    start,
+)
+.with(Flags::SECONDARY);
+
+pub(super) const REFRESH: Command = Command::ready(
+    "refreshSessions",
+    Access::None,
+    "Keeps sessions from expiring.",
+    refresh,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY));
+
+pub(super) const END: Command = Command::ready(
+    "endSessions",
+    Access::None,
+    "Forgets sessions and what belongs to them.",
+    end,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY));
+
+pub(super) const KILL: Command = Command::ready(
+    "killSessions",
+    Access::None,
+    "Ends sessions, their cursors and their running commands.",
+    kill,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY));
+
+pub(super) const KILL_ALL: Command = Command::ready(
+    "killAllSessions",
+    Access::None,
+    "Ends all sessions.",
+    kill_all,
+)
+.with(Flags::SECONDARY);
+
+pub(super) const KILL_BY_PATTERN: Command = Command::ready(
+    "killAllSessionsByPattern",
+    Access::None,
+    "Ends the sessions that match a pattern.",
+    kill_by_pattern,
+)
+.with(Flags::SECONDARY);
+
+fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    let id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
+    id.put(reply, "id");
+    reply.put_i32("timeoutMinutes", super::hello::SESSION_TIMEOUT_MINUTES);
+    Ok(Outcome::Reply)
+}
+
+fn refresh(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    for id in ids(call)? {
+        call.context.sessions.refresh(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// A cursor outlives the session that opened it, until it idles out: drivers end sessions while cursors are read.
+fn end(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    for id in ids(call)? {
+        call.context.sessions.end(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let ids = ids(call)?;
+    if ids.is_empty() {
+        kill_every(call.context);
+    }
+    for id in ids {
+        let context = call.context;
+        context.operations.kill_where(|op| op.session == Some(id));
+        context
+            .cursors
+            .kill_where(|cursor| cursor.session == Some(id));
+        context.sessions.end(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    for pattern in patterns(call)? {
+        for part in ["user", "db"] {
+            let value = pattern.get(part);
+            if value.is_missing() {
+                return Err(super::args::missing(
+                    "KillAllSessionsCmd.killAllSessions",
+                    part,
+                ));
+            }
+            if value.as_str().is_none() {
+                return Err(wrong_type(
+                    "KillAllSessionsCmd.killAllSessions",
+                    part,
+                    value.ty(),
+                    &[Type::String],
+                ));
+            }
+        }
+    }
+    kill_every(call.context);
+    Ok(Outcome::Reply)
+}
+
+fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let patterns: Vec<_> = patterns(call)?;
+    if patterns.is_empty() {
+        kill_every(call.context);
+        return Ok(Outcome::Reply);
+    }
+    for pattern in patterns {
+        let lsid = pattern.get("lsid");
+        if lsid.is_missing() {
+            continue;
+        }
+        let id = SessionId::parse(
+            lsid,
+            "KillAllSessionsByPatternCmd.killAllSessionsByPattern.lsid",
+        )?;
+        call.context
+            .cursors
+            .kill_where(|cursor| cursor.session == Some(id));
+        call.context.sessions.end(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill_every(context: &Context) {
+    context.operations.kill_where(|op| op.session.is_some());
+    context
+        .cursors
+        .kill_where(|cursor| cursor.session.is_some());
+    context.sessions.end_all();
+}
+
+fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {
+    let value = call.target();
+    if value.is_nullish() {
+        return Err(super::args::missing(call.command.name, call.command.name));
+    }
+    value.as_array().ok_or_else(|| {
+        wrong_type(
+            call.command.name,
+            call.command.name,
+            value.ty(),
+            &[Type::Array],
+        )
+    })
+}
+
+/// The sessions that the command's own field lists. A null among them is passed over.
+fn ids(call: &Call<'_>) -> Result<Vec<SessionId>> {
+    const MOST: usize = 10_000;
+    let path = format!("{}.{}", call.command.name, call.command.name);
+    let ids = array(call)?
+        .iter()
+        .filter(|elem| !elem.value.is_nullish())
+        .map(|elem| SessionId::parse(elem.value, &path))
+        .collect::<Result<Vec<_>>>()?;
+    if ids.len() > MOST && call.command.name != "killSessions" {
+        return Err(Error::new(
+            Code::BadValue,
+            format!("Too many sessions: {}, at most {MOST}", ids.len()),
+        ));
+    }
+    Ok(ids)
+}
+
+fn patterns<'a>(call: &Call<'a>) -> Result<Vec<crate::value::Doc<'a>>> {
+    let name = call.command.name;
+    array(call)?
+        .iter()
+        .map(|elem| elem.value)
+        .filter(|value| !value.is_nullish())
+        .map(|value: ValueRef<'a>| {
+            value
+                .as_doc()
+                .ok_or_else(|| wrong_type(name, name, value.ty(), &[Type::Document]))
+        })
+        .collect()
+}

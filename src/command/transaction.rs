@@ -1,0 +1,49 @@
+//! `commitTransaction` and `abortTransaction`: there is never a transaction to end, and they say so in mongod's words.
+
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::error::{Code, Error, Result};
+use crate::value::DocBuilder;
+
+pub(super) const ABORT: Command = Command::ready(
+    "abortTransaction",
+    Access::Write,
+    "Ends a transaction without effect: transactions are refused when they start.",
+    run,
+)
+.with(FLAGS);
+
+pub(super) const COMMIT: Command = Command::ready(
+    "commitTransaction",
+    Access::Write,
+    "Ends a transaction: transactions are refused when they start.",
+    run,
+)
+.with(FLAGS);
+
+const FLAGS: Flags = Flags::ADMIN_ONLY
+    .and(Flags::STABLE)
+    .and(Flags::WRITE_CONCERN)
+    .and(Flags::TRANSACTION);
+
+fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "recoveryToken" => {
+                arg.doc()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    Err(match call.transaction_number() {
+        None => Error::new(
+            Code::CommandFailed,
+            format!("{} must be run within a transaction", call.command.name),
+        ),
+        Some(number) => Error::new(
+            Code::NoSuchTransaction,
+            format!(
+                "Given transaction number {number} does not match any in-progress transactions."
+            ),
+        ),
+    })
+}
