@@ -1,0 +1,74 @@
+//! Any bytes, in pieces of any size, through the codec. Whatever it lets through must read to its last byte, and asking twice
+//! must give the same answer as asking once for all of it.
+
+#![no_main]
+
+use bytes::BytesMut;
+use libfuzzer_sys::fuzz_target;
+use sundown::value::{Doc, Type};
+use sundown::wire::{Codec, Incoming};
+use tokio_util::codec::Decoder;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&step, stream)) = data.split_first() else {
+        return;
+    };
+    let at_once = outcomes(stream, stream.len().max(1));
+    let in_pieces = outcomes(stream, usize::from(step).max(1));
+    assert_eq!(at_once, in_pieces, "pieces of {step} bytes");
+});
+
+/// What comes out of the stream, a word for each message.
+fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut buffer = BytesMut::new();
+    for piece in stream.chunks(step) {
+        buffer.extend_from_slice(piece);
+        loop {
+            match Codec.decode(&mut buffer) {
+                Ok(Some(Incoming::Request(request))) => {
+                    walk(request.body());
+                    let mut documents = 0;
+                    for sequence in &request.sequences {
+                        for document in sequence.iter() {
+                            walk(document);
+                            documents += 1;
+                        }
+                    }
+                    seen.push(format!("{} {documents}", request.body.len()));
+                }
+                Ok(Some(Incoming::Refused(_, error))) => {
+                    let mut reply = Vec::new();
+                    error.write_reply(&mut reply);
+                    seen.push(format!("{error:?}"));
+                }
+                Ok(None) => break,
+                Err(hangup) => {
+                    seen.push(hangup.to_string());
+                    return seen;
+                }
+            }
+        }
+        assert!(
+            buffer.capacity() <= 4 * stream.len() + 64 * 1024,
+            "a buffer of {} bytes for {} that came",
+            buffer.capacity(),
+            stream.len()
+        );
+    }
+    seen
+}
+
+/// A validated document is readable all through: 200 levels at most, so recursion is fine.
+fn walk(doc: Doc<'_>) {
+    let mut fields = doc.iter();
+    for field in fields.by_ref() {
+        assert!(std::str::from_utf8(field.name_bytes()).is_ok());
+        match field.value.ty() {
+            Type::Document | Type::Array => walk(Doc::new(field.value.data())),
+            Type::String => assert!(field.value.as_str().is_some()),
+            _ => {}
+        }
+    }
+    assert!(fields.rest().is_empty(), "{} bytes unread", fields.rest().len());
+}

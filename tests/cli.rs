@@ -1,0 +1,108 @@
+//! The binary as a script sees it: its line when it is ready, the health check, signals, exit codes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+
+fn sundown() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
+    command.env_clear();
+    command
+}
+
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    port: u16,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .env("SUNDOWN_PORT", "0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let port = line
+            .strip_prefix("listening on 127.0.0.1:")
+            .and_then(|rest| rest.strip_suffix(", waiting for connections\n"))
+            .and_then(|port| port.parse().ok())
+            .unwrap_or_else(|| panic!("{line:?}"));
+        Self { child, out, port }
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn healthcheck(port: u16) -> Output {
+    sundown()
+        .args(["healthcheck", "--port", &port.to_string()])
+        // A container sets the server's variables for the check as well.
+        .envs([("SUNDOWN_BIND", "0.0.0.0"), ("SUNDOWN_STANDALONE", "true")])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_stop() {
+    for signal in ["TERM", "INT"] {
+        let mut server = Running::start(&mut sundown());
+        let healthy = healthcheck(server.port);
+        assert!(healthy.status.success(), "{healthy:?}");
+        // One client that is idle and one in the middle of a message keep nobody waiting.
+        let _idle = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let mut half = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        std::io::Write::write_all(&mut half, &[99, 0, 0]).unwrap();
+
+        server.signal(signal);
+        assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal}");
+        let mut rest = String::new();
+        server.out.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "", "standard output has one line");
+        assert!(!healthcheck(server.port).status.success(), "{signal}");
+    }
+}
+
+#[test]
+fn the_allocator_has_its_threads_and_says_nothing() {
+    let mut server = Running::start(sundown().args(["--log-format", "json", "--log", "info"]));
+    server.signal("TERM");
+    server.child.wait().unwrap();
+    let mut log = String::new();
+    let mut err = server.child.stderr.take().unwrap();
+    err.read_to_string(&mut log).unwrap();
+    assert!(!log.contains("WARN"), "{log}");
+    assert!(log.contains("\"level\":\"INFO\""), "{log}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let rows: &[(&[&str], &str)] = &[
+        (&["--replica-set", "a", "--standalone"], "--standalone"),
+        (&["--advertise", "a:1"], "--replica-set"),
+        (&["--nonsense"], "--nonsense"),
+        (&["--log", "=="], "--log"),
+        (&["--bind", "192.0.2.1", "--port", "0"], "192.0.2.1"),
+    ];
+    for (arguments, word) in rows {
+        let refused = sundown().args(*arguments).output().unwrap();
+        assert!(!refused.status.success(), "{arguments:?}");
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(text.contains(word), "{arguments:?}: {text}");
+    }
+}
