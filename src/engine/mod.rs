@@ -6,6 +6,7 @@
 pub mod access;
 pub mod choose;
 mod oid;
+pub mod plan;
 mod rows;
 mod slice;
 pub mod write;

@@ -18,7 +18,7 @@ pub struct Bits {
     /// The mask for a number: positions 0 to 62, and in bit 63 every position from 63 on, all of which show the sign.
     mask: u64,
     /// The mask for binary data, as positions. Kept as they came: a position can be two billion.
-    positions: Vec<u32>,
+    pub positions: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,15 @@ impl Bits {
             site.name,
             integer::show(arg)
         )))
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self.want {
+            Want::AllSet => "$bitsAllSet",
+            Want::AllClear => "$bitsAllClear",
+            Want::AnySet => "$bitsAnySet",
+            Want::AnyClear => "$bitsAnyClear",
+        }
     }
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {

@@ -20,14 +20,15 @@ pub(super) fn expr(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Nod
         ));
     }
     let expr = Expr::parse(arg, cx.scope)?;
-    Ok(Some(Node::Expr(Box::new(expr))))
+    Ok(Some(Node::Expr(Box::new((expr, arg.to_value())))))
 }
 
 pub(super) fn json_schema(_: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let Some(doc) = arg.as_doc() else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };
-    Ok(Some(Node::Schema(Box::new(Schema::parse(doc)?))))
+    let schema = Schema::parse(doc)?;
+    Ok(Some(Node::Schema(Box::new((schema, arg.to_value())))))
 }
 
 pub(super) fn sample_rate(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {

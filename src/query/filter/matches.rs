@@ -27,8 +27,8 @@ impl Node {
             Self::Not(node) => !node.matches(doc, vars)?,
             Self::True => true,
             Self::False => false,
-            Self::Expr(expr) => is_true(expr.eval(doc, vars)?.as_ref()),
-            Self::Schema(schema) => schema.matches(ValueRef::document(doc)),
+            Self::Expr(expr) => is_true(expr.0.eval(doc, vars)?.as_ref()),
+            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
             Self::Sample(rate) => evaluation::sample(*rate),
         })
     }
@@ -57,7 +57,7 @@ impl Node {
             Self::Not(node) => !node.matches_inner(doc),
             Self::True => true,
             Self::False | Self::Expr(_) => false,
-            Self::Schema(schema) => schema.matches(ValueRef::document(doc)),
+            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
             Self::Sample(rate) => evaluation::sample(*rate),
         }
     }

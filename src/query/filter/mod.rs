@@ -10,6 +10,7 @@
 mod array;
 mod bits;
 mod compare;
+mod describe;
 mod element;
 mod equalities;
 mod evaluation;

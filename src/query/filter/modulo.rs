@@ -11,8 +11,8 @@ use crate::{
 
 #[derive(Debug)]
 pub struct Modulo {
-    divisor: i64,
-    remainder: i64,
+    pub divisor: i64,
+    pub remainder: i64,
 }
 
 // === impl Modulo ===

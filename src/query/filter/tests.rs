@@ -807,6 +807,35 @@ fn an_upsert_takes_over_equalities() {
 }
 
 #[test]
+fn a_filter_can_be_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Filter>();
+}
+
+#[test]
+fn explain_spells_a_filter_out() {
+    for (filter, expected) in [
+        (doc! {}, doc! {}),
+        (doc! {"a": 1}, doc! {"a": {"$eq": 1}}),
+        (
+            doc! {"a": 1, "b": {"$ne": 2}},
+            doc! {"$and": [{"a": {"$eq": 1}}, {"b": {"$not": {"$eq": 2}}}]},
+        ),
+        (
+            doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+            doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+        ),
+        (
+            doc! {"$or": [{"a": {"$in": [2, 1]}}, {"a": {"$exists": false}}]},
+            doc! {"$or": [{"a": {"$in": [1, 2]}}, {"a": {"$not": {"$exists": true}}}]},
+        ),
+    ] {
+        let shown = parse(&filter).unwrap().describe();
+        assert_eq!(shown, DocBuf::from(expected), "{filter}");
+    }
+}
+
+#[test]
 fn the_table_is_sorted() {
     assert!(FILTERS.is_sorted_by(|a, b| a.name < b.name));
 }

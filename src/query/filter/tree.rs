@@ -1,10 +1,10 @@
 //! The typed tree that a filter becomes.
 
-use super::{Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, parse};
+use super::{Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, describe, parse};
 use crate::{
     error::Result,
     query::{Scope, Vars, expr::Expr},
-    value::{Doc, Path, Value},
+    value::{Doc, DocBuf, Path, Value},
 };
 
 /// A parsed filter.
@@ -24,8 +24,9 @@ pub enum Node {
     Nor(Vec<Node>),
     Not(Box<Node>),
     Field(Field),
-    Expr(Box<Expr>),
-    Schema(Box<Schema>),
+    /// With what the client wrote, for explain.
+    Expr(Box<(Expr, Value)>),
+    Schema(Box<(Schema, Value)>),
     /// `$sampleRate`: true for this share of the documents.
     Sample(f64),
 }
@@ -81,6 +82,16 @@ impl Filter {
     #[inline]
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         self.root.matches(doc, vars)
+    }
+
+    /// The filter as explain shows it, every shorthand spelled out.
+    pub fn describe(&self) -> DocBuf {
+        self.describe_without(&[])
+    }
+
+    /// The same without some parts of the top conjunction (by place).
+    pub fn describe_without(&self, parts: &[usize]) -> DocBuf {
+        describe::filter(&self.root, parts)
     }
 
     /// The array index that the positional `$` stands for, if the document passes by way of an array element.

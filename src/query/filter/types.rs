@@ -43,6 +43,12 @@ impl TypeSet {
         self.0 == 0
     }
 
+    /// What is left without these types.
+    #[must_use]
+    pub fn without(self, types: &[Type]) -> Self {
+        Self(self.0 & !Self::of(types).0)
+    }
+
     /// The argument of `$type`: an alias, a number, or an array of them.
     pub(super) fn parse(path: &str, arg: ValueRef<'_>) -> Result<Self> {
         let mut set = Self::default();

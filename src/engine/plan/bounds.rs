@@ -1,0 +1,265 @@
+//! The values that a test can accept, as intervals of index keys.
+//!
+//! What is returned may hold too much, never too little: if a document passes the test on a path, then at least one of its keys
+//! under that path lies inside. An index holds null for a missing field, undefined for an empty array, and the elements of
+//! an array instead of the array.
+
+use super::interval::{self, End, Interval};
+use crate::{
+    query::filter::{Comparison, Members, Op, Pattern, Test, TypeSet},
+    value::{Type, Value, ValueRef},
+};
+
+/// How much a predicate narrows a scan; the order is the preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Everything but some values.
+    Wide,
+    Range,
+    Points,
+    Point,
+}
+
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    pub intervals: Vec<Interval>,
+    pub kind: Kind,
+}
+
+/// What is needed of the path beside the test.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The path has a component that could name an array element. There the language also sees missing values that the
+    /// index does not hold, so nothing that accepts a missing value has bounds.
+    pub digits: bool,
+    pub multikey: bool,
+}
+
+pub fn of_test(test: &Test, place: Place) -> Option<Bounds> {
+    match test {
+        Test::Compare(comparison) => of_comparison(comparison, place),
+        Test::In(members) => of_members(members, place),
+        Test::Regex(pattern) => Some(of_pattern(pattern)),
+        Test::Type(types) => of_types(*types),
+        Test::Mod(_) => of_types(TypeSet::of(&[Type::Int32])),
+        Test::Exists | Test::Size(_) | Test::Bits(_) => None,
+        Test::ElemObject(_) | Test::ElemValue(_) => None,
+    }
+}
+
+/// The bounds of a negated test.
+pub fn of_negation(test: &Test, place: Place) -> Option<Bounds> {
+    let points = match test {
+        Test::Exists => {
+            if place.digits {
+                return None;
+            }
+            return Some(point(ValueRef::NULL));
+        }
+        Test::Compare(comparison) if comparison.op == Op::Eq => {
+            value_points(comparison.value.as_ref(), place)?
+        }
+        Test::In(members) if members.patterns().is_empty() => {
+            let mut points = Vec::new();
+            for value in members.values() {
+                points.extend(value_points(value.as_ref(), place)?);
+            }
+            interval::union(points)
+        }
+        _ => return None,
+    };
+    // Of an array with several elements only some keys are excluded; of an array that equals the excluded one all could be.
+    // And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
+    let unsafe_value = |value: &Value| match value.ty() {
+        Type::Array => true,
+        Type::Null => place.multikey,
+        _ => false,
+    };
+    let refused = match test {
+        Test::Compare(comparison) => unsafe_value(&comparison.value),
+        Test::In(members) => members.values().iter().any(unsafe_value),
+        _ => true,
+    };
+    if refused {
+        return None;
+    }
+    Some(Bounds {
+        intervals: interval::complement(&points, lowest(), highest()),
+        kind: Kind::Wide,
+    })
+}
+
+pub fn lowest() -> End {
+    End::new(ValueRef::new(Type::MinKey, &[]), true)
+}
+
+pub fn highest() -> End {
+    End::new(ValueRef::new(Type::MaxKey, &[]), true)
+}
+
+fn point(value: ValueRef<'_>) -> Bounds {
+    Bounds {
+        intervals: vec![Interval::point(value)],
+        kind: Kind::Point,
+    }
+}
+
+fn range(intervals: Vec<Interval>) -> Bounds {
+    Bounds {
+        intervals: interval::union(intervals),
+        kind: Kind::Range,
+    }
+}
+
+/// Where documents with that value have a key.
+fn value_points(value: ValueRef<'_>, place: Place) -> Option<Vec<Interval>> {
+    match value.ty() {
+        Type::Null if place.digits => None,
+        // An array is found by its first element, or as it stands where it is itself an element.
+        Type::Array => {
+            let first = value
+                .as_array()
+                .and_then(|array| array.first())
+                .map_or(ValueRef::UNDEFINED, |elem| elem.value);
+            Some(interval::union(vec![
+                Interval::point(first),
+                Interval::point(value),
+            ]))
+        }
+        _ => Some(vec![Interval::point(value)]),
+    }
+}
+
+fn points(intervals: Vec<Interval>) -> Bounds {
+    let kind = if intervals.len() == 1 {
+        Kind::Point
+    } else {
+        Kind::Points
+    };
+    Bounds { intervals, kind }
+}
+
+fn of_members(members: &Members, place: Place) -> Option<Bounds> {
+    let mut all = Vec::with_capacity(members.values().len());
+    for value in members.values() {
+        all.extend(value_points(value.as_ref(), place)?);
+    }
+    if members.patterns().is_empty() {
+        return Some(points(interval::union(all)));
+    }
+    for pattern in members.patterns() {
+        all.extend(of_pattern(pattern).intervals);
+    }
+    Some(range(all))
+}
+
+fn of_comparison(comparison: &Comparison, place: Place) -> Option<Bounds> {
+    let value = comparison.value.as_ref();
+    let op = comparison.op;
+    if op == Op::Eq {
+        return Some(points(value_points(value, place)?));
+    }
+    let strict = matches!(op, Op::Lt | Op::Gt);
+    let nan = value.as_num().is_some_and(|num| num.is_nan());
+    if nan || value.ty() == Type::Null {
+        return if strict {
+            Some(range(Vec::new()))
+        } else {
+            Some(points(value_points(value, place)?))
+        };
+    }
+    let (lowest, highest) = bracket(value.ty())?;
+    let end = End::new(value, !strict);
+    Some(range(vec![match op {
+        Op::Lt | Op::Lte => Interval::new(lowest, end),
+        _ => Interval::new(end, highest),
+    }]))
+}
+
+/// The ends of a type's values among all values, for the types whose ranges an index can serve.
+fn bracket(ty: Type) -> Option<(End, End)> {
+    let oid = |byte| Value::oid([byte; 12]);
+    let document = || Value::document(crate::value::Doc::EMPTY.bytes().to_vec());
+    let array = || Value::array(crate::value::Doc::EMPTY.bytes().to_vec());
+    let binary = || Value::binary(0, &[]);
+    let (low, high, included) = match ty {
+        Type::Double | Type::Int32 | Type::Int64 | Type::Decimal => (
+            Value::double(f64::NEG_INFINITY),
+            Value::double(f64::INFINITY),
+            true,
+        ),
+        Type::String | Type::Symbol => (Value::string(""), document(), false),
+        Type::Document => (document(), array(), false),
+        Type::Binary => (binary(), oid(0), false),
+        Type::ObjectId => (oid(0), oid(0xff), true),
+        Type::Bool => (Value::boolean(false), Value::boolean(true), true),
+        Type::Date => (Value::date(i64::MIN), Value::date(i64::MAX), true),
+        Type::Timestamp => (
+            Value::timestamp(0, 0),
+            Value::timestamp(u32::MAX, u32::MAX),
+            true,
+        ),
+        _ => return None,
+    };
+    Some((
+        End::new(low.as_ref(), true),
+        End::new(high.as_ref(), included),
+    ))
+}
+
+fn of_types(types: TypeSet) -> Option<Bounds> {
+    const SIMPLE: &[Type] = &[
+        Type::Double,
+        Type::Int32,
+        Type::Int64,
+        Type::Decimal,
+        Type::String,
+        Type::Document,
+        Type::Binary,
+        Type::ObjectId,
+        Type::Bool,
+        Type::Date,
+        Type::Timestamp,
+    ];
+    if types.without(SIMPLE) != TypeSet::default() {
+        return None;
+    }
+    let mut all = Vec::new();
+    for &ty in SIMPLE.iter().filter(|&&ty| types.has(ty)) {
+        let (mut low, high) = bracket(ty)?;
+        if ty.is_number() {
+            low = End::new(Value::double(f64::NAN).as_ref(), true);
+        }
+        all.push(Interval::new(low, high));
+    }
+    Some(range(all))
+}
+
+/// Texts with the pattern's prefix, and the stored pattern that is the same one.
+fn of_pattern(pattern: &Pattern) -> Bounds {
+    let same = Value::regex(pattern.source(), pattern.flags());
+    let (low, high) = match pattern.prefix() {
+        None => (Value::string(""), None),
+        Some((prefix, _)) => {
+            let next = successor(&prefix);
+            (Value::string(&prefix), next)
+        }
+    };
+    let high = high.map_or_else(
+        || Value::document(crate::value::Doc::EMPTY.bytes().to_vec()),
+        |text| Value::string(&text),
+    );
+    range(vec![
+        Interval::new(End::new(low.as_ref(), true), End::new(high.as_ref(), false)),
+        Interval::point(same.as_ref()),
+    ])
+}
+
+/// The first text behind all that begin with `prefix`, if one can be written.
+fn successor(prefix: &str) -> Option<String> {
+    let last = prefix.chars().next_back()?;
+    let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;
+    let mut text = prefix[..prefix.len() - last.len_utf8()].to_owned();
+    text.push(next);
+    Some(text)
+}

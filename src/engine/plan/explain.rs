@@ -1,0 +1,126 @@
+//! A plan as `explain` shows it.
+
+use super::{Access, IndexInfo, IndexScan, Plan};
+use crate::{
+    query::Filter,
+    value::{Doc, DocBuf, DocBuilder},
+};
+
+/// The memory that a sort may use, as mongod shows it.
+const SORT_LIMIT: i64 = 100 * 1024 * 1024;
+
+/// The stages of a plan, outermost first: a sort if the access does not give the order, the fetch, the access. `filter` is
+/// printed where documents are tested.
+pub fn winning_plan(
+    plan: &Plan,
+    filter: &Filter,
+    sort: Option<Doc<'_>>,
+    indexes: &[IndexInfo],
+) -> DocBuf {
+    DocBuf::build(|out| {
+        match sort.filter(|sort| !plan.sort_covered && !sort.is_empty()) {
+            Some(sort) => {
+                out.put_str("stage", "SORT")
+                    .put_doc("sortPattern", sort)
+                    .put_i64("memLimit", SORT_LIMIT)
+                    .put_str("type", "simple");
+                let mut input = out.doc("inputStage");
+                access(plan, filter, indexes, &mut input);
+            }
+            None => access(plan, filter, indexes, out),
+        };
+    })
+}
+
+fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo], out: &mut DocBuilder<'_>) {
+    match &plan.access {
+        Access::Nothing => {
+            out.put_str("stage", "EOF");
+        }
+        Access::CollScan(direction) => {
+            out.put_str("stage", "COLLSCAN");
+            if !filter.is_all() {
+                out.put_doc("filter", filter.describe().as_doc());
+            }
+            out.put_str("direction", direction.name());
+        }
+        Access::Ids(ids) if ids.alone => {
+            out.put_str("stage", "IDHACK");
+        }
+        Access::Ids(ids) => {
+            out.put_str("stage", "FETCH");
+            put_rest(filter, &ids.used, out);
+            let mut input = out.doc("inputStage");
+            input.put_str("stage", "IXSCAN");
+            input.doc("keyPattern").put_i32("_id", 1);
+            input
+                .put_str("indexName", "_id_")
+                .put_bool("isMultiKey", false)
+                .put_bool("isUnique", true)
+                .put_bool("isSparse", false)
+                .put_bool("isPartial", false)
+                .put_i32("indexVersion", 2)
+                .put_str("direction", "forward");
+            let mut bounds = input.doc("indexBounds");
+            let mut list = bounds.array("_id");
+            for value in &ids.values {
+                list.push_str(&format!("[{0}, {0}]", value.as_ref()));
+            }
+        }
+        Access::IndexScan(scan) => {
+            out.put_str("stage", "FETCH");
+            put_rest(filter, &scan.used, out);
+            let mut input = out.doc("inputStage");
+            if let Some(index) = indexes.get(scan.index) {
+                index_scan(scan, index, &mut input);
+            }
+        }
+    }
+}
+
+/// What the bounds do not say.
+fn put_rest(filter: &Filter, used: &[usize], out: &mut DocBuilder<'_>) {
+    let rest = filter.describe_without(used);
+    if !rest.as_doc().is_empty() {
+        out.put_doc("filter", rest.as_doc());
+    }
+}
+
+fn index_scan(scan: &IndexScan, index: &IndexInfo, out: &mut DocBuilder<'_>) {
+    out.put_str("stage", "IXSCAN")
+        .put_doc("keyPattern", index.key.as_doc())
+        .put_str("indexName", &index.name)
+        .put_bool("isMultiKey", scan.multikey);
+    let mut paths = out.doc("multiKeyPaths");
+    for (at, field) in index.fields.iter().enumerate() {
+        let mut list = paths.array(field.path.as_str());
+        if index.is_multikey(at) {
+            list.push_str(field.path.as_str());
+        }
+    }
+    paths.end();
+    out.put_bool("isUnique", index.unique)
+        .put_bool("isSparse", index.sparse)
+        .put_bool("isPartial", index.partial.is_some())
+        .put_i32("indexVersion", 2)
+        .put_str("direction", scan.direction.name());
+    let mut bounds = out.doc("indexBounds");
+    for (at, field) in index.fields.iter().enumerate() {
+        let mut list = bounds.array(field.path.as_str());
+        let reversed = field.descending != (scan.direction == super::Direction::Backward);
+        match (scan.bounds.get(at).and_then(Option::as_ref), reversed) {
+            (None, false) => {
+                list.push_str("[MinKey, MaxKey]");
+            }
+            (None, true) => {
+                list.push_str("[MaxKey, MinKey]");
+            }
+            (Some(intervals), false) => intervals.iter().for_each(|interval| {
+                list.push_str(&interval.show(false));
+            }),
+            (Some(intervals), true) => intervals.iter().rev().for_each(|interval| {
+                list.push_str(&interval.show(true));
+            }),
+        }
+    }
+}

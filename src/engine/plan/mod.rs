@@ -1,0 +1,157 @@
+//! How a query finds its documents: by `_id`, through an index, or by looking at all of them.
+//!
+//! [`plan`] is pure: it sees the filter's tree, the sort, the hint and what indexes there are, and picks an [`Access`]. What
+//! an access yields is always tested against the whole filter, so the one law that matters is that no interval leaves out a
+//! document that would pass. Where a predicate cannot promise that (arrays, null, numbers in paths) it gives no bounds.
+//!
+//! Whether an index is multikey decides what is safe. A plan holds for the [`IndexInfo`]s that it was made from; if a write
+//! makes one of them multikey (or indexes come or go), it has to be made again.
+
+mod bounds;
+mod candidate;
+mod explain;
+mod implies;
+mod interval;
+mod predicates;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+pub use candidate::plan;
+pub use explain::winning_plan;
+pub use interval::Interval;
+pub use ranges::KeyRange;
+
+use std::sync::Arc;
+
+use crate::{
+    query::Filter,
+    value::{Doc, DocBuf, Path, Value},
+};
+
+/// What the planner knows of an index.
+#[derive(Debug, Clone)]
+pub struct IndexInfo {
+    pub name: String,
+    /// The key as it was given: `{a: 1, b: -1}`.
+    pub key: DocBuf,
+    pub fields: Vec<IndexField>,
+    /// Bit n: some document has an array on the path of field n.
+    pub multikey: u64,
+    pub unique: bool,
+    pub sparse: bool,
+    pub hidden: bool,
+    pub partial: Option<Arc<Filter>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct IndexField {
+    pub path: Path,
+    pub descending: bool,
+}
+
+/// One key of a sort.
+#[derive(Debug, Clone)]
+pub struct SortKey {
+    pub path: Path,
+    pub descending: bool,
+}
+
+/// What a client asks for by name.
+#[derive(Debug, Clone, Copy)]
+pub enum Hint<'a> {
+    Name(&'a str),
+    Key(Doc<'a>),
+    Natural(Direction),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// The planner's answer.
+#[derive(Debug)]
+pub struct Plan {
+    pub access: Access,
+    /// The documents come in the order of the sort.
+    pub sort_covered: bool,
+}
+
+#[derive(Debug)]
+pub enum Access {
+    /// No document can pass.
+    Nothing,
+    /// Every document, in natural order or its reverse.
+    CollScan(Direction),
+    /// The documents with these `_id`s.
+    Ids(IdPoints),
+    IndexScan(IndexScan),
+}
+
+#[derive(Debug)]
+pub struct IdPoints {
+    pub values: Vec<Value>,
+    /// The same values as key bytes, ascending, each once.
+    pub keys: Vec<Vec<u8>>,
+    /// The filter asks for one `_id` and nothing else.
+    pub alone: bool,
+    /// As in [`IndexScan::used`].
+    pub used: Vec<usize>,
+}
+
+#[derive(Debug)]
+pub struct IndexScan {
+    /// The place in the list that the planner was given.
+    pub index: usize,
+    /// Disjoint and ascending; going backward, the last one comes first.
+    pub ranges: Vec<KeyRange>,
+    pub direction: Direction,
+    /// Per field of the index, for explain; `None` stands for all values.
+    pub bounds: Vec<Option<Vec<Interval>>>,
+    /// A document can come more than once.
+    pub multikey: bool,
+    /// The parts of a conjunction (by place) that the bounds express; the rest is what explain shows at the fetch.
+    pub used: Vec<usize>,
+}
+
+// === impl IndexInfo ===
+
+impl IndexInfo {
+    /// An index on that key, whose values are numbers: a negative one means descending.
+    pub fn new(name: &str, key: DocBuf) -> Self {
+        Self {
+            name: name.to_owned(),
+            fields: key
+                .as_doc()
+                .iter()
+                .map(|elem| IndexField {
+                    path: Path::parse(elem.name()),
+                    descending: elem.value.as_num().is_some_and(|n| n.is_negative()),
+                })
+                .collect(),
+            key,
+            multikey: 0,
+            unique: false,
+            sparse: false,
+            hidden: false,
+            partial: None,
+        }
+    }
+
+    fn is_multikey(&self, field: usize) -> bool {
+        self.multikey >> field.min(63) & 1 == 1
+    }
+}
+
+// === impl Direction ===
+
+impl Direction {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+}

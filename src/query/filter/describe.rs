@@ -1,0 +1,137 @@
+//! The tree written back as a document, as explain shows a filter: every shorthand spelled out.
+
+use super::{Field, Node, Op, Test};
+use crate::value::{ArrayBuilder, DocBuf, DocBuilder, Type, Value};
+
+/// The whole tree, without some parts of the top conjunction.
+pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
+    let parts: &[Node] = match root {
+        Node::And(parts) => parts,
+        root => std::slice::from_ref(root),
+    };
+    let left: Vec<&Node> = parts
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !without.contains(at))
+        .map(|(_, part)| part)
+        .collect();
+    DocBuf::build(|out| match left.as_slice() {
+        [one] => node(one, out),
+        [] => {}
+        several => list("$and", several.iter().copied(), out),
+    })
+}
+
+fn list<'n>(name: &str, nodes: impl IntoIterator<Item = &'n Node>, out: &mut DocBuilder<'_>) {
+    let mut array = out.array(name);
+    for each in nodes {
+        node(each, &mut array.doc());
+    }
+}
+
+fn node(what: &Node, out: &mut DocBuilder<'_>) {
+    match what {
+        Node::True => {}
+        Node::False => {
+            out.put_i32("$alwaysFalse", 1);
+        }
+        Node::And(nodes) => list("$and", nodes, out),
+        Node::Or(nodes) => list("$or", nodes, out),
+        Node::Nor(nodes) => list("$nor", nodes, out),
+        Node::Not(inner) => match &**inner {
+            Node::Field(field) => {
+                let mut condition = out.doc(field.path.as_str());
+                test(field, &mut condition.doc("$not"));
+            }
+            inner => list("$nor", [inner], out),
+        },
+        Node::Field(field) => test(field, &mut out.doc(field.path.as_str())),
+        Node::Expr(expr) => {
+            out.put("$expr", expr.1.as_ref());
+        }
+        Node::Schema(schema) => {
+            out.put("$jsonSchema", schema.1.as_ref());
+        }
+        Node::Sample(rate) => {
+            out.put_f64("$sampleRate", *rate);
+        }
+    }
+}
+
+fn test(field: &Field, out: &mut DocBuilder<'_>) {
+    match &field.test {
+        Test::Compare(comparison) => {
+            let name = match comparison.op {
+                Op::Eq => "$eq",
+                Op::Lt => "$lt",
+                Op::Lte => "$lte",
+                Op::Gt => "$gt",
+                Op::Gte => "$gte",
+            };
+            out.put(name, comparison.value.as_ref());
+        }
+        Test::In(members) => {
+            let mut array = out.array("$in");
+            for value in members.values() {
+                array.push(value.as_ref());
+            }
+            for pattern in members.patterns() {
+                array.push(Value::regex(pattern.source(), pattern.flags()).as_ref());
+            }
+        }
+        Test::Regex(pattern) => {
+            out.put_str("$regex", pattern.source());
+            if !pattern.flags().is_empty() {
+                out.put_str("$options", pattern.flags());
+            }
+        }
+        Test::Exists => {
+            out.put_bool("$exists", true);
+        }
+        Test::Type(types) => {
+            let mut array = out.array("$type");
+            for tag in (1..=u8::MAX).filter_map(Type::from_tag) {
+                if types.has(tag) {
+                    let code = if tag == Type::MinKey {
+                        -1
+                    } else {
+                        i32::from(tag.tag())
+                    };
+                    array.push(Value::int32(code).as_ref());
+                }
+            }
+        }
+        Test::Mod(modulo) => {
+            let mut array = out.array("$mod");
+            array.push(Value::int64(modulo.divisor).as_ref());
+            array.push(Value::int64(modulo.remainder).as_ref());
+        }
+        Test::Size(size) => {
+            out.put_i32("$size", i32::try_from(*size).unwrap_or(i32::MAX));
+        }
+        Test::Bits(bits) => positions(&bits.positions, &mut out.array(bits.name())),
+        Test::ElemObject(inner) => node(inner, &mut out.doc("$elemMatch")),
+        Test::ElemValue(nodes) => {
+            let mut condition = out.doc("$elemMatch");
+            for each in nodes {
+                element(each, &mut condition);
+            }
+        }
+    }
+}
+
+fn positions(positions: &[u32], out: &mut ArrayBuilder<'_>) {
+    for &position in positions {
+        out.push(Value::int64(position.into()).as_ref());
+    }
+}
+
+/// A condition of the value form of `$elemMatch`, which has no path.
+fn element(what: &Node, out: &mut DocBuilder<'_>) {
+    match what {
+        Node::Field(field) => test(field, out),
+        Node::And(nodes) => nodes.iter().for_each(|node| element(node, out)),
+        Node::Not(inner) => element(inner, &mut out.doc("$not")),
+        other => node(other, out),
+    }
+}
