@@ -5,7 +5,7 @@ use super::{Kind, Slice};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
-use crate::value::{Doc, DocBuf, Elem, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef};
 
 /// What is known so far.
 struct Parser<'s> {
@@ -67,7 +67,7 @@ impl Parser<'_> {
                         "positional projection cannot be used with an expression or sub object",
                     ));
                 }
-                let path = FieldPath::parse(name)?;
+                let path = checked(name)?;
                 let doc = Doc::new(value.data());
                 match doc.first() {
                     Some(first) if first.name().starts_with('$') && doc.count() == 1 => {
@@ -94,7 +94,7 @@ impl Parser<'_> {
                         "positional projection cannot be used with a literal",
                     ));
                 }
-                let path = FieldPath::parse(name)?;
+                let path = checked(name)?;
                 if self.mode == Some(Mode::Exclude) {
                     return Err(Error::location(
                         31310,
@@ -121,7 +121,7 @@ impl Parser<'_> {
                  parts following the '$' and the results will be equivalent.",
             ));
         } else {
-            add(parent, &FieldPath::parse(name)?, Node::Keep)?;
+            add(parent, &checked(name)?, Node::Keep)?;
         }
         // `_id` may be told apart from the rest.
         if top && name == "_id" {
@@ -157,7 +157,7 @@ impl Parser<'_> {
             ));
         }
         self.has_positional = true;
-        add(parent, &FieldPath::parse(stem)?, Node::Positional)
+        add(parent, &checked(stem)?, Node::Positional)
     }
 
     fn exclusion(&mut self, name: &str, parent: &mut Tree, top: bool) -> Result<()> {
@@ -167,7 +167,7 @@ impl Parser<'_> {
                 "positional projection cannot be used with exclusion",
             ));
         }
-        add(parent, &FieldPath::parse(name)?, Node::Drop)?;
+        add(parent, &checked(name)?, Node::Drop)?;
         if top && name == "_id" {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl Parser<'_> {
     }
 
     /// `{a: {b: 1, "c.d": 1}}` is `{"a.b": 1, "a.c.d": 1}`.
-    fn within(&mut self, path: &FieldPath, doc: Doc<'_>, parent: &mut Tree) -> Result<()> {
+    fn within(&mut self, path: &Path, doc: Doc<'_>, parent: &mut Tree) -> Result<()> {
         if doc.is_empty() {
             return Err(Error::location(
                 51270,
@@ -191,7 +191,7 @@ impl Parser<'_> {
                 ),
             ));
         }
-        let tree = descend(parent, path, path.names().len())?;
+        let tree = descend(parent, path, path.parts().len())?;
         doc.iter()
             .try_for_each(|elem| self.element(&elem, tree, false))
     }
@@ -199,7 +199,7 @@ impl Parser<'_> {
     /// A document with one name that begins with `$`.
     fn operator(
         &mut self,
-        path: &FieldPath,
+        path: &Path,
         value: ValueRef<'_>,
         first: &Elem<'_>,
         parent: &mut Tree,
@@ -238,7 +238,7 @@ impl Parser<'_> {
 
     fn elem_match(
         &mut self,
-        path: &FieldPath,
+        path: &Path,
         condition: ValueRef<'_>,
         parent: &mut Tree,
         top: bool,
@@ -258,7 +258,7 @@ impl Parser<'_> {
                 "Cannot specify positional operator and $elemMatch.",
             ));
         }
-        let mut names = path.names();
+        let mut names = path.parts();
         let (Some(name), None, true) = (names.next(), names.next(), top) else {
             return Err(Error::location(
                 31275,
@@ -303,11 +303,16 @@ fn meta(which: ValueRef<'_>) -> Result<Node> {
     }
 }
 
+/// A path as expressions take it: no empty part, no `$` in front of one.
+fn checked(name: &str) -> Result<Path> {
+    Ok(FieldPath::parse(name)?.path().clone())
+}
+
 /// Puts a leaf at a path. Two leaves at one path, or one above another, collide.
-fn add(parent: &mut Tree, path: &FieldPath, node: Node) -> Result<()> {
-    let length = path.names().len();
+fn add(parent: &mut Tree, path: &Path, node: Node) -> Result<()> {
+    let length = path.parts().len();
     let tree = descend(parent, path, length - 1)?;
-    let last = path.names().last().unwrap_or_default();
+    let last = path.parts().last().unwrap_or_default();
     if tree.child(last).is_some() {
         return Err(Error::location(31250, format!("Path collision at {path}")));
     }
@@ -316,16 +321,16 @@ fn add(parent: &mut Tree, path: &FieldPath, node: Node) -> Result<()> {
 }
 
 /// The tree under the first `depth` names, made as needed.
-fn descend<'t>(parent: &'t mut Tree, path: &FieldPath, depth: usize) -> Result<&'t mut Tree> {
+fn descend<'t>(parent: &'t mut Tree, path: &Path, depth: usize) -> Result<&'t mut Tree> {
     let mut tree = parent;
-    for (at, name) in path.names().take(depth).enumerate() {
+    for (at, name) in path.parts().take(depth).enumerate() {
         if tree.child(name).is_none() {
             tree.push(name, Node::Within(Tree::default()));
         }
         match tree.child(name) {
             Some(Node::Within(inner)) => tree = inner,
             _ => {
-                let rest: Vec<&str> = path.names().skip(at + 1).collect();
+                let rest: Vec<&str> = path.parts().skip(at + 1).collect();
                 return Err(Error::location(
                     31249,
                     format!(
@@ -339,9 +344,9 @@ fn descend<'t>(parent: &'t mut Tree, path: &FieldPath, depth: usize) -> Result<&
     Ok(tree)
 }
 
-fn is_free(parent: &Tree, path: &FieldPath) -> bool {
+fn is_free(parent: &Tree, path: &Path) -> bool {
     let mut tree = parent;
-    for name in path.names() {
+    for name in path.parts() {
         match tree
             .find(name.as_bytes())
             .and_then(|at| tree.children.get(at))
