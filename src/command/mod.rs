@@ -17,6 +17,7 @@ mod context;
 mod counters;
 mod current_op;
 pub mod cursor;
+mod delete;
 mod dispatch;
 mod entry;
 mod generic;
@@ -24,6 +25,7 @@ mod get_more;
 mod get_parameter;
 mod hello;
 mod host_info;
+mod insert;
 mod kill_cursors;
 mod operations;
 mod parameters;
@@ -36,6 +38,8 @@ mod system;
 mod task;
 mod time_travel;
 mod transaction;
+mod update;
+mod write;
 
 pub use call::{Call, Documents, check_collection, check_database};
 pub use client::{Client, Connection};
@@ -78,7 +82,7 @@ pub static COMMANDS: &[Command] = &[
     planned("dataSize").alias(&["datasize"]),
     planned("dbHash").alias(&["dbhash"]),
     planned("dbStats").alias(&["dbstats"]),
-    planned("delete"),
+    delete::COMMAND,
     planned("distinct"),
     planned("drop"),
     planned("dropAllRolesFromDatabase"),
@@ -108,7 +112,7 @@ pub static COMMANDS: &[Command] = &[
     planned("grantRolesToUser"),
     hello::COMMAND,
     host_info::COMMAND,
-    planned("insert"),
+    insert::COMMAND,
     planned("invalidateUserCache"),
     hello::IS_MASTER,
     about::IS_DB_GRID,
@@ -155,7 +159,7 @@ pub static COMMANDS: &[Command] = &[
     sessions::START,
     time_travel::COMMAND,
     planned("top"),
-    planned("update"),
+    update::COMMAND,
     planned("updateRole"),
     planned("updateSearchIndex"),
     planned("updateUser"),

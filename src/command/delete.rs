@@ -1,0 +1,161 @@
+//! `delete`: removes documents.
+
+use super::args::{self, fields};
+use super::write::{self, Numbers, Options, Running, Selecting, Statements, Tally};
+use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Outcome};
+use crate::engine::choose::Hint;
+use crate::engine::write::Deleting;
+use crate::error::{Error, Result};
+use crate::query::stage::Slice;
+use crate::session;
+use crate::value::{Doc, DocBuf, DocBuilder};
+
+pub(super) const COMMAND: Command =
+    Command::ready("delete", Access::Write, "Removes documents from a collection.", run)
+        .with(Flags::RETRYABLE.and(Flags::WRITE_CONCERN).and(Flags::STABLE).and(Flags::UNCOUNTED));
+
+const LIST: &str = "deletes";
+const PATH: &str = "delete.deletes";
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let collection = call.collection()?;
+    let mut options = Options::read(call, LIST)?;
+    let documents = call.documents(LIST)?;
+    let count = write::check_statements(call, LIST, documents)?;
+    for value in documents.iter() {
+        Statement::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+    }
+    let deletes = Deletes {
+        ordered: options.ordered,
+        numbers: options.numbers(count)?,
+        let_vars: options.let_vars.map(|doc| DocBuf::from_bytes(doc.bytes().to_vec())),
+        offset: 0,
+        next: 0,
+        current: None,
+        tally: Tally::default(),
+    };
+    call.context.counters.add(Counters::shard(call.client.id), Counted::Delete, count as u64);
+    write::run(call, collection, deletes, reply)
+}
+
+/// `{q, limit, hint, collation}`
+struct Statement<'a> {
+    filter: Doc<'a>,
+    multi: bool,
+    hint: Option<Hint>,
+}
+
+struct Deletes {
+    ordered: bool,
+    numbers: Numbers,
+    let_vars: Option<DocBuf>,
+    /// Where the next statement stands, and which it is.
+    offset: usize,
+    next: usize,
+    current: Option<Deleting>,
+    tally: Tally,
+}
+
+// === impl Statement ===
+
+impl<'a> Statement<'a> {
+    fn read(doc: Doc<'a>) -> Result<Self> {
+        let (mut filter, mut limit, mut hint) = (None, None, None);
+        for arg in fields(PATH, doc) {
+            match arg.name() {
+                "q" => filter = arg.doc()?,
+                "limit" => limit = Some(arg),
+                "hint" => hint = write::hint(&arg)?,
+                "collation" => write::collation(&arg)?,
+                "sampleId" => return Err(Error::not_implemented("delete.deletes.sampleId")),
+                _ => return Err(arg.unknown()),
+            }
+        }
+        let filter = args::required(filter, PATH, "q")?;
+        let limit = args::required(limit, PATH, "limit")?;
+        let multi = match args::to_f64(limit.value()) {
+            Some(0.0) => true,
+            Some(1.0) => false,
+            _ => {
+                return Err(Error::failed_to_parse(format!(
+                    "The limit field in delete objects must be 0 or 1. Got {}",
+                    limit.value()
+                )));
+            }
+        };
+        Ok(Self { filter, multi, hint })
+    }
+}
+
+// === impl Deletes ===
+
+impl Statements for Deletes {
+    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+        let documents = Documents::of(run.request, LIST);
+        loop {
+            let index = self.next;
+            let number = self.numbers.of(index);
+            if self.current.is_none() {
+                let Some(value) = documents.take_next(&mut self.offset) else { return Ok(true) };
+                if let Some(session::Outcome::Deleted { n }) = run.retry.as_ref().and_then(|r| r.outcome(number)) {
+                    self.tally.n += n;
+                    self.next += 1;
+                    continue;
+                }
+                match self.begin(value.as_doc().unwrap_or(Doc::EMPTY), run) {
+                    Ok(deleting) => self.current = Some(deleting),
+                    Err(error) => {
+                        self.next += 1;
+                        if !self.tally.fail(index, error, self.ordered) {
+                            return Ok(true);
+                        }
+                        continue;
+                    }
+                }
+            }
+            let Some(deleting) = &mut self.current else { continue };
+            let done = deleting.step(&run.place, slice);
+            match done {
+                Ok(false) => return Ok(false),
+                Ok(true) => {
+                    let n = deleting.deleted;
+                    self.tally.n += n;
+                    if let Some(retry) = run.retry {
+                        retry.record(number, session::Outcome::Deleted { n });
+                    }
+                }
+                Err(error) => {
+                    // What was removed before it failed stays removed, and counts.
+                    self.tally.n += deleting.deleted;
+                    if !self.tally.fail(index, error, self.ordered) {
+                        return Ok(true);
+                    }
+                }
+            }
+            self.current = None;
+            self.next += 1;
+            if slice.is_over() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
+        self.tally.put_n(reply);
+        self.tally.put_errors(reply);
+    }
+}
+
+impl Deletes {
+    fn begin(&self, doc: Doc<'_>, run: &Running<'_>) -> Result<Deleting> {
+        let statement = Statement::read(doc)?;
+        let selecting = Selecting {
+            filter: statement.filter,
+            sort: None,
+            hint: statement.hint,
+            let_vars: self.let_vars.as_ref().map(DocBuf::as_doc),
+            multi: statement.multi,
+        };
+        Ok(Deleting::new(selecting.parse(run.place.now)?.0))
+    }
+}
