@@ -10,9 +10,18 @@ use crate::query::stage::Slice;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
-pub(super) const COMMAND: Command =
-    Command::ready("delete", Access::Write, "Removes documents from a collection.", run)
-        .with(Flags::RETRYABLE.and(Flags::WRITE_CONCERN).and(Flags::STABLE).and(Flags::UNCOUNTED));
+pub(super) const COMMAND: Command = Command::ready(
+    "delete",
+    Access::Write,
+    "Removes documents from a collection.",
+    run,
+)
+.with(
+    Flags::RETRYABLE
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE)
+        .and(Flags::UNCOUNTED),
+);
 
 const LIST: &str = "deletes";
 const PATH: &str = "delete.deletes";
@@ -28,13 +37,19 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let deletes = Deletes {
         ordered: options.ordered,
         numbers: options.numbers(count)?,
-        let_vars: options.let_vars.map(|doc| DocBuf::from_bytes(doc.bytes().to_vec())),
+        let_vars: options
+            .let_vars
+            .map(|doc| DocBuf::from_bytes(doc.bytes().to_vec())),
         offset: 0,
         next: 0,
         current: None,
         tally: Tally::default(),
     };
-    call.context.counters.add(Counters::shard(call.client.id), Counted::Delete, count as u64);
+    call.context.counters.add(
+        Counters::shard(call.client.id),
+        Counted::Delete,
+        count as u64,
+    );
     write::run(call, collection, deletes, reply)
 }
 
@@ -83,7 +98,11 @@ impl<'a> Statement<'a> {
                 )));
             }
         };
-        Ok(Self { filter, multi, hint })
+        Ok(Self {
+            filter,
+            multi,
+            hint,
+        })
     }
 }
 
@@ -96,8 +115,12 @@ impl Statements for Deletes {
             let index = self.next;
             let number = self.numbers.of(index);
             if self.current.is_none() {
-                let Some(value) = documents.take_next(&mut self.offset) else { return Ok(true) };
-                if let Some(session::Outcome::Deleted { n }) = run.retry.as_ref().and_then(|r| r.outcome(number)) {
+                let Some(value) = documents.take_next(&mut self.offset) else {
+                    return Ok(true);
+                };
+                if let Some(session::Outcome::Deleted { n }) =
+                    run.retry.as_ref().and_then(|r| r.outcome(number))
+                {
                     self.tally.n += n;
                     self.next += 1;
                     continue;
@@ -113,7 +136,9 @@ impl Statements for Deletes {
                     }
                 }
             }
-            let Some(deleting) = &mut self.current else { continue };
+            let Some(deleting) = &mut self.current else {
+                continue;
+            };
             let done = deleting.step(&run.place, slice);
             match done {
                 Ok(false) => return Ok(false),

@@ -11,8 +11,18 @@ use crate::query::stage::Slice;
 use crate::session;
 use crate::value::DocBuilder;
 
-pub(super) const COMMAND: Command = Command::ready("insert", Access::Write, "Adds documents to a collection.", run)
-    .with(Flags::RETRYABLE.and(Flags::WRITE_CONCERN).and(Flags::STABLE).and(Flags::UNCOUNTED));
+pub(super) const COMMAND: Command = Command::ready(
+    "insert",
+    Access::Write,
+    "Adds documents to a collection.",
+    run,
+)
+.with(
+    Flags::RETRYABLE
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE)
+        .and(Flags::UNCOUNTED),
+);
 
 const LIST: &str = "documents";
 
@@ -27,7 +37,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         next: 0,
         tally: Tally::default(),
     };
-    call.context.counters.add(Counters::shard(call.client.id), Counted::Insert, count as u64);
+    call.context.counters.add(
+        Counters::shard(call.client.id),
+        Counted::Insert,
+        count as u64,
+    );
     write::run(call, collection, inserts, reply)
 }
 
@@ -67,7 +81,10 @@ type Admitted<'d> = SmallVec<[(usize, Cow<'d, [u8]>); 1]>;
 impl Inserts {
     /// Adds about a hundred documents. Says whether that was all.
     fn chunk(&mut self, run: &mut Running<'_>, documents: Documents<'_>) -> bool {
-        let intake = Intake { ids: run.place.ids, now: run.place.now };
+        let intake = Intake {
+            ids: run.place.ids,
+            now: run.place.now,
+        };
         let mut admitted = Admitted::new();
         let mut over = true;
         let mut refused = None;
@@ -75,11 +92,18 @@ impl Inserts {
             let index = self.next;
             self.next += 1;
             let number = self.numbers.of(index);
-            if run.retry.as_ref().is_some_and(|retry| retry.outcome(number).is_some()) {
+            if run
+                .retry
+                .as_ref()
+                .is_some_and(|retry| retry.outcome(number).is_some())
+            {
                 self.tally.n += 1;
                 continue;
             }
-            match value.as_doc().map_or_else(|| Ok(Cow::Borrowed(value.data())), |doc| intake.admit(doc)) {
+            match value
+                .as_doc()
+                .map_or_else(|| Ok(Cow::Borrowed(value.data())), |doc| intake.admit(doc))
+            {
                 Ok(bytes) => admitted.push((index, bytes)),
                 Err(error) => {
                     refused = Some((index, error));
@@ -104,10 +128,15 @@ impl Inserts {
     /// Adds the documents. Says whether to go on with others.
     fn add(&mut self, run: &mut Running<'_>, mut admitted: &[(usize, Cow<'_, [u8]>)]) -> bool {
         while !admitted.is_empty() {
-            let (collection, _) = run.place.catalog.get_or_create(run.place.database, run.place.collection);
+            let (collection, _) = run
+                .place
+                .catalog
+                .get_or_create(run.place.database, run.place.collection);
             let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
             // Dropped in between: it is made again.
-            let Ok(inserted) = insert_batch(&collection, bytes, run.place.now) else { continue };
+            let Ok(inserted) = insert_batch(&collection, bytes, run.place.now) else {
+                continue;
+            };
             let (added, rest) = admitted.split_at(inserted.count);
             self.tally.n += added.len() as u64;
             if let Some(retry) = run.retry {

@@ -11,8 +11,18 @@ use crate::query::update::{Style, Update};
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef};
 
-pub(super) const COMMAND: Command = Command::ready("update", Access::Write, "Changes documents of a collection.", run)
-    .with(Flags::RETRYABLE.and(Flags::WRITE_CONCERN).and(Flags::STABLE).and(Flags::UNCOUNTED));
+pub(super) const COMMAND: Command = Command::ready(
+    "update",
+    Access::Write,
+    "Changes documents of a collection.",
+    run,
+)
+.with(
+    Flags::RETRYABLE
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE)
+        .and(Flags::UNCOUNTED),
+);
 
 const LIST: &str = "updates";
 const PATH: &str = "update.updates";
@@ -31,7 +41,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let updates = Updates {
         ordered: options.ordered,
         numbers: options.numbers(count)?,
-        let_vars: options.let_vars.map(|doc| DocBuf::from_bytes(doc.bytes().to_vec())),
+        let_vars: options
+            .let_vars
+            .map(|doc| DocBuf::from_bytes(doc.bytes().to_vec())),
         offset: 0,
         next: 0,
         current: None,
@@ -39,7 +51,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         modified: 0,
         upserted: Vec::new(),
     };
-    call.context.counters.add(Counters::shard(call.client.id), Counted::Update, count as u64);
+    call.context.counters.add(
+        Counters::shard(call.client.id),
+        Counted::Update,
+        count as u64,
+    );
     write::run(call, collection, updates, reply)
 }
 
@@ -89,8 +105,13 @@ impl<'a> Statement<'a> {
                 "collation" => write::collation(&arg)?,
                 "sort" => sort = arg.doc()?,
                 "c" => constants = arg.doc()?,
-                "upsertSupplied" | "sampleId" | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {
-                    return Err(Error::not_implemented(format_args!("{PATH}.{}", arg.name())));
+                "upsertSupplied"
+                | "sampleId"
+                | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {
+                    return Err(Error::not_implemented(format_args!(
+                        "{PATH}.{}",
+                        arg.name()
+                    )));
                 }
                 _ => return Err(arg.unknown()),
             }
@@ -119,17 +140,30 @@ impl<'a> Statement<'a> {
             (outer, inner) => outer.or(inner),
         };
         if self.multi && self.sort.is_some_and(|sort| !sort.is_empty()) {
-            return Err(Error::failed_to_parse("Cannot specify sort with multi=true"));
+            return Err(Error::failed_to_parse(
+                "Cannot specify sort with multi=true",
+            ));
         }
         let multi = self.multi;
-        let (selection, scope) =
-            Selecting { filter: self.filter, sort: self.sort, hint: self.hint, let_vars, multi }.parse(run.place.now)?;
+        let (selection, scope) = Selecting {
+            filter: self.filter,
+            sort: self.sort,
+            hint: self.hint,
+            let_vars,
+            multi,
+        }
+        .parse(run.place.now)?;
         let update = Update::parse(self.update, self.array_filters, &scope)?;
         if self.constants.is_some() && update.style() != Style::Pipeline {
-            return Err(Error::location(51198, "Constant values may only be specified for pipeline updates"));
+            return Err(Error::location(
+                51198,
+                "Constant values may only be specified for pipeline updates",
+            ));
         }
         if multi && update.style() == Style::Replacement {
-            return Err(Error::failed_to_parse("multi update is not supported for replacement-style update"));
+            return Err(Error::failed_to_parse(
+                "multi update is not supported for replacement-style update",
+            ));
         }
         Ok(Updating::new(selection, update, self.upsert))
     }
@@ -144,13 +178,19 @@ impl Statements for Updates {
             let index = self.next;
             let number = self.numbers.of(index);
             if self.current.is_none() {
-                let Some(value) = documents.take_next(&mut self.offset) else { return Ok(true) };
-                if let Some(session::Outcome::Updated { n, modified, upserted }) =
-                    run.retry.as_ref().and_then(|retry| retry.outcome(number))
+                let Some(value) = documents.take_next(&mut self.offset) else {
+                    return Ok(true);
+                };
+                if let Some(session::Outcome::Updated {
+                    n,
+                    modified,
+                    upserted,
+                }) = run.retry.as_ref().and_then(|retry| retry.outcome(number))
                 {
                     self.tally.n += n;
                     self.modified += modified;
-                    self.upserted.extend(upserted.as_deref().map(|id| (index, id.clone())));
+                    self.upserted
+                        .extend(upserted.as_deref().map(|id| (index, id.clone())));
                     self.next += 1;
                     continue;
                 }
@@ -166,7 +206,9 @@ impl Statements for Updates {
                     }
                 }
             }
-            let Some(updating) = &mut self.current else { continue };
+            let Some(updating) = &mut self.current else {
+                continue;
+            };
             let stepped = updating.step(&run.place, slice);
             let failed = match stepped {
                 Ok(false) => return Ok(false),
@@ -195,7 +237,9 @@ impl Statements for Updates {
             let mut array = reply.array("upserted");
             for (index, id) in &self.upserted {
                 let mut entry = array.doc();
-                entry.put_i32("index", i32::try_from(*index).unwrap_or(i32::MAX)).put("_id", id.as_ref());
+                entry
+                    .put_i32("index", i32::try_from(*index).unwrap_or(i32::MAX))
+                    .put("_id", id.as_ref());
                 entry.end();
             }
             array.end();
@@ -206,7 +250,14 @@ impl Statements for Updates {
 }
 
 impl Updates {
-    fn count(&mut self, index: usize, number: i32, done: Updated, run: &mut Running<'_>, failed: bool) {
+    fn count(
+        &mut self,
+        index: usize,
+        number: i32,
+        done: Updated,
+        run: &mut Running<'_>,
+        failed: bool,
+    ) {
         let n = done.matched + u64::from(done.upserted.is_some());
         self.tally.n += n;
         self.modified += done.modified;
@@ -214,7 +265,14 @@ impl Updates {
             && !failed
         {
             let upserted = done.upserted.clone().map(Box::new);
-            retry.record(number, session::Outcome::Updated { n, modified: done.modified, upserted });
+            retry.record(
+                number,
+                session::Outcome::Updated {
+                    n,
+                    modified: done.modified,
+                    upserted,
+                },
+            );
         }
         self.upserted.extend(done.upserted.map(|id| (index, id)));
     }

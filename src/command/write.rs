@@ -129,7 +129,12 @@ impl<S: Statements> Task for Longer<S> {
 impl<'a> Options<'a> {
     /// Reads the options; `list` is the field that holds the statements.
     pub fn read(call: &Call<'a>, list: &str) -> Result<Self> {
-        let mut options = Self { ordered: true, let_vars: None, stmt_id: None, stmt_ids: None };
+        let mut options = Self {
+            ordered: true,
+            let_vars: None,
+            stmt_id: None,
+            stmt_ids: None,
+        };
         for arg in call.args().skip(1) {
             match arg.name() {
                 "ordered" => options.ordered = arg.bool()?.unwrap_or(true),
@@ -137,13 +142,25 @@ impl<'a> Options<'a> {
                 "let" => options.let_vars = arg.doc()?,
                 "stmtId" => options.stmt_id = arg.int()?.map(clamp),
                 "stmtIds" => {
-                    let ids = arg.array()?.into_iter().flatten().map(|elem| Arg::new(list, elem).int());
+                    let ids = arg
+                        .array()?
+                        .into_iter()
+                        .flatten()
+                        .map(|elem| Arg::new(list, elem).int());
                     options.stmt_ids = Some(
-                        ids.map(|id| id.map(|id| clamp(id.unwrap_or_default()))).collect::<Result<_>>()?,
+                        ids.map(|id| id.map(|id| clamp(id.unwrap_or_default())))
+                            .collect::<Result<_>>()?,
                     );
                 }
-                "isTimeseriesNamespace" | "collectionUUID" | "encryptionInformation" | "runtimeConstants" => {
-                    return Err(Error::not_implemented(format_args!("{}.{}", call.command.name, arg.name())));
+                "isTimeseriesNamespace"
+                | "collectionUUID"
+                | "encryptionInformation"
+                | "runtimeConstants" => {
+                    return Err(Error::not_implemented(format_args!(
+                        "{}.{}",
+                        call.command.name,
+                        arg.name()
+                    )));
                 }
                 name if name == list => {}
                 _ => return Err(arg.unknown()),
@@ -157,7 +174,10 @@ impl<'a> Options<'a> {
             Some(ids) if ids.len() == count => Ok(Numbers::Each(ids)),
             Some(ids) => Err(Error::new(
                 Code::InvalidLength,
-                format!("Number of statement ids must match the number of batch entries. Got {} statement ids but {count} operations.", ids.len()),
+                format!(
+                    "Number of statement ids must match the number of batch entries. Got {} statement ids but {count} operations.",
+                    ids.len()
+                ),
             )),
             None => Ok(Numbers::From(self.stmt_id.unwrap_or(0))),
         }
@@ -199,19 +219,30 @@ impl Tally {
 }
 
 /// Checks how many statements there are, and that each is a document.
-pub(super) fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -> Result<usize> {
+pub(super) fn check_statements(
+    call: &Call<'_>,
+    list: &str,
+    documents: Documents<'_>,
+) -> Result<usize> {
     let mut count = 0;
     for value in documents.iter() {
         if value.as_doc().is_none() {
             let path = format!("{}.{list}", call.command.name);
-            return Err(args::wrong_type(&path, &count.to_string(), value.ty(), &[Type::Document]));
+            return Err(args::wrong_type(
+                &path,
+                &count.to_string(),
+                value.ty(),
+                &[Type::Document],
+            ));
         }
         count += 1;
     }
     if count == 0 || count > MAX_STATEMENTS {
         return Err(Error::new(
             Code::InvalidLength,
-            format!("Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {count} operations."),
+            format!(
+                "Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {count} operations."
+            ),
         ));
     }
     Ok(count)
@@ -260,9 +291,20 @@ impl Selecting<'_> {
             Some(spec) => crate::query::bind_let(&Vars::at(now), &Scope::new(), spec)?,
         };
         let filter = Filter::parse(self.filter, &scope)?;
-        let sort = self.sort.map(Sort::parse).transpose()?.filter(|sort| !sort.is_empty());
+        let sort = self
+            .sort
+            .map(Sort::parse)
+            .transpose()?
+            .filter(|sort| !sort.is_empty());
         let names_ts = names_ts(self.filter) || self.sort.is_some_and(names_ts);
-        let selection = Selection { filter: Arc::new(filter), vars, sort, hint: self.hint, names_ts, multi: self.multi };
+        let selection = Selection {
+            filter: Arc::new(filter),
+            vars,
+            sort,
+            hint: self.hint,
+            names_ts,
+            multi: self.multi,
+        };
         Ok((selection, scope))
     }
 }
