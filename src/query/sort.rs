@@ -9,15 +9,9 @@ use crate::value::{Doc, Num, Path, Type, ValueRef, key, keys};
 /// `{a: 1, "b.c": -1}`. Without any part every document has the same key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sort {
-    parts: Vec<SortPart>,
-    /// The paths of the parts once more, in the form that [`keys`] takes.
     paths: Vec<Path>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SortPart {
-    pub path: Path,
-    pub descending: bool,
+    /// For each path, whether its order is descending.
+    descending: Vec<bool>,
 }
 
 /// What `{$meta: ...}` may name in a sort.
@@ -55,42 +49,40 @@ impl Sort {
                 _ => direction(name, elem.value)?,
             };
             FieldPath::parse(name)?;
-            if sort.parts.iter().any(|part| part.path.as_str() == name) {
+            if sort.paths.iter().any(|path| path.as_str() == name) {
                 return Err(Error::location(
                     7472500,
                     format!("$sort key must not contain duplicate keys (field: '{name}')"),
                 ));
             }
             sort.paths.push(Path::parse(name));
-            sort.parts.push(SortPart {
-                path: Path::parse(name),
-                descending,
-            });
+            sort.descending.push(descending);
         }
-        if sort.parts.len() > MAX_PARTS {
+        if sort.paths.len() > MAX_PARTS {
             return Err(Error::location(13103, "too many compound keys"));
         }
         Ok(sort)
     }
 
-    pub fn parts(&self) -> &[SortPart] {
-        &self.parts
+    /// Each path, and whether its order is descending.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&Path, bool)> {
+        self.paths.iter().zip(self.descending.iter().copied())
     }
 
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.paths.is_empty()
     }
 
     /// Appends the document's sort key. A missing field sorts as null; of an array the element that comes first counts,
     /// which is the least when ascending and the greatest when descending.
     pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
-        for part in &self.parts {
-            let Some(value) = plain(&part.path, doc) else {
+        for (path, descending) in self.parts() {
+            let Some(value) = plain(path, doc) else {
                 out.truncate(start);
                 return self.least_key(doc, out);
             };
-            key::encode(value, part.descending, out);
+            key::encode(value, descending, out);
         }
         Ok(())
     }
@@ -101,8 +93,8 @@ impl Sort {
         let mut bytes = Vec::new();
         keys(&self.paths, doc, |values| {
             bytes.clear();
-            for (part, value) in self.parts.iter().zip(values.values) {
-                key::encode(*value, part.descending, &mut bytes);
+            for (value, &descending) in values.values.iter().zip(&self.descending) {
+                key::encode(*value, descending, &mut bytes);
             }
             if least.as_ref().is_none_or(|least| bytes[..] < least[..]) {
                 least = Some(SmallVec::from_slice(&bytes));
@@ -281,7 +273,7 @@ mod tests {
             let error = parse(spec.clone()).unwrap_err();
             assert_eq!(error.code().number(), code, "{spec}");
         }
-        assert!(parse(doc! {"v": decimal("-0.51")}).unwrap().parts()[0].descending);
+        assert!(parse(doc! {"v": decimal("-0.51")}).unwrap().descending[0]);
         assert!(parse(doc! {}).unwrap().is_empty());
         let both = DocBuf::from(doc! {"a": [1], "b": [2]});
         let error = parse(doc! {"a": 1, "b": 1})
