@@ -298,6 +298,30 @@ fn positions_and_array_filters() {
 }
 
 #[test]
+fn pipelines() {
+    check(
+        r"
+        {_id: 1, a: 1} | [{$set: {b: '$a', a: 2}}] | {_id: 1, a: 2, b: 1}
+        {_id: 1, a: 1} | [{$set: {a: 1}}] | same
+        {_id: 1, a: 1} | [] | same
+        {_id: 1, a: 1, b: 2} | [{$unset: 'a'}, {$addFields: {c: '$b'}}] | {_id: 1, b: 2, c: 2}
+        {_id: 1, a: 1, b: 2} | [{$project: {b: 1}}] | {_id: 1, b: 2}
+        {_id: 1, a: 1, b: 2} | [{$project: {_id: 0, b: 1}}] | {_id: 1, b: 2}
+        {_id: 1, n: {x: 1}} | [{$replaceWith: '$n'}] | {_id: 1, x: 1}
+        {_id: 1, n: {x: 1}} | [{$replaceRoot: {newRoot: {a: '$n.x'}}}] | {_id: 1, a: 1}
+        {_id: 1, a: 1} | [{$set: {_id: 2}}] | error 66
+        {_id: 1, a: 1} | [{$match: {a: 1}}] | error 72
+        {_id: 1, a: 1} | [{$nope: {a: 1}}] | error 40324
+        {_id: 1, a: 1} | [{$set: {_ts: 1}}] | error 2
+        {_id: 1, a: 1} | [{$unset: ['a', '_ts']}] | error 2
+        {_id: 1, a: 1} | [{$project: {_ts: '$a'}}] | error 2
+        {_id: 1, n: {x: 1, _ts: 2}} | [{$replaceWith: '$n'}] | {_id: 1, x: 1}
+        {_id: 1, a: 1} | [{$set: {a: 2}}] | filters [{x: 1}] | error 9
+        ",
+    );
+}
+
+#[test]
 fn replacement() {
     check(
         r"
