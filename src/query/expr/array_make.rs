@@ -221,34 +221,17 @@ fn order(by: ValueRef<'_>) -> Result<Order> {
     }
     let mut keys = Vec::new();
     for elem in fields {
-        let name = elem.name();
-        if elem.value.as_doc().is_some() {
-            return Err(Error::location(
-                2942505,
-                "$meta is not supported in $sortArray",
-            ));
-        }
-        if !elem.value.ty().is_number() {
-            return Err(Error::location(
-                15974,
-                format!(
-                    "Illegal key in $sort specification: {name}: {}",
-                    show(elem.value)
-                ),
-            ));
-        }
         let descending = match integral_i64(elem.value) {
             Some(1) => false,
             Some(-1) => true,
             _ => {
                 return Err(Error::location(
-                    15975,
-                    "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
+                    2942505,
+                    "The $sortArray sort key ordering must be 1 (for ascending) or -1 (for descending)",
                 ));
             }
         };
-        let path = super::FieldPath::parse(name)?;
-        keys.push((path.path().clone(), descending));
+        keys.push((Path::parse(elem.name()), descending));
     }
     Ok(Order::Fields(keys))
 }

@@ -50,6 +50,7 @@ pub fn let_(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr>
     let body = body.ok_or_else(|| Error::location(16877, "Missing 'in' parameter to $let"))?;
     let vars = vars
         .as_doc()
+        .or(vars.as_array())
         .ok_or_else(|| Error::location(10065, "invalid parameter: expected an object (vars)"))?;
     let mut names = Vec::new();
     let mut values = Vec::new();

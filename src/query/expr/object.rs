@@ -51,23 +51,35 @@ pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut result = DocBuf::new();
     for arg in &call.args {
         let value = arg.eval_in(env)?;
-        let value = value.as_ref();
-        if value.is_nullish() {
-            continue;
+        match value.as_ref().as_array() {
+            // An array stands for its elements.
+            Some(array) => {
+                for item in items(array) {
+                    take_in(&mut result, item)?;
+                }
+            }
+            None => take_in(&mut result, value.as_ref())?,
         }
-        let Some(doc) = value.as_doc() else {
-            return Err(Error::location(
-                40400,
-                format!(
-                    "$mergeObjects requires object inputs, but input {} is of type {}",
-                    show(value),
-                    value.ty().alias()
-                ),
-            ));
-        };
-        result = merge(result.as_doc(), doc)?;
     }
     Ok(Val::Own(Value::document(result.into_bytes())))
+}
+
+fn take_in(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
+    if value.is_nullish() {
+        return Ok(());
+    }
+    let Some(doc) = value.as_doc() else {
+        return Err(Error::location(
+            40400,
+            format!(
+                "$mergeObjects requires object inputs, but input {} is of type {}",
+                show(value),
+                value.ty().alias()
+            ),
+        ));
+    };
+    *result = merge(result.as_doc(), doc)?;
+    Ok(())
 }
 
 pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
@@ -123,13 +135,13 @@ pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             Type::Document if form.is_none_or(|form| form == kind) => key_value(item)?,
             Type::Array => {
                 return Err(Error::location(
-                    40396,
+                    40391,
                     "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Array was detected, now found: array",
                 ));
             }
             Type::Document => {
                 return Err(Error::location(
-                    40391,
+                    40396,
                     "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Object was detected, now found: object",
                 ));
             }
@@ -143,14 +155,14 @@ pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                         ),
                     ),
                     Some(Type::Array) => (
-                        40391,
+                        40396,
                         format!(
                             "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Array was detected, now found: {}",
                             ty.alias()
                         ),
                     ),
                     Some(_) => (
-                        40396,
+                        40391,
                         format!(
                             "$arrayToObject requires a consistent input format. Elements must all be arrays or all be objects. Object was detected, now found: {}",
                             ty.alias()
@@ -336,8 +348,13 @@ pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resu
             ),
         ));
     }
+    // Only $literal is taken for a constant; another operator is not run to see.
+    let computed = match field.as_doc().and_then(Doc::first) {
+        Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
+        None => matches!(field.ty(), Type::Document | Type::Array),
+    };
     let field = operand(field, scope)?;
-    let Some(field) = field.as_const() else {
+    let Some(field) = field.as_const().filter(|_| !computed) else {
         return Err(Error::location(
             4161106,
             format!(

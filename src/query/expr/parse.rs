@@ -2,6 +2,7 @@
 
 use super::node::Expr;
 use super::table::{self, Arity, Form, Status};
+use super::text::check_length;
 use super::{FieldPath, field};
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, scope};
@@ -12,7 +13,10 @@ pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     match value.ty() {
         Type::String => match value.as_str() {
             Some(text) if text.starts_with('$') => path(text, scope),
-            _ => Ok(Expr::Const(value.to_value())),
+            _ => {
+                check_length(value.data().len().saturating_sub(5))?;
+                Ok(Expr::Const(value.to_value()))
+            }
         },
         Type::Document => object(Doc::new(value.data()), scope),
         Type::Array => {

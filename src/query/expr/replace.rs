@@ -2,9 +2,9 @@
 
 use super::Env;
 use super::args::{named, show};
-use super::node::{Expr, Op, check_size};
+use super::node::{Expr, Op};
 use super::parse::operand;
-use super::text::string_val;
+use super::text::{check_length, string_val};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, ValueRef};
@@ -78,7 +78,7 @@ impl Op for Replace {
         }
         // Counted before it is built.
         let hits = text.matches(find).count();
-        check_size(
+        check_length(
             (text.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())),
         )?;
         string_val(&text.replace(find, replacement))

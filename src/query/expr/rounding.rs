@@ -69,7 +69,8 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
                 ),
             )
         })?;
-        if number.to_i64_trunc().is_none() {
+        let decimal_nan = matches!(number, Num::Decimal(value) if value.is_nan());
+        if number.to_i64_trunc().is_none() && !decimal_nan {
             return Err(Error::location(
                 31109,
                 format!("Can't coerce out of range value {} to long", show(given)),

@@ -2,8 +2,11 @@
 
 use super::args::bool_val;
 use super::array::{build, items};
-use super::{Call, Env, is_true};
+use super::node::{Call, Expr};
+use super::parse::arguments;
+use super::{Env, is_true};
 use crate::error::{Error, Result};
+use crate::query::Scope;
 use crate::value::{Val, ValueRef, compare};
 
 /// The elements in their order, each once.
@@ -24,7 +27,30 @@ fn refuse(code: i32, message: &str, value: ValueRef<'_>) -> Error {
     Error::location(code, format!("{message}{}", value.ty().alias()))
 }
 
-pub fn set_equals<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn set_equals(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let args = arguments(value, scope)?;
+    if args.len() < 2 {
+        return Err(Error::location(
+            17045,
+            format!(
+                "$setEquals needs at least two arguments had: {}",
+                args.len()
+            ),
+        ));
+    }
+    for value in args.iter().filter_map(Expr::as_const) {
+        if value.as_array().is_none() {
+            return Err(refuse(
+                5887502,
+                "All operands of $setEquals must be arrays. One argument is of type: ",
+                value,
+            ));
+        }
+    }
+    Ok(Expr::call(name, args, same_set))
+}
+
+fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut first: Option<Val<'_>> = None;
     let mut same = true;
     for arg in &call.args {

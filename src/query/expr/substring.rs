@@ -174,18 +174,14 @@ pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 
 pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     index_of(call, env, [40093, 40094], |text, wanted, start, end| {
-        let place = |count: usize| {
-            text.char_indices()
-                .map(|(at, _)| at)
-                .chain([text.len()])
-                .nth(count)
-        };
-        let from = place(start)?;
-        let to = place(end).unwrap_or(text.len());
-        let hay = text.get(from..to)?;
-        hay.find(wanted)
-            .and_then(|at| hay.get(..at))
-            .map(|before| before.chars().count() + start)
+        // A match must begin before the end; it may reach beyond.
+        text.char_indices()
+            .map(|(at, _)| at)
+            .enumerate()
+            .take(end)
+            .skip(start)
+            .find(|&(_, at)| text.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
+            .map(|(count, _)| count)
     })
 }
 
@@ -288,7 +284,7 @@ mod tests {
             (bson!({"$indexOfBytes": ["cafétéria", "é"]}), bson!(3)),
             (bson!({"$indexOfCP": ["cafétéria", "é", 4]}), bson!(5)),
             (bson!({"$indexOfCP": ["abc", "c", 0, 2]}), bson!(-1)),
-            (bson!({"$indexOfCP": ["abc", "", 3]}), bson!(3)),
+            (bson!({"$indexOfCP": ["abc", "", 3]}), bson!(-1)),
             (bson!({"$indexOfBytes": [Bson::Null, 1]}), Bson::Null),
             (bson!({"$split": ["a-b-", "-"]}), bson!(["a", "b", ""])),
             (bson!({"$split": [Bson::Null, "-"]}), Bson::Null),

@@ -4,14 +4,24 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::args::{count_val, int_val};
-use super::node::check_size;
 use super::{Call, Env, civil};
 use crate::error::{Error, Result};
 use crate::value::{Type, Val, Value, ValueRef};
 
 pub fn string_val<'a>(text: &str) -> Result<Val<'a>> {
-    check_size(text.len())?;
+    check_length(text.len())?;
     Ok(Val::Own(Value::string(text)))
+}
+
+/// Refuses a string of 16 MiB.
+pub fn check_length(length: usize) -> Result<()> {
+    if length >= 16 * 1024 * 1024 {
+        return Err(Error::location(
+            16493,
+            "Tried to create string longer than 16MB",
+        ));
+    }
+    Ok(())
 }
 
 /// The text of a value, as operators take it that accept numbers and dates for strings; null is "".
@@ -87,7 +97,7 @@ pub fn concat<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 format!("$concat only supports strings, not {}", value.ty().alias()),
             ));
         };
-        check_size(text.len() + part.len())?;
+        check_length(text.len() + part.len())?;
         text.push_str(part);
     }
     string_val(&text)

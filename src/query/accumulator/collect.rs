@@ -1,0 +1,125 @@
+//! `$push`, `$addToSet`, `$concatArrays`, `$setUnion`, `$mergeObjects`.
+
+use ahash::AHashSet;
+
+use crate::error::{Error, Result};
+use crate::query::expr::{check_size, object};
+use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, key};
+
+/// Values one behind the other in one buffer: tag, length, bytes. An array's names are written at the end.
+#[derive(Debug, Default)]
+pub struct List {
+    bytes: Vec<u8>,
+}
+
+/// Values that differ, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Set {
+    seen: AHashSet<Box<[u8]>>,
+    keys: usize,
+    list: List,
+    /// Reused for the key of each value.
+    key: Vec<u8>,
+}
+
+/// Calls with each element of an array that came as a whole; nothing for a missing value.
+pub fn each_element(
+    name: &str,
+    value: ValueRef<'_>,
+    mut visit: impl FnMut(ValueRef<'_>),
+) -> Result<()> {
+    if value.is_missing() {
+        return Ok(());
+    }
+    let array = value.as_array().ok_or_else(|| {
+        Error::type_mismatch(format!(
+            "{name} requires array inputs, but input {value} is of type {}",
+            value.ty().alias()
+        ))
+    })?;
+    array.iter().for_each(|elem| visit(elem.value));
+    Ok(())
+}
+
+pub fn merge(merged: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
+    if value.is_nullish() {
+        return Ok(());
+    }
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5911200,
+            format!(
+                "$mergeObjects requires object inputs, but input {value} is of type {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    *merged = object::merge(merged.as_doc(), doc)?;
+    Ok(())
+}
+
+// === impl List ===
+
+impl List {
+    pub fn push(&mut self, value: ValueRef<'_>) {
+        if value.is_missing() {
+            return;
+        }
+        let length = u32::try_from(value.data().len()).unwrap_or(u32::MAX);
+        self.bytes.push(value.ty().tag());
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(value.data());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = ValueRef<'_>> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let (&tag, behind) = rest.split_first()?;
+            let (length, behind) = behind.split_first_chunk()?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (data, behind) = behind.split_at_checked(length)?;
+            rest = behind;
+            Some(ValueRef::new(Type::from_tag(tag)?, data))
+        })
+    }
+
+    pub fn to_array(&self) -> Result<Value> {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + self.bytes.len() / 4);
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        for value in self.iter() {
+            out.push(value);
+            check_size(out.len())?;
+        }
+        out.end();
+        Ok(Value::array(bytes))
+    }
+
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+// === impl Set ===
+
+impl Set {
+    pub fn add(&mut self, value: ValueRef<'_>) {
+        if value.is_missing() {
+            return;
+        }
+        self.key.clear();
+        key::encode(value, false, &mut self.key);
+        if !self.seen.contains(self.key.as_slice()) {
+            self.keys += self.key.len() + 32;
+            self.seen.insert(self.key.as_slice().into());
+            self.list.push(value);
+        }
+    }
+
+    pub fn to_array(&self) -> Result<Value> {
+        self.list.to_array()
+    }
+
+    pub fn held(&self) -> usize {
+        self.keys + self.list.held()
+    }
+}

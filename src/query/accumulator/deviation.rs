@@ -1,0 +1,50 @@
+//! Standard deviation, in one pass (Welford).
+
+use crate::value::Value;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Deviation {
+    count: u64,
+    mean: f64,
+    /// Sum of squared distances from the mean.
+    squares: f64,
+}
+
+// === impl Deviation ===
+
+impl Deviation {
+    pub fn add(&mut self, value: f64) {
+        self.count += 1;
+        let delta = value - self.mean;
+        self.mean += delta / self.count as f64;
+        self.squares += delta * (value - self.mean);
+    }
+
+    /// Null where there are too few numbers: none, or for a sample one.
+    pub fn finish(&self, sample: bool) -> Value {
+        let divisor = self.count.saturating_sub(u64::from(sample));
+        if divisor == 0 {
+            return Value::null();
+        }
+        Value::double((self.squares / divisor as f64).sqrt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations() {
+        for (numbers, pop, samp) in [
+            (&[][..], Value::null(), Value::null()),
+            (&[3.0], Value::double(0.0), Value::null()),
+            (&[1.0, 3.0], Value::double(1.0), Value::double(2f64.sqrt())),
+        ] {
+            let mut deviation = Deviation::default();
+            numbers.iter().for_each(|&number| deviation.add(number));
+            assert_eq!(deviation.finish(false), pop, "{numbers:?}");
+            assert_eq!(deviation.finish(true), samp, "{numbers:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `$median` and `$percentile`, also as expressions.
+//!
+//! MongoDB's `approximate` method sketches the numbers; here they are all kept, and it gives what `discrete` does, which
+//! is what the sketch comes to while numbers are few.
+
+use crate::error::{Error, Result};
+use crate::query::expr::args::named;
+use crate::query::{Expr, Scope};
+use crate::value::{ArrayBuilder, Value, ValueRef};
+
+#[derive(Debug, Clone)]
+pub struct Percentile {
+    /// One for `$median`.
+    ranks: Vec<f64>,
+    median: bool,
+    continuous: bool,
+}
+
+pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Percentile)> {
+    let median = name == "$median";
+    let code = if median { 7436100 } else { 7429703 };
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            code,
+            format!("specification must be an object; found {name} :{value}"),
+        )
+    })?;
+    let [input, p, method] = named(doc, ["input", "p", "method"], |field| {
+        Error::new(
+            crate::error::Code::IDLUnknownField,
+            format!("BSON field '{name}.{field}' is an unknown field."),
+        )
+    })?;
+    let missing = |field: &str| {
+        Error::new(
+            crate::error::Code::IDLFailedToParse,
+            format!("BSON field '{name}.{field}' is missing but a required field"),
+        )
+    };
+    let input = Expr::parse(input.ok_or_else(|| missing("input"))?, scope)?;
+    let method = method.ok_or_else(|| missing("method"))?;
+    let continuous = match method.as_str() {
+        Some("approximate" | "discrete") => false,
+        Some("continuous") => true,
+        _ => {
+            return Err(Error::bad_value(
+                "Currently only 'approximate', 'discrete', and 'continuous' can be used as percentile 'method'.",
+            ));
+        }
+    };
+    let ranks = match (median, p) {
+        (true, None) => vec![0.5],
+        (true, Some(_)) => {
+            return Err(Error::new(
+                crate::error::Code::IDLUnknownField,
+                format!("BSON field '{name}.p' is an unknown field."),
+            ));
+        }
+        (false, Some(p)) => self::ranks(p, scope)?,
+        (false, None) => return Err(missing("p")),
+    };
+    Ok((
+        input,
+        Percentile {
+            ranks,
+            median,
+            continuous,
+        },
+    ))
+}
+
+fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
+    let refuse = |value: ValueRef<'_>| {
+        Error::location(
+            7750301,
+            format!(
+                "The $percentile 'p' field must be an array of constant numbers from [0.0, 1.0], but found: {value}"
+            ),
+        )
+    };
+    let list = Expr::parse(p, scope)?;
+    let array = list
+        .as_const()
+        .and_then(|value| value.as_array())
+        .filter(|array| !array.is_empty())
+        .ok_or_else(|| refuse(p))?;
+    array
+        .iter()
+        .map(|elem| {
+            let rank = elem.value.as_num().ok_or_else(|| refuse(p))?.to_f64();
+            if (0.0..=1.0).contains(&rank) {
+                Ok(rank)
+            } else {
+                Err(Error::location(
+                    7750303,
+                    format!("The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {}", elem.value),
+                ))
+            }
+        })
+        .collect()
+}
+
+// === impl Percentile ===
+
+impl Percentile {
+    pub fn finish(&self, mut numbers: Vec<f64>) -> Value {
+        numbers.sort_by(f64::total_cmp);
+        if self.median {
+            return self
+                .ranks
+                .first()
+                .map_or_else(Value::null, |&rank| self.at(rank, &numbers));
+        }
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        for &rank in &self.ranks {
+            out.push(self.at(rank, &numbers).as_ref());
+        }
+        out.end();
+        Value::array(bytes)
+    }
+
+    fn at(&self, rank: f64, sorted: &[f64]) -> Value {
+        let pick = |place: f64| sorted.get(place.max(0.0) as usize).copied();
+        let count = sorted.len() as f64;
+        let found = if self.continuous {
+            let place = rank * (count - 1.0);
+            pick(place.floor())
+                .zip(pick(place.ceil()))
+                .map(|(low, high)| low + (high - low) * (place - place.floor()))
+        } else {
+            pick((count * rank).ceil() - 1.0)
+        };
+        found.map_or_else(Value::null, Value::double)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let spec = |continuous| Percentile {
+            ranks: vec![0.0, 0.5, 0.9, 1.0],
+            median: false,
+            continuous,
+        };
+        let numbers = vec![4.0, 1.0, 3.0, 2.0];
+        assert_eq!(
+            format!("{:?}", spec(false).finish(numbers.clone())),
+            "[Some(1.0), Some(2.0), Some(4.0), Some(4.0)]"
+        );
+        assert_eq!(
+            format!("{:?}", spec(true).finish(numbers)),
+            "[Some(1.0), Some(2.5), Some(3.7), Some(4.0)]"
+        );
+        assert_eq!(
+            format!("{:?}", spec(true).finish(vec![])),
+            "[null([]), null([]), null([]), null([])]"
+        );
+    }
+}
