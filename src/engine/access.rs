@@ -37,7 +37,7 @@ pub enum Access {
 }
 
 /// Encoded keys from `lower` on and below `upper`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRange {
     pub lower: Vec<u8>,
     pub upper: Vec<u8>,

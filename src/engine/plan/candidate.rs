@@ -1,7 +1,7 @@
 //! What each index could do for a query, and which one does.
 
 use super::{
-    Access, Direction, Hint, IdPoints, IndexInfo, IndexScan, Plan, SortKey,
+    Access, Direction, Hint, IdPoints, IndexInfo, IndexScan, Plan,
     bounds::{Bounds, Kind},
     implies::implies,
     predicates::{self, Predicate},
@@ -12,16 +12,18 @@ use crate::{
     query::{
         Filter,
         filter::{Node, Op, Test},
+        sort::SortPart,
     },
+    storage::index::TS_FIELD,
     value::{self, Type, Value, key},
 };
 
 /// Chooses how to find the documents of a query. The same input gives the same plan.
 pub fn plan(
     filter: &Filter,
-    sort: &[SortKey],
+    sort: &[SortPart],
     hint: Option<Hint<'_>>,
-    indexes: &[IndexInfo],
+    indexes: &[IndexInfo<'_>],
 ) -> Result<Plan> {
     let root = filter.root();
     if matches!(root, Node::False) {
@@ -49,7 +51,7 @@ pub fn plan(
         .enumerate()
         .filter(|(at, index)| match &hinted {
             Some(hinted) => *hinted == Some(*at),
-            None => !index.hidden,
+            None => !index.spec.hidden,
         })
         .filter_map(|(at, index)| candidate(at, index, root, &predicates, sort, hinted.is_some()))
         // `max_by` would take the last of equals: the first index wins.
@@ -77,10 +79,10 @@ fn collection(direction: Direction) -> Plan {
 }
 
 /// The index that a hint names; `None` within for the index on `_id` where it is not listed.
-fn find(hint: Hint<'_>, indexes: &[IndexInfo]) -> Result<Option<usize>> {
+fn find(hint: Hint<'_>, indexes: &[IndexInfo<'_>]) -> Result<Option<usize>> {
     let found = indexes.iter().position(|index| match hint {
-        Hint::Name(name) => index.name == name,
-        Hint::Key(key) => value::compare_docs(index.key.as_doc(), key).is_eq(),
+        Hint::Name(name) => index.spec.name == name,
+        Hint::Key(key) => value::compare_docs(index.spec.key.as_doc(), key).is_eq(),
         Hint::Natural(_) => false,
     });
     let on_id = match hint {
@@ -89,7 +91,7 @@ fn find(hint: Hint<'_>, indexes: &[IndexInfo]) -> Result<Option<usize>> {
         Hint::Natural(_) => false,
     };
     match found {
-        Some(at) if !indexes.get(at).is_some_and(|index| index.hidden) => Ok(Some(at)),
+        Some(at) if !indexes.get(at).is_some_and(|index| index.spec.hidden) => Ok(Some(at)),
         None if on_id => Ok(None),
         _ => Err(Error::bad_value(
             "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
@@ -152,10 +154,10 @@ struct Score {
 
 fn candidate(
     at: usize,
-    index: &IndexInfo,
+    index: &IndexInfo<'_>,
     root: &Node,
     predicates: &[Predicate<'_>],
-    sort: &[SortKey],
+    sort: &[SortPart],
     hinted: bool,
 ) -> Option<(Score, Plan)> {
     if let Some(partial) = &index.partial
@@ -164,31 +166,39 @@ fn candidate(
         return None;
     }
     // A sparse index lacks documents that have none of its fields. Who hints at it takes that.
-    if index.sparse
+    if index.spec.sparse
         && !hinted
-        && !index.fields.iter().any(|field| {
+        && !index.spec.paths.iter().any(|path| {
             predicates
                 .iter()
-                .any(|predicate| predicate.path == field.path && predicate.needs_field())
+                .any(|predicate| predicate.path == *path && predicate.needs_field())
         })
     {
         return None;
     }
+    // The server keeps `_ts`, documents need not show it: who accepts a missing field is not served.
+    if index.spec.names_ts()
+        && predicates
+            .iter()
+            .any(|predicate| predicate.path.first() == TS_FIELD && !predicate.needs_field())
+    {
+        return None;
+    }
     let (bounds, parts) = field_bounds(index, predicates);
-    let (ranges, used) = ranges::ranges(&index.fields, &bounds);
+    let (ranges, used) = ranges::ranges(&index.spec.descending, &bounds);
     let order = sort_order(index, &bounds, sort);
     let given = bounds.get(..used).unwrap_or_default();
     let count = |kind: Kind| given.iter().flatten().filter(|b| b.kind == kind).count();
     // An index on fields that must exist is smaller than its collection.
-    let selective = index.sparse || index.partial.is_some();
+    let selective = index.spec.sparse || index.partial.is_some();
     let score = Score {
-        one: index.unique && count(Kind::Point) == index.fields.len(),
+        one: index.spec.unique && count(Kind::Point) == index.spec.paths.len(),
         bounded: used > 0 && count(Kind::Wide) < used,
         points: 3 * count(Kind::Point) + 2 * count(Kind::Points),
         sorted: order.is_some() && !sort.is_empty(),
         ranges: count(Kind::Range),
         wide: count(Kind::Wide),
-        short: std::cmp::Reverse(index.fields.len()),
+        short: std::cmp::Reverse(index.spec.paths.len()),
     };
     if !(hinted || used > 0 || score.sorted || selective) {
         return None;
@@ -213,24 +223,25 @@ fn candidate(
 /// The bounds of each field, and the parts of the filter behind them. Two fields that run through the same array are not
 /// both bounded: each predicate may be satisfied by another element, but a key stands for one.
 fn field_bounds(
-    index: &IndexInfo,
+    index: &IndexInfo<'_>,
     predicates: &[Predicate<'_>],
 ) -> (Vec<Option<Bounds>>, Vec<Vec<usize>>) {
     let mut taken: Vec<&str> = Vec::new();
     index
-        .fields
+        .spec
+        .paths
         .iter()
         .enumerate()
-        .map(|(at, field)| {
+        .map(|(at, path)| {
             let multikey = index.is_multikey(at);
-            if multikey && taken.contains(&field.path.first()) {
+            if multikey && taken.contains(&path.first()) {
                 return (None, Vec::new());
             }
-            match predicates::best_bounds(predicates, field.path.as_str(), multikey) {
+            match predicates::best_bounds(predicates, path.as_str(), multikey) {
                 None => (None, Vec::new()),
                 Some((bounds, parts)) => {
                     if multikey {
-                        taken.push(field.path.first());
+                        taken.push(path.first());
                     }
                     (Some(bounds), parts)
                 }
@@ -241,7 +252,11 @@ fn field_bounds(
 
 /// The direction in which the index yields the order of the sort, if it does: fields that are fixed to one value do not
 /// matter, the others must be the sort's, in its directions or all reversed. Through arrays an index has another order.
-fn sort_order(index: &IndexInfo, bounds: &[Option<Bounds>], sort: &[SortKey]) -> Option<Direction> {
+fn sort_order(
+    index: &IndexInfo<'_>,
+    bounds: &[Option<Bounds>],
+    sort: &[SortPart],
+) -> Option<Direction> {
     let fixed = |at: usize| {
         bounds
             .get(at)
@@ -250,9 +265,9 @@ fn sort_order(index: &IndexInfo, bounds: &[Option<Bounds>], sort: &[SortKey]) ->
     };
     let mut direction = None;
     let mut wanted = sort.iter().peekable();
-    for (at, field) in index.fields.iter().enumerate() {
+    for (at, path) in index.spec.paths.iter().enumerate() {
         let Some(next) = wanted.peek() else { break };
-        if next.path != field.path {
+        if next.path != *path {
             if fixed(at) {
                 continue;
             }
@@ -261,7 +276,7 @@ fn sort_order(index: &IndexInfo, bounds: &[Option<Bounds>], sort: &[SortKey]) ->
         if index.is_multikey(at) {
             return None;
         }
-        let this = if next.descending == field.descending {
+        let this = if next.descending == index.is_descending(at) {
             Direction::Forward
         } else {
             Direction::Backward
@@ -274,9 +289,10 @@ fn sort_order(index: &IndexInfo, bounds: &[Option<Bounds>], sort: &[SortKey]) ->
     // A sort key that is fixed needs no order, wherever it stands.
     for rest in wanted {
         let at = index
-            .fields
+            .spec
+            .paths
             .iter()
-            .position(|field| field.path == rest.path)?;
+            .position(|path| *path == rest.path)?;
         if !fixed(at) || index.is_multikey(at) {
             return None;
         }

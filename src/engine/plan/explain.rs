@@ -15,7 +15,7 @@ pub fn winning_plan(
     plan: &Plan,
     filter: &Filter,
     sort: Option<Doc<'_>>,
-    indexes: &[IndexInfo],
+    indexes: &[IndexInfo<'_>],
 ) -> DocBuf {
     DocBuf::build(|out| {
         match sort.filter(|sort| !plan.sort_covered && !sort.is_empty()) {
@@ -32,7 +32,7 @@ pub fn winning_plan(
     })
 }
 
-fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo], out: &mut DocBuilder<'_>) {
+fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo<'_>], out: &mut DocBuilder<'_>) {
     match &plan.access {
         Access::Nothing => {
             out.put_str("stage", "EOF");
@@ -86,28 +86,28 @@ fn put_rest(filter: &Filter, used: &[usize], out: &mut DocBuilder<'_>) {
     }
 }
 
-fn index_scan(scan: &IndexScan, index: &IndexInfo, out: &mut DocBuilder<'_>) {
+fn index_scan(scan: &IndexScan, index: &IndexInfo<'_>, out: &mut DocBuilder<'_>) {
     out.put_str("stage", "IXSCAN")
-        .put_doc("keyPattern", index.key.as_doc())
-        .put_str("indexName", &index.name)
+        .put_doc("keyPattern", index.spec.key.as_doc())
+        .put_str("indexName", &index.spec.name)
         .put_bool("isMultiKey", scan.multikey);
     let mut paths = out.doc("multiKeyPaths");
-    for (at, field) in index.fields.iter().enumerate() {
-        let mut list = paths.array(field.path.as_str());
+    for (at, path) in index.spec.paths.iter().enumerate() {
+        let mut list = paths.array(path.as_str());
         if index.is_multikey(at) {
-            list.push_str(field.path.as_str());
+            list.push_str(path.as_str());
         }
     }
     paths.end();
-    out.put_bool("isUnique", index.unique)
-        .put_bool("isSparse", index.sparse)
+    out.put_bool("isUnique", index.spec.unique)
+        .put_bool("isSparse", index.spec.sparse)
         .put_bool("isPartial", index.partial.is_some())
         .put_i32("indexVersion", 2)
         .put_str("direction", scan.direction.name());
     let mut bounds = out.doc("indexBounds");
-    for (at, field) in index.fields.iter().enumerate() {
-        let mut list = bounds.array(field.path.as_str());
-        let reversed = field.descending != (scan.direction == super::Direction::Backward);
+    for (at, path) in index.spec.paths.iter().enumerate() {
+        let mut list = bounds.array(path.as_str());
+        let reversed = index.is_descending(at) != (scan.direction == super::Direction::Backward);
         match (scan.bounds.get(at).and_then(Option::as_ref), reversed) {
             (None, false) => {
                 list.push_str("[MinKey, MaxKey]");

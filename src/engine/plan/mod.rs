@@ -20,41 +20,24 @@ mod tests;
 pub use candidate::plan;
 pub use explain::winning_plan;
 pub use interval::Interval;
-pub use ranges::KeyRange;
 
 use std::sync::Arc;
 
+use super::access::KeyRange;
 use crate::{
     query::Filter,
-    value::{Doc, DocBuf, Path, Value},
+    storage::index::IndexSpec,
+    value::{Doc, Value},
 };
 
 /// What the planner knows of an index.
 #[derive(Debug, Clone)]
-pub struct IndexInfo {
-    pub name: String,
-    /// The key as it was given: `{a: 1, b: -1}`.
-    pub key: DocBuf,
-    pub fields: Vec<IndexField>,
+pub struct IndexInfo<'a> {
+    pub spec: &'a IndexSpec,
     /// Bit n: some document has an array on the path of field n.
     pub multikey: u64,
-    pub unique: bool,
-    pub sparse: bool,
-    pub hidden: bool,
+    /// The filter of a partial index.
     pub partial: Option<Arc<Filter>>,
-}
-
-#[derive(Debug, Clone)]
-pub struct IndexField {
-    pub path: Path,
-    pub descending: bool,
-}
-
-/// One key of a sort.
-#[derive(Debug, Clone)]
-pub struct SortKey {
-    pub path: Path,
-    pub descending: bool,
 }
 
 /// What a client asks for by name.
@@ -118,30 +101,13 @@ pub struct IndexScan {
 
 // === impl IndexInfo ===
 
-impl IndexInfo {
-    /// An index on that key, whose values are numbers: a negative one means descending.
-    pub fn new(name: &str, key: DocBuf) -> Self {
-        Self {
-            name: name.to_owned(),
-            fields: key
-                .as_doc()
-                .iter()
-                .map(|elem| IndexField {
-                    path: Path::parse(elem.name()),
-                    descending: elem.value.as_num().is_some_and(|n| n.is_negative()),
-                })
-                .collect(),
-            key,
-            multikey: 0,
-            unique: false,
-            sparse: false,
-            hidden: false,
-            partial: None,
-        }
-    }
-
+impl IndexInfo<'_> {
     fn is_multikey(&self, field: usize) -> bool {
         self.multikey >> field.min(63) & 1 == 1
+    }
+
+    fn is_descending(&self, field: usize) -> bool {
+        self.spec.descending.get(field) == Some(&true)
     }
 }
 

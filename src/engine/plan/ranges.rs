@@ -1,39 +1,28 @@
 //! From intervals per field to ranges of key bytes.
 
 use super::{
-    IndexField,
     bounds::{Bounds, Kind},
     interval::{End, Interval},
 };
-
-/// The entries whose bytes are at least `lower` and below `upper`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyRange {
-    pub lower: Vec<u8>,
-    pub upper: Vec<u8>,
-}
+use crate::engine::access::KeyRange;
 
 /// `$in` on several fields multiplies; beyond this many ranges the later fields are left to the filter.
 const MAX_RANGES: usize = 1000;
 
-// === impl KeyRange ===
-
-impl KeyRange {
-    /// Every entry of an index: kinds of keys lie well inside.
-    pub fn all() -> Self {
-        Self {
-            lower: vec![0],
-            upper: vec![0xff],
-        }
+/// Every entry of an index: kinds of keys lie well inside.
+fn everything() -> KeyRange {
+    KeyRange {
+        lower: vec![0],
+        upper: vec![0xff],
     }
 }
 
 /// The ranges for an index with these bounds on its first fields, and how many of the fields they express. A further field
 /// narrows a scan only while all fields before it are points.
-pub fn ranges(fields: &[IndexField], bounds: &[Option<Bounds>]) -> (Vec<KeyRange>, usize) {
+pub fn ranges(descending: &[bool], bounds: &[Option<Bounds>]) -> (Vec<KeyRange>, usize) {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     let mut used = 0;
-    for (field, bounds) in fields.iter().zip(bounds) {
+    for (&descending, bounds) in descending.iter().zip(bounds) {
         let Some(bounds) = bounds else { break };
         let count = prefixes.len().saturating_mul(bounds.intervals.len());
         if used > 0 && count > MAX_RANGES {
@@ -44,7 +33,7 @@ pub fn ranges(fields: &[IndexField], bounds: &[Option<Bounds>]) -> (Vec<KeyRange
             let mut all = Vec::with_capacity(count);
             for prefix in &prefixes {
                 for interval in &bounds.intervals {
-                    all.push(range(prefix, interval, field.descending));
+                    all.push(range(prefix, interval, descending));
                 }
             }
             all.sort();
@@ -53,14 +42,14 @@ pub fn ranges(fields: &[IndexField], bounds: &[Option<Bounds>]) -> (Vec<KeyRange
         let mut next = Vec::with_capacity(count);
         for prefix in &prefixes {
             for interval in &bounds.intervals {
-                next.push(joined(prefix, &interval.low, field.descending));
+                next.push(joined(prefix, &interval.low, descending));
             }
         }
         next.sort();
         prefixes = next;
     }
     if used == 0 {
-        return (vec![KeyRange::all()], 0);
+        return (vec![everything()], 0);
     }
     let all = prefixes
         .into_iter()

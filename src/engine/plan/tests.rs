@@ -6,8 +6,8 @@ use bson::{Bson, Document, doc};
 
 use super::*;
 use crate::{
-    query::{Scope, Vars},
-    value::{self, Millis, Value, key},
+    query::{Scope, Vars, sort::SortPart},
+    value::{self, DocBuf, Millis, Value, key},
 };
 
 fn filter(filter: &Document) -> Filter {
@@ -15,22 +15,46 @@ fn filter(filter: &Document) -> Filter {
         .unwrap_or_else(|error| panic!("{filter}: {error:?}"))
 }
 
-fn index(key: Document) -> IndexInfo {
-    IndexInfo::new("i", DocBuf::from(key))
+/// An index as storage describes it, with what only the planner's caller knows.
+struct Owned {
+    spec: IndexSpec,
+    multikey: u64,
+    partial: Option<Arc<Filter>>,
 }
 
-fn keys_of(sort: &Document) -> Vec<SortKey> {
-    index(sort.clone())
-        .fields
-        .into_iter()
-        .map(|field| SortKey {
-            path: field.path,
-            descending: field.descending,
+fn named(name: &str, key: Document) -> Owned {
+    Owned {
+        spec: IndexSpec::new(name, DocBuf::from(key)),
+        multikey: 0,
+        partial: None,
+    }
+}
+
+fn index(key: Document) -> Owned {
+    named("i", key)
+}
+
+fn infos(all: &[Owned]) -> Vec<IndexInfo<'_>> {
+    all.iter()
+        .map(|owned| IndexInfo {
+            spec: &owned.spec,
+            multikey: owned.multikey,
+            partial: owned.partial.clone(),
         })
         .collect()
 }
 
-fn explain(query: Document, sort: Document, indexes: &[IndexInfo]) -> Document {
+fn keys_of(sort: &Document) -> Vec<SortPart> {
+    let spec = IndexSpec::new("s", DocBuf::from(sort));
+    spec.paths
+        .into_iter()
+        .zip(spec.descending)
+        .map(|(path, descending)| SortPart { path, descending })
+        .collect()
+}
+
+fn explain(query: Document, sort: Document, indexes: &[Owned]) -> Document {
+    let indexes = &infos(indexes);
     let filter = filter(&query);
     let plan = plan(&filter, &keys_of(&sort), None, indexes).unwrap();
     let sort = DocBuf::from(&sort);
@@ -192,30 +216,26 @@ fn bounds_as_mongod_prints_them() {
     }
 }
 
+fn with(mut index: Owned, set: impl FnOnce(&mut IndexSpec)) -> Owned {
+    set(&mut index.spec);
+    index
+}
+
 #[test]
 fn which_index_wins() {
-    let named = |name: &str, key: Document| IndexInfo::new(name, DocBuf::from(key));
     let indexes = vec![
         named("a", doc! {"a": 1}),
         named("ab", doc! {"a": 1, "b": 1}),
         named("b", doc! {"b": 1}),
-        IndexInfo {
-            unique: true,
-            ..named("u", doc! {"u": 1})
-        },
-        IndexInfo {
-            sparse: true,
-            ..named("s", doc! {"s": 1})
-        },
-        IndexInfo {
-            hidden: true,
-            ..named("h", doc! {"h": 1})
-        },
-        IndexInfo {
+        with(named("u", doc! {"u": 1}), |spec| spec.unique = true),
+        with(named("s", doc! {"s": 1}), |spec| spec.sparse = true),
+        with(named("h", doc! {"h": 1}), |spec| spec.hidden = true),
+        Owned {
             partial: Some(Arc::new(filter(&doc! {"p": {"$gt": 5}}))),
             ..named("p", doc! {"p": 1})
         },
     ];
+    let indexes = infos(&indexes);
     for (query, sort, expected) in [
         (doc! {"a": 1}, doc! {}, Some("a")),
         (doc! {"a": 1, "b": 1}, doc! {}, Some("ab")),
@@ -237,7 +257,7 @@ fn which_index_wins() {
     ] {
         let plan = plan(&filter(&query), &keys_of(&sort), None, &indexes).unwrap();
         let found = match &plan.access {
-            Access::IndexScan(scan) => Some(indexes[scan.index].name.as_str()),
+            Access::IndexScan(scan) => Some(indexes[scan.index].spec.name.as_str()),
             _ => None,
         };
         assert_eq!(found, expected, "{query} {sort}");
@@ -349,13 +369,13 @@ impl Dice {
             .collect()
     }
 
-    fn index(&mut self) -> IndexInfo {
+    fn index(&mut self) -> Owned {
         let mut key = Document::new();
         for _ in 0..=self.roll(2) {
             key.insert(self.path(), self.pick(&[1, -1]));
         }
         let mut info = index(key);
-        info.sparse = self.roll(5) == 0;
+        info.spec.sparse = self.roll(5) == 0;
         if self.roll(6) == 0 {
             let condition = self.pick(&[
                 doc! {"a": {"$exists": true}},
@@ -370,8 +390,8 @@ impl Dice {
 }
 
 /// The entries of an index over documents, as storage keeps them, and its multikey bits. `None` if some document cannot be indexed.
-fn entries(info: &mut IndexInfo, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Vec<u8>, usize)>> {
-    let paths: Vec<Path> = info.fields.iter().map(|field| field.path.clone()).collect();
+fn entries(info: &mut Owned, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Vec<u8>, usize)>> {
+    let (paths, descending) = (&info.spec.paths, &info.spec.descending);
     let mut all = Vec::new();
     for (at, doc) in docs.iter().enumerate() {
         if let Some(partial) = &info.partial
@@ -380,11 +400,11 @@ fn entries(info: &mut IndexInfo, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Ve
             continue;
         }
         let mut found = Vec::new();
-        let multikey = value::keys(&paths, doc.as_doc(), |keys| {
-            if keys.found || !info.sparse {
+        let multikey = value::keys(paths, doc.as_doc(), |keys| {
+            if keys.found || !info.spec.sparse {
                 let mut bytes = Vec::new();
-                for (value, field) in keys.values.iter().zip(&info.fields) {
-                    key::encode(*value, field.descending, &mut bytes);
+                for (value, &descending) in keys.values.iter().zip(descending) {
+                    key::encode(*value, descending, &mut bytes);
                 }
                 found.push(bytes);
             }
@@ -439,7 +459,8 @@ fn check_law(rounds: u64, first_seed: u64) {
         let Some(entries) = entries(&mut info, &docs, &vars) else {
             continue;
         };
-        let indexes = [info];
+        let owned = [info];
+        let indexes = infos(&owned);
         for _ in 0..8 {
             let query = dice.query(2);
             let parsed = filter(&query);
@@ -454,7 +475,12 @@ fn check_law(rounds: u64, first_seed: u64) {
                 .filter(|(_, doc)| parsed.matches(doc.as_doc(), &vars).unwrap())
                 .map(|(at, _)| at)
                 .collect();
-            let shown = || format!("seed {seed}: {query} under {:?} by {plan:?}", indexes[0]);
+            let shown = || {
+                format!(
+                    "seed {seed}: {query} under {:?} by {plan:?}",
+                    indexes[0].spec
+                )
+            };
             let scan = match &plan.access {
                 Access::IndexScan(found) => scan(found, &entries),
                 Access::Nothing => Vec::new(),
