@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Access;
-use super::plan::{self, Direction, IndexInfo, Plan};
+use super::plan::{self, Direction, IndexInfo, Plan, SortKey};
 use crate::error::Result;
 use crate::query::Scope;
 use crate::query::filter::{Filter, Node, Op, Test};
@@ -94,8 +94,12 @@ fn make(
             None => plan::Hint::Key(key.as_doc()),
         },
     });
-    let sort = sort.map(Sort::parts).unwrap_or_default();
-    plan::plan(filter, sort, hint, indexes)
+    let sort: Vec<SortKey<'_>> = sort
+        .into_iter()
+        .flat_map(Sort::parts)
+        .map(|(path, descending)| SortKey { path, descending })
+        .collect();
+    plan::plan(filter, &sort, hint, indexes)
 }
 
 /// The indexes that are ready to be read.

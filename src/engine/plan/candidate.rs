@@ -1,7 +1,7 @@
 //! What each index could do for a query, and which one does.
 
 use super::{
-    Access, Direction, Hint, IdPoints, IndexInfo, IndexScan, Plan,
+    Access, Direction, Hint, IdPoints, IndexInfo, IndexScan, Plan, SortKey,
     bounds::{Bounds, Kind},
     implies::implies,
     predicates::{self, Predicate},
@@ -12,7 +12,6 @@ use crate::{
     query::{
         Filter,
         filter::{Node, Op, Test},
-        sort::SortPart,
     },
     storage::index::TS_FIELD,
     value::{self, Type, Value, key},
@@ -21,7 +20,7 @@ use crate::{
 /// Chooses how to find the documents of a query. The same input gives the same plan.
 pub fn plan(
     filter: &Filter,
-    sort: &[SortPart],
+    sort: &[SortKey<'_>],
     hint: Option<Hint<'_>>,
     indexes: &[IndexInfo<'_>],
 ) -> Result<Plan> {
@@ -157,7 +156,7 @@ fn candidate(
     index: &IndexInfo<'_>,
     root: &Node,
     predicates: &[Predicate<'_>],
-    sort: &[SortPart],
+    sort: &[SortKey<'_>],
     hinted: bool,
 ) -> Option<(Score, Plan)> {
     if let Some(partial) = &index.partial
@@ -255,7 +254,7 @@ fn field_bounds(
 fn sort_order(
     index: &IndexInfo<'_>,
     bounds: &[Option<Bounds>],
-    sort: &[SortPart],
+    sort: &[SortKey<'_>],
 ) -> Option<Direction> {
     let fixed = |at: usize| {
         bounds
@@ -267,7 +266,7 @@ fn sort_order(
     let mut wanted = sort.iter().peekable();
     for (at, path) in index.spec.paths.iter().enumerate() {
         let Some(next) = wanted.peek() else { break };
-        if next.path != *path {
+        if next.path != path {
             if fixed(at) {
                 continue;
             }
@@ -288,11 +287,7 @@ fn sort_order(
     }
     // A sort key that is fixed needs no order, wherever it stands.
     for rest in wanted {
-        let at = index
-            .spec
-            .paths
-            .iter()
-            .position(|path| *path == rest.path)?;
+        let at = index.spec.paths.iter().position(|path| path == rest.path)?;
         if !fixed(at) || index.is_multikey(at) {
             return None;
         }

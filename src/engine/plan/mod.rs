@@ -27,7 +27,7 @@ use super::access::KeyRange;
 use crate::{
     query::Filter,
     storage::index::IndexSpec,
-    value::{Doc, Value},
+    value::{Doc, Path, Value},
 };
 
 /// What the planner knows of an index.
@@ -38,6 +38,13 @@ pub struct IndexInfo<'a> {
     pub multikey: u64,
     /// The filter of a partial index.
     pub partial: Option<Arc<Filter>>,
+}
+
+/// One key of a sort.
+#[derive(Debug, Clone, Copy)]
+pub struct SortKey<'a> {
+    pub path: &'a Path,
+    pub descending: bool,
 }
 
 /// What a client asks for by name.

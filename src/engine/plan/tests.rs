@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::*;
 use crate::{
-    query::{Scope, Vars, sort::SortPart},
+    query::{Scope, Vars},
     value::{self, DocBuf, Millis, Value, key},
 };
 
@@ -44,19 +44,23 @@ fn infos(all: &[Owned]) -> Vec<IndexInfo<'_>> {
         .collect()
 }
 
-fn keys_of(sort: &Document) -> Vec<SortPart> {
-    let spec = IndexSpec::new("s", DocBuf::from(sort));
-    spec.paths
-        .into_iter()
-        .zip(spec.descending)
-        .map(|(path, descending)| SortPart { path, descending })
+/// The keys of a sort; an index specification parses the same document.
+fn keys_of(sort: &IndexSpec) -> Vec<SortKey<'_>> {
+    sort.paths
+        .iter()
+        .zip(&sort.descending)
+        .map(|(path, &descending)| SortKey { path, descending })
         .collect()
+}
+
+fn sorting(sort: &Document) -> IndexSpec {
+    IndexSpec::new("sort", DocBuf::from(sort))
 }
 
 fn explain(query: Document, sort: Document, indexes: &[Owned]) -> Document {
     let indexes = &infos(indexes);
     let filter = filter(&query);
-    let plan = plan(&filter, &keys_of(&sort), None, indexes).unwrap();
+    let plan = plan(&filter, &keys_of(&sorting(&sort)), None, indexes).unwrap();
     let sort = DocBuf::from(&sort);
     let shown = winning_plan(&plan, &filter, Some(sort.as_doc()), indexes);
     Document::from_reader(shown.bytes()).unwrap()
@@ -255,7 +259,7 @@ fn which_index_wins() {
         (doc! {"p": {"$gt": "x"}}, doc! {}, None),
         (doc! {"$or": [{"p": 7}, {"p": 8}]}, doc! {}, Some("p")),
     ] {
-        let plan = plan(&filter(&query), &keys_of(&sort), None, &indexes).unwrap();
+        let plan = plan(&filter(&query), &keys_of(&sorting(&sort)), None, &indexes).unwrap();
         let found = match &plan.access {
             Access::IndexScan(scan) => Some(indexes[scan.index].spec.name.as_str()),
             _ => None,
@@ -467,6 +471,7 @@ fn check_law(rounds: u64, first_seed: u64) {
             let sort: Document = (0..dice.roll(3))
                 .map(|_| (dice.path(), dice.pick(&[1, -1]).into()))
                 .collect();
+            let sort = sorting(&sort);
             let sort = keys_of(&sort);
             let plan = plan(&parsed, &sort, None, &indexes).unwrap();
             let expected: Vec<usize> = docs
