@@ -410,6 +410,33 @@ async fn large_messages_and_replies_on_a_runtime_with_workers() {
 }
 
 #[tokio::test]
+async fn a_connection_that_rests_after_a_large_message_goes_on() {
+    let server = Running::start().await;
+    let mut client = server.connect().await;
+    assert!(
+        client
+            .ask(doc! {"ping": "x".repeat(1 << 20)})
+            .await
+            .contains_key("ok")
+    );
+    assert!(
+        client
+            .ask(doc! {"large": 1 << 20})
+            .await
+            .contains_key("filler")
+    );
+    // Long enough for its buffers to be given back.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    client.assert_alive().await;
+    assert!(
+        client
+            .ask(doc! {"ping": "x".repeat(1 << 20)})
+            .await
+            .contains_key("ok")
+    );
+}
+
+#[tokio::test]
 async fn an_old_hello_gets_an_old_reply() {
     let server = Running::start().await;
     let mut client = server.connect().await;
