@@ -3,12 +3,13 @@
 //! The first slice of work writes its rows where they will be sent from. Only a batch that takes several slices is
 //! gathered aside, in a [`Task`].
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
-use crate::value::{DocBuilder, Millis};
+use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// Rows in a first batch, unless the client says otherwise.
 pub const FIRST_BATCH: u32 = 101;
@@ -44,6 +45,13 @@ enum Filled {
     },
     Next(OpenCursor),
 }
+
+/// A cursor over documents that are all known (listCollections, listIndexes).
+pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
+    Box::new(Listed(documents.into()))
+}
+
+struct Listed(VecDeque<DocBuf>);
 
 /// Answers with the first batch of `source`, and keeps it for getMore if rows are left.
 pub fn open(
@@ -115,6 +123,20 @@ fn answer(
                 what: Some(what),
             }))),
         },
+    }
+}
+
+// === impl Listed ===
+
+impl Source for Listed {
+    fn fill(&mut self, _: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+        while let Some(next) = self.0.front() {
+            if !batch.push(next.as_doc()) {
+                return Ok(Fill::Full);
+            }
+            self.0.pop_front();
+        }
+        Ok(Fill::End)
     }
 }
 

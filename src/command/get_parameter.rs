@@ -1,6 +1,6 @@
 //! `getParameter` and `setParameter`.
 
-use super::args::fields;
+use super::args::{fields, truthy};
 use super::parameters::{PARAMETERS, Parameter, Parameters};
 use super::{Access, Call, Command, Flags, Outcome};
 use crate::error::{Code, Error, Result};
@@ -91,6 +91,9 @@ fn set(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let single = checked.len() == 1;
     for (parameter, value) in checked {
+        if parameter.name == "ttlMonitorEnabled" {
+            call.context.reaper.enable(truthy(value.as_ref()));
+        }
         let was = call.context.parameters.set(parameter, value);
         if single {
             reply.put("was", was.as_ref());

@@ -1,7 +1,6 @@
 //! The settings that getParameter shows and setParameter changes: one sorted table.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -13,8 +12,6 @@ use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
 pub struct Parameters {
     values: Mutex<Vec<Value>>,
     verbosity: Mutex<BTreeMap<&'static str, i32>>,
-    /// `ttlMonitorEnabled`, where the reaper looks.
-    reaping: AtomicBool,
 }
 
 /// One row of the table.
@@ -139,17 +136,11 @@ impl Default for Parameters {
         Self {
             values: Mutex::new(PARAMETERS.iter().map(|row| row.kind.default()).collect()),
             verbosity: Mutex::new(COMPONENTS.iter().map(|&name| (name, INHERITED)).collect()),
-            reaping: AtomicBool::new(true),
         }
     }
 }
 
 impl Parameters {
-    /// Whether the reaper may work.
-    pub fn ttl_monitor_enabled(&self) -> bool {
-        self.reaping.load(Ordering::Relaxed)
-    }
-
     pub fn get(&self, name: &str) -> Option<(&'static Parameter, Value)> {
         let row = PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()?;
         let parameter = PARAMETERS.get(row)?;
@@ -203,10 +194,6 @@ impl Parameters {
                 });
             }
             return before;
-        }
-        if parameter.name == "ttlMonitorEnabled" {
-            self.reaping
-                .store(value.as_ref().as_bool() == Some(true), Ordering::Relaxed);
         }
         let mut values = self.values.lock();
         match PARAMETERS
@@ -415,7 +402,7 @@ mod tests {
         let (row, value) =
             Parameters::check("ttlMonitorEnabled", Value::int32(0).as_ref()).expect("a flag");
         assert_eq!(parameters.set(row, value), Value::boolean(true));
-        assert!(!parameters.ttl_monitor_enabled());
+        assert_eq!(parameters.get("ttlMonitorEnabled").map(|(_, value)| value), Some(Value::boolean(false)));
         let refused = [
             ("nonsense", Value::int32(1), 72),
             ("port", Value::int32(1), 72),

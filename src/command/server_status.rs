@@ -92,9 +92,10 @@ fn asserts(_: &Context, out: &mut DocBuilder<'_>) {
     }
 }
 
-fn catalog(_: &Context, out: &mut DocBuilder<'_>) {
+fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
+    let collections = context.catalog.collections().len();
+    out.put_i32("collections", i32::try_from(collections).unwrap_or(i32::MAX));
     for name in [
-        "collections",
         "capped",
         "clustered",
         "timeseries",
@@ -191,16 +192,13 @@ fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
     ttl.end();
 }
 
-/// The reaper's figures. (Handed in by storage.)
-fn put_ttl(_: &Context, out: &mut DocBuilder<'_>) {
-    for name in [
-        "passes",
-        "deletedDocuments",
-        "pendingDocuments",
-        "lagMillis",
-    ] {
-        out.put_i64(name, 0);
-    }
+/// The reaper's figures.
+fn put_ttl(context: &Context, out: &mut DocBuilder<'_>) {
+    let stats = context.reaper.stats();
+    out.put_i64("passes", stats.passes.cast_signed())
+        .put_i64("deletedDocuments", stats.deleted.cast_signed())
+        .put_i64("pendingDocuments", stats.pending.cast_signed())
+        .put_i64("lagMillis", stats.lag_millis.cast_signed());
 }
 
 fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {

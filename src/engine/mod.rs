@@ -9,6 +9,7 @@ mod oid;
 pub mod plan;
 mod rows;
 mod slice;
+pub mod stats;
 pub mod write;
 
 pub use oid::ObjectIds;

@@ -1,0 +1,396 @@
+//! `collMod`: changes how a collection or one of its indexes behaves.
+
+use std::sync::Arc;
+
+use super::args::{Arg, fields, truthy};
+use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained};
+use crate::error::{Code, Error, Result};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{IndexingMode, View, Writer};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, equal};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "collMod",
+    Access::Admin,
+    "Changes how a collection or an index behaves.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+
+#[derive(Default)]
+struct CollMod {
+    index: Option<IndexMod>,
+    default_ttl: Option<DefaultTtl>,
+    mode: Option<IndexingMode>,
+    refused: Option<&'static str>,
+}
+
+/// `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`
+#[derive(Default)]
+struct IndexMod {
+    name: Option<String>,
+    key: Option<DocBuf>,
+    expire: Option<Value>,
+    hidden: Option<bool>,
+    unique: bool,
+}
+
+/// What is really changed, once the collection was looked at.
+#[derive(Default)]
+struct Plan {
+    default: Option<DefaultTtl>,
+    /// A plain index on `_ts` that shows the default from now on.
+    show_as: Option<crate::storage::TsIndex>,
+    mode: Option<IndexingMode>,
+    index: Option<String>,
+    expire: Option<i32>,
+    hidden: Option<bool>,
+    /// Fields of the reply.
+    reply: DocBuf,
+    drain: bool,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    let changes = CollMod::parse(call)?;
+    let Some(collection) = call.context.catalog.get(call.database(), name) else {
+        return Err(Error::new(Code::NamespaceNotFound, "ns does not exist"));
+    };
+    if let Some(option) = changes.refused {
+        return Err(Error::not_implemented(format_args!("collMod option '{option}'")));
+    }
+    let plan = collection.read(call.now, |view| changes.plan(view))?;
+    let drain = plan.drain;
+    let change = move |writer: &mut Writer<'_>| plan.make(writer);
+    if drain {
+        drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
+    } else {
+        let done = collection
+            .write(call.now, change)
+            .map_err(|_| drained::dropped())?;
+        reply.put_body(done?.as_doc().body());
+        Ok(Outcome::Reply)
+    }
+}
+
+/// The names of the indexes with that key, the one that shows the default included.
+pub(super) fn names_by_key(view: &View<'_>, key: Doc<'_>) -> Vec<String> {
+    let same = |other: Doc<'_>| {
+        other.count() == key.count()
+            && other.iter().zip(key).all(|(a, b)| {
+                a.name_bytes() == b.name_bytes() && equal(a.value, b.value)
+            })
+    };
+    let mut names: Vec<String> = view
+        .indexes()
+        .iter()
+        .filter(|index| same(index.spec.key.as_doc()))
+        .map(|index| index.spec.name.clone())
+        .collect();
+    if let Some(ts) = view.ts_index()
+        && (same(ts.key.as_doc()) || default_ttl::is_ts_key(key))
+        && !names.contains(&ts.name)
+    {
+        names.push(ts.name.clone());
+    }
+    names
+}
+
+// === impl CollMod ===
+
+impl CollMod {
+    fn parse(call: &Call<'_>) -> Result<Self> {
+        let mut changes = Self::default();
+        for arg in call.args().skip(1) {
+            changes.read(arg)?;
+        }
+        Ok(changes)
+    }
+
+    fn read(&mut self, arg: Arg<'_>) -> Result<()> {
+        match arg.name() {
+            "defaultTtl" => self.default_ttl = Some(default_ttl::parse_option(arg)?),
+            "indexingPolicy" => self.mode = default_ttl::parse_policy(arg)?,
+            "index" => self.index = arg.doc()?.map(IndexMod::parse).transpose()?,
+            "validator" => {
+                if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {
+                    self.refused = Some("validator");
+                }
+            }
+            "validationLevel" | "validationAction" => {
+                arg.str()?;
+            }
+            "viewOn" => {
+                if arg.str()?.is_some() {
+                    self.refused = Some("viewOn");
+                }
+            }
+            "pipeline" => {
+                if arg.docs()?.is_some() {
+                    self.refused = Some("pipeline");
+                }
+            }
+            "changeStreamPreAndPostImages" => {
+                if arg.doc()?.is_some_and(|images| truthy(images.get("enabled"))) {
+                    self.refused = Some("changeStreamPreAndPostImages");
+                }
+            }
+            "timeseries" => {
+                if arg.doc()?.is_some() {
+                    self.refused = Some("timeseries");
+                }
+            }
+            "cappedSize" | "cappedMax" => {
+                if arg.int()?.is_some() {
+                    return Err(Error::new(
+                        Code::InvalidOptions,
+                        format!("option not supported on a collection that is not capped: {}", arg.name()),
+                    ));
+                }
+            }
+            "expireAfterSeconds" => {
+                if !matches!(arg.value().ty(), Type::String) && arg.int()?.is_none() {
+                    return Ok(());
+                }
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    "option only supported on collections clustered by _id: expireAfterSeconds",
+                ));
+            }
+            "dryRun" | "recordPreImages" | "noPadding" | "usePowerOf2Sizes" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+        Ok(())
+    }
+
+    /// Looks at what is there and decides; nothing is changed yet.
+    fn plan(&self, view: &View<'_>) -> Result<Plan> {
+        let mut plan = Plan {
+            default: self.default_ttl,
+            mode: self.mode,
+            ..Plan::default()
+        };
+        if let Some(index) = &self.index {
+            index.plan(view, &mut plan)?;
+        }
+        let before = view.default_ttl();
+        let default = plan.default.unwrap_or(before);
+        let mode = plan.mode.or(view.options().indexing_mode);
+        default_ttl::check_mode(mode, default, Code::BadValue)?;
+        if mode == Some(IndexingMode::None) && !view.indexes().is_empty() {
+            return Err(Error::bad_value(
+                "Indexing mode value cannot be 'none' while there are indexes other than the one on _id",
+            ));
+        }
+        plan.drain |= default_ttl::can_lengthen(before, default);
+        Ok(plan)
+    }
+}
+
+// === impl IndexMod ===
+
+impl IndexMod {
+    fn parse(spec: Doc<'_>) -> Result<Self> {
+        let mut index = Self::default();
+        for arg in fields("collMod.index", spec) {
+            match arg.name() {
+                "name" => index.name = arg.str()?.map(ToOwned::to_owned),
+                "keyPattern" => {
+                    index.key = arg.doc()?.map(|key| DocBuf::from_bytes(key.bytes().to_vec()));
+                }
+                "expireAfterSeconds" => {
+                    if !arg.is_null() {
+                        if !arg.value().ty().is_number() {
+                            return Err(arg.wrong_type(&[
+                                Type::Int64,
+                                Type::Int32,
+                                Type::Decimal,
+                                Type::Double,
+                            ]));
+                        }
+                        index.expire = Some(arg.value().to_value());
+                    }
+                }
+                "hidden" => index.hidden = arg.bool()?,
+                "unique" => index.unique = arg.bool()?.unwrap_or(false),
+                "prepareUnique" => {
+                    if arg.bool()?.unwrap_or(false) {
+                        return Err(Error::not_implemented("collMod option 'index.prepareUnique'"));
+                    }
+                }
+                _ => return Err(arg.unknown()),
+            }
+        }
+        let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        match (&index.name, &index.key) {
+            (Some(_), Some(_)) => invalid("Cannot specify both key pattern and name."),
+            (None, None) => invalid("Must specify either index name or key pattern."),
+            _ if index.expire.is_none() && index.hidden.is_none() && !index.unique => {
+                invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field")
+            }
+            _ if index.unique => Err(Error::not_implemented("collMod option 'index.unique'")),
+            _ => Ok(index),
+        }
+    }
+
+    fn plan(&self, view: &View<'_>, plan: &mut Plan) -> Result<()> {
+        let name = self.find(view)?;
+        let is_default = view.ts_index().is_some_and(|ts| ts.name == name);
+        let index = view.index(&name);
+        let on_ts = is_default
+            || index.is_some_and(|index| default_ttl::is_ts_key(index.spec.key.as_doc()));
+        let mut reply = DocBuf::new();
+        if let Some(value) = &self.expire {
+            if on_ts {
+                self.plan_default(view, &name, value.as_ref(), plan, &mut reply)?;
+            } else if let Some(index) = index {
+                let seconds = seconds(value.as_ref(), &name, index.spec.key.as_doc())?;
+                let old = index.spec.expire_after;
+                if let Some(old) = old {
+                    reply.put("expireAfterSeconds_old", Value::int64(old.into()).as_ref());
+                }
+                reply.put("expireAfterSeconds_new", Value::int64(seconds.into()).as_ref());
+                plan.expire = Some(seconds);
+                plan.drain |= old.is_some_and(|old| seconds > old);
+            } else {
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    "the _id field does not support TTL indexes",
+                ));
+            }
+        }
+        if let Some(hidden) = self.hidden {
+            let Some(index) = index else {
+                return Err(Error::bad_value("can't hide _id index"));
+            };
+            // Hiding what is hidden changes nothing and says nothing.
+            if index.spec.hidden != hidden {
+                reply.put("hidden_old", Value::boolean(index.spec.hidden).as_ref());
+                reply.put("hidden_new", Value::boolean(hidden).as_ref());
+            }
+            plan.hidden = Some(hidden);
+        }
+        plan.index = Some(name);
+        plan.reply = reply;
+        Ok(())
+    }
+
+    /// The index on `_ts` is the default, seen through another door.
+    fn plan_default(
+        &self,
+        view: &View<'_>,
+        name: &str,
+        value: ValueRef<'_>,
+        plan: &mut Plan,
+        reply: &mut DocBuf,
+    ) -> Result<()> {
+        let default = default_ttl::parse_seconds(value).ok_or_else(|| {
+            Error::new(
+                Code::InvalidOptions,
+                default_ttl::out_of_range("expireAfterSeconds", value),
+            )
+        })?;
+        if let Some(old) = view.default_ttl().seconds() {
+            reply.put("expireAfterSeconds_old", Value::int64(old.into()).as_ref());
+        }
+        let new = default.seconds().unwrap_or(-1);
+        reply.put("expireAfterSeconds_new", Value::int64(new.into()).as_ref());
+        if plan.default.is_some_and(|other| other != default) {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "'defaultTtl' and the index on _ts are one setting: they cannot be given two values",
+            ));
+        }
+        plan.default = Some(default);
+        plan.show_as = view
+            .index(name)
+            .map(|index| default_ttl::ts_index(Some(name), Some(index.spec.key.as_doc())));
+        Ok(())
+    }
+
+    fn find(&self, view: &View<'_>) -> Result<String> {
+        let not_found = |what: String| {
+            Err(Error::new(
+                Code::IndexNotFound,
+                format!("cannot find index {what} for ns {}", view.namespace()),
+            ))
+        };
+        if let Some(name) = &self.name {
+            let known = name == "_id_"
+                || view.index(name).is_some()
+                || view.ts_index().is_some_and(|ts| ts.name == *name);
+            return if known { Ok(name.clone()) } else { not_found(name.clone()) };
+        }
+        let key = self.key.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc);
+        if key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0) {
+            return Ok("_id_".to_owned());
+        }
+        match names_by_key(view, key).as_slice() {
+            [] => not_found(key.to_string()),
+            [name] => Ok(name.clone()),
+            names => Err(Error::new(
+                Code::AmbiguousIndexKeyPattern,
+                format!(
+                    "index keyPattern {key} matches {} indexes, must use index name. Conflicting indexes: {}",
+                    names.len(),
+                    names.join(", ")
+                ),
+            )),
+        }
+    }
+}
+
+fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {
+    if name == "_id_" || (key.count() == 1 && !key.get("_id").is_missing()) {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "the _id field does not support TTL indexes",
+        ));
+    }
+    if key.count() != 1 {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "TTL indexes are single-field indexes, compound indexes do not support TTL",
+        ));
+    }
+    let number = value.as_num();
+    number
+        .and_then(|n| i32::try_from(n.to_i64_saturating()).ok())
+        .filter(|&n| n >= 0)
+        .ok_or_else(|| {
+            Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than {value}"
+                ),
+            )
+        })
+}
+
+// === impl Plan ===
+
+impl Plan {
+    fn make(self, writer: &mut Writer<'_>) -> Result<DocBuf> {
+        if let Some(mode) = self.mode {
+            writer.set_indexing_mode(mode);
+        }
+        if let Some(default) = self.default {
+            default_ttl::set(writer, default, self.show_as);
+        }
+        if let Some(name) = &self.index
+            && (self.expire.is_some() || self.hidden.is_some())
+        {
+            writer.alter_index(name, |spec| {
+                if let Some(seconds) = self.expire {
+                    spec.expire_after = Some(seconds);
+                }
+                if let Some(hidden) = self.hidden {
+                    spec.hidden = hidden;
+                }
+            });
+        }
+        Ok(self.reply)
+    }
+}

@@ -1,0 +1,153 @@
+//! `collStats`, `dataSize` and `dbStats`: figures of collections and databases, exact to the moment.
+
+use super::args::{Arg, required};
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::engine::stats::Figures;
+use crate::error::{Error, Result};
+use crate::value::DocBuilder;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "collStats",
+    Access::Read,
+    "Shows the figures of a collection.",
+    run,
+)
+.alias(&["collstats"])
+.with(Flags::SECONDARY);
+
+pub(super) const DATABASE: Command = Command::ready(
+    "dbStats",
+    Access::Read,
+    "Shows the figures of a database.",
+    run_database,
+)
+.alias(&["dbstats"])
+.with(Flags::SECONDARY);
+
+pub(super) const DATA_SIZE: Command = Command::ready(
+    "dataSize",
+    Access::Read,
+    "Shows how large the documents of a collection are.",
+    run_data_size,
+)
+.alias(&["datasize"])
+.with(Flags::SECONDARY);
+
+/// What sizes are divided by.
+fn scale(arg: Arg<'_>) -> Result<f64> {
+    let scale = arg.int()?.unwrap_or(1);
+    if scale < 1 {
+        return Err(Error::bad_value(format!(
+            "BSON field 'scale' value must be >= 1, actual value '{scale}'"
+        )));
+    }
+    Ok(scale as f64)
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    let mut factor = 1.0;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "scale" => factor = scale(arg)?,
+            "verbose" | "waitForLock" | "numericOnly" => {}
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let figures = match call.context.catalog.get(call.database(), name) {
+        Some(collection) => Figures::of(&collection, call.now),
+        None => Figures::default(),
+    };
+    reply.put_str("ns", &call.namespace(name));
+    figures.put(reply, factor);
+    Ok(Outcome::Reply)
+}
+
+fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut factor = 1.0;
+    let mut free = false;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "scale" => factor = scale(arg)?,
+            "freeStorage" => free = arg.int()?.unwrap_or(0) != 0,
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let mut sum = Figures::default();
+    let collections = call.context.catalog.in_database(call.database());
+    for collection in &collections {
+        let figures = Figures::of(collection, call.now);
+        sum.documents.count += figures.documents.count;
+        sum.documents.bytes += figures.documents.bytes;
+        sum.indexes.extend(figures.indexes);
+    }
+    let count = sum.documents.count;
+    let bytes = sum.documents.bytes as f64;
+    let index_bytes = sum.index_bytes() as f64;
+    let average = if count == 0 { 0.0 } else { bytes / count as f64 };
+    reply
+        .put_str("db", call.database())
+        .put_i64("collections", i64::try_from(collections.len()).unwrap_or(i64::MAX))
+        .put_i64("views", 0)
+        .put_i64("objects", count.cast_signed())
+        .put_f64("avgObjSize", average)
+        .put_f64("dataSize", bytes / factor)
+        .put_f64("storageSize", bytes / factor);
+    if free {
+        reply.put_f64("freeStorageSize", 0.0);
+    }
+    reply
+        .put_i64("indexes", i64::try_from(sum.indexes.len()).unwrap_or(i64::MAX))
+        .put_f64("indexSize", index_bytes / factor);
+    if free {
+        reply
+            .put_f64("indexFreeStorageSize", 0.0)
+            .put_f64("totalFreeStorageSize", 0.0);
+    }
+    let memory = super::system::total_memory_mb() as f64 * 1024.0 * 1024.0;
+    let used = super::system::memory_mb().0 as f64 * 1024.0 * 1024.0;
+    reply
+        .put_f64("totalSize", (bytes + index_bytes) / factor)
+        .put_i64("scaleFactor", factor as i64)
+        .put_f64("fsUsedSize", used / factor)
+        .put_f64("fsTotalSize", memory / factor);
+    Ok(Outcome::Reply)
+}
+
+fn run_data_size(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut namespace = None;
+    let mut estimate = false;
+    let (mut min, mut max) = (None, None);
+    for arg in call.args() {
+        match arg.name() {
+            "dataSize" | "datasize" => namespace = arg.str()?,
+            "estimate" => estimate = arg.bool()?.unwrap_or(false),
+            "keyPattern" => {
+                arg.doc()?;
+            }
+            "min" => min = arg.doc()?,
+            "max" => max = arg.doc()?,
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let namespace = required(namespace, "dataSize", "dataSize")?;
+    let namespace = super::rename_collection::parse(namespace)?;
+    if min.is_some() != max.is_some() {
+        return Err(Error::bad_value("min or max cannot be specified without the other"));
+    }
+    if min.is_some_and(|doc| !doc.is_empty()) {
+        return Err(Error::not_implemented("dataSize with 'min' and 'max'"));
+    }
+    let found = call
+        .context
+        .catalog
+        .get(namespace.database(), namespace.collection());
+    let totals = found.map(|collection| collection.read(call.now, |view| view.totals()));
+    let totals = totals.unwrap_or_default();
+    reply
+        .put_bool("estimate", estimate)
+        .put_i64("size", totals.bytes.cast_signed())
+        .put_i64("numObjects", totals.count.cast_signed())
+        .put_i64("millis", 0);
+    Ok(Outcome::Reply)
+}

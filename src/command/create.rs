@@ -1,0 +1,285 @@
+//! `create`: makes a collection.
+
+use super::args::{Arg, truthy};
+use super::{Access, Call, Command, Flags, Outcome, default_ttl};
+use crate::error::{Code, Error, Result};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{CreateError, IndexingMode, Namespace, Options, View};
+use crate::value::{Doc, DocBuf, DocBuilder, Type};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "create",
+    Access::Admin,
+    "Makes a collection.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+
+/// What a collection is made with.
+#[derive(Default)]
+struct Create {
+    capped: bool,
+    size: bool,
+    max: bool,
+    view_on: Option<String>,
+    pipeline: bool,
+    default_ttl: DefaultTtl,
+    mode: Option<IndexingMode>,
+    /// Options that are only kept to be shown.
+    shown: DocBuf,
+    /// An option that is known and not built.
+    refused: Option<&'static str>,
+}
+
+fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    check_new_name(call.database(), name)?;
+    let create = Create::parse(call)?;
+    create.check()?;
+    let options = Options {
+        indexing_mode: create.mode,
+        shown: create.shown.clone(),
+    };
+    let namespace = Namespace::new(call.database(), name);
+    let made = call.context.catalog.create(namespace, options, |collection| {
+        let _ = collection.write(call.now, |writer| {
+            default_ttl::set(writer, create.default_ttl, None);
+        });
+    });
+    match made {
+        Ok(_) => Ok(Outcome::Reply),
+        Err(CreateError::Exists) => {
+            // Asking for what there is already is no error.
+            let same = call
+                .context
+                .catalog
+                .get(call.database(), name)
+                .is_some_and(|there| there.read(call.now, |view| create.agrees(view)));
+            if same {
+                return Ok(Outcome::Reply);
+            }
+            Err(Error::new(
+                Code::NamespaceExists,
+                format!("Collection {}.{name} already exists.", call.database()),
+            ))
+        }
+    }
+}
+
+/// Names that a client may give. Reading a strange one is harmless; making it is not.
+pub fn check_new_name(database: &str, name: &str) -> Result<()> {
+    let invalid = |why: String| Err(Error::new(Code::InvalidNamespace, why));
+    if name.contains('$') {
+        return invalid(format!("Invalid collection name: {name}"));
+    }
+    if name.starts_with("system.") && !ALLOWED_SYSTEM.contains(&name) {
+        return invalid(format!("Invalid system namespace: {database}.{name}"));
+    }
+    let length = database.len() + 1 + name.len();
+    if length > MAX_NAMESPACE {
+        return invalid(format!(
+            "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {MAX_NAMESPACE}"
+        ));
+    }
+    if name.ends_with('.') {
+        return invalid(format!("Collection names cannot start or end with '.': {name}"));
+    }
+    Ok(())
+}
+
+const MAX_NAMESPACE: usize = 255;
+const ALLOWED_SYSTEM: &[&str] = &["system.js", "system.profile", "system.users", "system.views"];
+
+// === impl Create ===
+
+impl Create {
+    fn parse(call: &Call<'_>) -> Result<Self> {
+        let mut create = Self::default();
+        for arg in call.args().skip(1) {
+            create.read(arg)?;
+        }
+        Ok(create)
+    }
+
+    fn read(&mut self, arg: Arg<'_>) -> Result<()> {
+        match arg.name() {
+            "defaultTtl" => self.default_ttl = default_ttl::parse_option(arg)?,
+            "indexingPolicy" => self.mode = default_ttl::parse_policy(arg)?,
+            "capped" => self.capped = arg.bool()?.unwrap_or(false),
+            "size" => self.size = arg.int()?.is_some(),
+            "max" => self.max = arg.int()?.is_some(),
+            "autoIndexId" | "temp" => {
+                arg.bool()?;
+            }
+            "flags" => {
+                arg.int()?;
+            }
+            "idIndex" => check_id_index(arg)?,
+            "viewOn" => self.view_on = arg.str()?.map(ToOwned::to_owned),
+            "pipeline" => {
+                self.pipeline = arg.docs()?.is_some();
+            }
+            "validator" => {
+                if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {
+                    self.refused = Some("validator");
+                }
+            }
+            "validationLevel" => one_of(arg, &["off", "strict", "moderate"])?,
+            "validationAction" => one_of(arg, &["error", "warn", "errorAndLog"])?,
+            "collation" => {
+                if let Some(collation) = arg.doc()? {
+                    if !check_collation(collation)? {
+                        self.refused = Some("collation");
+                    }
+                }
+            }
+            "storageEngine" | "indexOptionDefaults" => {
+                arg.doc()?;
+                self.shown.put(arg.name(), arg.value());
+            }
+            "changeStreamPreAndPostImages" => {
+                if let Some(images) = arg.doc()? {
+                    if truthy(images.get("enabled")) {
+                        self.refused = Some("changeStreamPreAndPostImages");
+                    }
+                }
+            }
+            "timeseries" => {
+                if arg.doc()?.is_some() {
+                    self.refused = Some("timeseries");
+                }
+            }
+            "clusteredIndex" => {
+                if !matches!(arg.value().ty(), Type::Bool | Type::Document) && !arg.is_null() {
+                    return Err(arg.wrong_type(&[Type::Bool, Type::Document]));
+                }
+                self.refused = Some("clusteredIndex");
+            }
+            "encryptedFields" => {
+                if arg.doc()?.is_some() {
+                    self.refused = Some("encryptedFields");
+                }
+            }
+            "expireAfterSeconds" => {
+                if !arg.is_null() && arg.exact_int()?.is_some() {
+                    return Err(Error::new(
+                        Code::InvalidOptions,
+                        "'expireAfterSeconds' is only supported on time-series collections or when the \
+                         'clusteredIndex' option is specified",
+                    ));
+                }
+            }
+            "recordIdsReplicated" => {
+                arg.strict_bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        if self.capped && !self.size {
+            return invalid("the 'size' field is required when 'capped' is true");
+        }
+        if !self.capped && (self.size || self.max) {
+            return invalid("the 'capped' field needs to be true when either the 'size' or 'max' fields are present");
+        }
+        if self.pipeline && self.view_on.is_none() {
+            return invalid("'pipeline' requires 'viewOn' to also be specified");
+        }
+        default_ttl::check_mode(self.mode, self.default_ttl, Code::BadValue)?;
+        if self.capped {
+            return Err(Error::not_implemented("create option 'capped'"));
+        }
+        if self.view_on.is_some() {
+            return Err(Error::not_implemented("create option 'viewOn'"));
+        }
+        match self.refused {
+            Some(option) => Err(Error::not_implemented(format_args!("create option '{option}'"))),
+            None => Ok(()),
+        }
+    }
+
+    fn agrees(&self, view: &View<'_>) -> bool {
+        view.default_ttl() == self.default_ttl
+            && view.options().indexing_mode == self.mode
+            && view.options().shown == self.shown
+    }
+}
+
+fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
+    match arg.str()? {
+        Some(text) if !known.contains(&text) => {
+            Err(super::args::not_a_value(&format!("create.{}", arg.name()), text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `Ok(true)` for the simple collation, which is none.
+pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
+    let locale = collation.get("locale");
+    if locale.is_missing() {
+        return Err(super::args::missing("collation", "locale"));
+    }
+    match locale.as_str() {
+        Some("simple") => Ok(true),
+        Some("") => Err(Error::bad_value("Field 'locale' is invalid in: { locale: \"\" }")),
+        Some(_) => Ok(false),
+        None => Err(super::args::wrong_type(
+            "collation",
+            "locale",
+            locale.ty(),
+            &[Type::String],
+        )),
+    }
+}
+
+fn check_id_index(arg: Arg<'_>) -> Result<()> {
+    let Some(spec) = arg.doc()? else {
+        return Ok(());
+    };
+    for field in super::args::fields("create.idIndex", spec) {
+        match field.name() {
+            "key" => {
+                let key = field.doc()?.unwrap_or(Doc::EMPTY);
+                let is_id = key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
+                if !is_id {
+                    return Err(Error::bad_value(format!(
+                        "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
+                    )));
+                }
+            }
+            "name" => {
+                field.str()?;
+            }
+            "v" => {
+                if !matches!(field.exact_int()?, None | Some(1 | 2)) {
+                    return Err(Error::new(
+                        Code::CannotCreateIndex,
+                        format!("Invalid index specification {spec}; cannot create an index with v={}", field.value()),
+                    ));
+                }
+            }
+            "ns" | "collation" => {}
+            other => {
+                return Err(Error::new(
+                    Code::InvalidIndexSpecificationOption,
+                    format!("The field '{other}' is not valid for an _id index specification. Specification: {spec}"),
+                ));
+            }
+        }
+    }
+    if spec.get("key").is_missing() {
+        return Err(Error::failed_to_parse(
+            "The 'key' field is a required property of an index specification",
+        ));
+    }
+    if spec.get("name").is_missing() {
+        return Err(Error::failed_to_parse(
+            "The 'name' field is a required property of an index specification",
+        ));
+    }
+    Ok(())
+}

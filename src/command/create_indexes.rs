@@ -1,0 +1,330 @@
+//! `createIndexes`: makes indexes, in steps.
+//!
+//! New indexes are kept up by every write from the first step on, filled a hundred documents at a time, and used
+//! when they are complete. If one cannot be made, none is.
+
+use std::sync::Arc;
+
+use super::args::required;
+use super::index_spec::{self, Wanted};
+use super::{Access, Call, Command, Context, Flags, Outcome, Step, Task, default_ttl, drained, list_indexes};
+use crate::engine::TimeSlice;
+use crate::engine::write::refused;
+use crate::error::{Code, Error, Result};
+use crate::query::stage::Slice as _;
+use crate::storage::index::IndexSpec;
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{Collection, IndexingMode, RecordId, Refused, TsIndex, View};
+use crate::value::{DocBuilder, Millis};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "createIndexes",
+    Access::Admin,
+    "Makes indexes.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+
+/// A collection has at most that many indexes.
+const MAX_INDEXES: usize = 64;
+/// Documents that are indexed in one lock hold.
+const CHUNK: usize = 100;
+
+/// Indexes that are being made.
+struct Building {
+    context: Arc<Context>,
+    collection: Arc<Collection>,
+    created_collection: bool,
+    before: i32,
+    /// Those not yet complete, the current one last.
+    unfinished: Vec<Unfinished>,
+    /// Complete, and taken away again if a later one fails.
+    finished: Vec<String>,
+    default: Option<(DefaultTtl, TsIndex)>,
+    over: bool,
+}
+
+struct Unfinished {
+    name: String,
+    from: RecordId,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    let mut specs = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "indexes" => specs = arg.docs()?,
+            "ignoreUnknownIndexOptions" => {
+                arg.bool()?;
+            }
+            "commitQuorum" => {
+                if !arg.is_null() && arg.value().as_str().is_none() && arg.int()?.is_none() {
+                    return Err(arg.unknown());
+                }
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let specs = required(specs, "createIndexes", "indexes")?;
+    if specs.is_empty() {
+        return Err(Error::bad_value("Must specify at least one index to create"));
+    }
+    let wanted = specs
+        .into_iter()
+        .map(index_spec::parse)
+        .collect::<Result<Vec<_>>>()?;
+    super::create::check_new_name(call.database(), name)?;
+    let (collection, created_collection) =
+        call.context.catalog.get_or_create(call.database(), name);
+    begin(call, reply, collection, created_collection, wanted)
+}
+
+fn begin(
+    call: &Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    collection: Arc<Collection>,
+    created_collection: bool,
+    wanted: Vec<Wanted>,
+) -> Result<Outcome> {
+    let begun = collection
+        .write(call.now, |writer| {
+            let before = list_indexes::count(&writer.view());
+            let (new, default) = sort_out(&writer.view(), wanted)?;
+            let unfinished: Vec<_> = new
+                .iter()
+                .map(|spec| Unfinished {
+                    name: spec.name.clone(),
+                    from: RecordId::FIRST,
+                })
+                .collect();
+            for spec in new {
+                writer.begin_index(spec);
+            }
+            Ok((before, unfinished, default))
+        })
+        .map_err(|_| drained::dropped())?;
+    let (before, unfinished, default) = begun?;
+    let mut building = Building {
+        context: Arc::clone(call.context),
+        collection,
+        created_collection,
+        before,
+        unfinished,
+        finished: Vec::new(),
+        default,
+        over: false,
+    };
+    match building.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(building))),
+    }
+}
+
+type SortedOut = (Vec<IndexSpec>, Option<(DefaultTtl, TsIndex)>);
+
+/// What really has to be made, after a look at what there is.
+fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
+    let mut new: Vec<IndexSpec> = Vec::new();
+    let mut default = None;
+    let none = view.options().indexing_mode == Some(IndexingMode::None);
+    for wanted in wanted {
+        match wanted {
+            Wanted::Id => {}
+            Wanted::Default { default: value, shown } => {
+                default_ttl::check_mode(
+                    view.options().indexing_mode,
+                    value,
+                    Code::CannotCreateIndex,
+                )?;
+                default = Some((value, shown));
+            }
+            Wanted::Index(_) if none => {
+                return Err(Error::new(
+                    Code::CannotCreateIndex,
+                    "Indexing mode 'none' allows no index but the one on _id",
+                ));
+            }
+            Wanted::Index(spec) => {
+                let existing = view.indexes().iter().map(|index| &index.spec);
+                if !exists(existing.chain(&new), &spec)? {
+                    new.push(*spec);
+                }
+            }
+        }
+    }
+    if view.indexes().len() + new.len() + 1 > MAX_INDEXES {
+        return Err(Error::new(
+            Code::CannotCreateIndex,
+            format!("add index fails, too many indexes for {}", view.namespace()),
+        ));
+    }
+    Ok((new, default))
+}
+
+/// Whether the very same index is there; an error if one is there that it would clash with.
+fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -> Result<bool> {
+    for there in existing {
+        let same_name = there.name == spec.name;
+        let same_kind = signature(there) == signature(spec);
+        let describe = |spec: &IndexSpec| {
+            crate::value::DocBuf::build(|doc| spec.describe(doc)).to_string()
+        };
+        if same_name && !same_kind {
+            return Err(Error::new(
+                Code::IndexKeySpecsConflict,
+                format!(
+                    "An existing index has the same name as the requested index. When index names are not specified, they \
+                     are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {}, \
+                     existing index: {}",
+                    describe(spec),
+                    describe(there)
+                ),
+            ));
+        }
+        if same_kind && !same_name {
+            return Err(Error::new(
+                Code::IndexOptionsConflict,
+                format!("Index already exists with a different name: {}", there.name),
+            ));
+        }
+        if same_kind && same_name {
+            if there.expire_after != spec.expire_after || there.hidden != spec.hidden {
+                return Err(Error::new(
+                    Code::IndexOptionsConflict,
+                    format!(
+                        "An equivalent index already exists with the same name but different options. Requested index: {}, \
+                         existing index: {}",
+                        describe(spec),
+                        describe(there)
+                    ),
+                ));
+            }
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What makes two indexes the same: key, uniqueness, and which documents they hold.
+fn signature(spec: &IndexSpec) -> (Vec<(&str, bool)>, bool, bool, Option<&[u8]>) {
+    let names = spec.key.as_doc().iter().map(|elem| elem.name());
+    (
+        names.zip(spec.descending.iter().copied()).collect(),
+        spec.unique,
+        spec.sparse,
+        spec.partial.as_ref().map(|partial| partial.filter.bytes()),
+    )
+}
+
+// === impl Building ===
+
+impl Building {
+    /// Fills the next hundred documents. `true` when the index is complete.
+    fn fill(&self, current: &mut Unfinished, now: Millis) -> Result<bool> {
+        let filled = self
+            .collection
+            .write(now, |writer| {
+                let next = match writer.index_some(&current.name, current.from, CHUNK) {
+                    Ok(next) => next,
+                    Err(reason) => return Err(build_failure(&self.collection, &reason, &writer.view())),
+                };
+                if next.is_none() {
+                    writer.finish_index(&current.name);
+                }
+                Ok(next)
+            })
+            .map_err(|_| drained::dropped())?;
+        match filled? {
+            Some(next) => {
+                current.from = next;
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    fn finish(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let now = self.context.clock.now();
+        if let Some((default, shown)) = self.default.clone() {
+            let current = self.collection.read(now, |view| view.default_ttl());
+            let set = |writer: &mut crate::storage::Writer<'_>| {
+                default_ttl::set(writer, default, Some(shown));
+            };
+            if default_ttl::can_lengthen(current, default) {
+                let until = TimeSlice::begin();
+                let drained = self.collection.drain_then(now, until.until(), set);
+                match drained.map_err(|_| drained::dropped())? {
+                    Ok(()) => {}
+                    Err(_) => return Ok(Step::More),
+                }
+            } else {
+                self.collection
+                    .write(now, set)
+                    .map_err(|_| drained::dropped())?;
+            }
+        }
+        self.over = true;
+        let after = self.collection.read(now, list_indexes::count);
+        reply
+            .put_i32("numIndexesBefore", self.before)
+            .put_i32("numIndexesAfter", after)
+            .put_bool("createdCollectionAutomatically", self.created_collection);
+        if after == self.before && self.finished.is_empty() && self.default.is_none() {
+            reply.put_str("note", "all indexes already exist");
+        }
+        Ok(Step::Done)
+    }
+}
+
+impl Task for Building {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let slice = TimeSlice::begin();
+        let now = self.context.clock.now();
+        while let Some(mut current) = self.unfinished.pop() {
+            let complete = self.fill(&mut current, now);
+            match complete {
+                Ok(true) => self.finished.push(current.name),
+                Ok(false) => self.unfinished.push(current),
+                Err(error) => {
+                    self.unfinished.push(current);
+                    return Err(error);
+                }
+            }
+            if slice.is_over() && !self.unfinished.is_empty() {
+                return Ok(Step::More);
+            }
+        }
+        self.finish(reply)
+    }
+}
+
+/// All or none: what was made before the failure (or before the client left) is taken away again.
+impl Drop for Building {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let names = self.unfinished.iter().map(|index| &index.name);
+        let names: Vec<_> = names.chain(&self.finished).collect();
+        let now = self.context.clock.now();
+        let _ = self.collection.write(now, |writer| {
+            for name in names {
+                writer.drop_index(name);
+            }
+        });
+    }
+}
+
+fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
+    let document = match reason {
+        Refused::Duplicate { holder, .. } => view.get(*holder).map_or(&[][..], |stored| stored.bytes),
+        Refused::Unindexable(_) => &[],
+    };
+    refused(reason, view, document).caused(&format!(
+        "Index build failed: {}: Collection {} ( {} )",
+        uuid::Uuid::new_v4(),
+        view.namespace(),
+        collection.uuid()
+    ))
+}

@@ -1,0 +1,164 @@
+//! `DefaultTTL` and the indexing policy, as the doors of create, collMod, createIndexes and dropIndexes see them.
+
+use super::args::{Arg, fields, not_a_value};
+use crate::error::{Code, Error, Result};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{IndexingMode, TsIndex, Writer};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+
+/// The name that the index on `_ts` has where the client gave none.
+pub const TS_INDEX: &str = "_ts_1";
+const TS: &str = "_ts";
+
+/// `defaultTtl` of create and collMod. Null switches it off.
+pub fn parse_option(arg: Arg<'_>) -> Result<DefaultTtl> {
+    if arg.is_null() {
+        return Ok(DefaultTtl::Off);
+    }
+    parse_seconds(arg.value()).ok_or_else(|| {
+        let code = if arg.value().ty().is_number() {
+            Code::InvalidOptions
+        } else {
+            Code::TypeMismatch
+        };
+        Error::new(code, out_of_range("defaultTtl", arg.value()))
+    })
+}
+
+/// Whole seconds in the range that a default has. (A decimal counts if it is a whole number.)
+pub fn parse_seconds(value: ValueRef<'_>) -> Option<DefaultTtl> {
+    DefaultTtl::from_seconds(value.as_num()?.to_i64_exact()?)
+}
+
+pub fn out_of_range(option: &str, value: ValueRef<'_>) -> String {
+    format!("'{option}' must be -1 or a whole number from 1 to 2147483647, but found: {value}")
+}
+
+/// Whether an index key is `{_ts: 1}` or `{_ts: -1}`, and nothing else.
+pub fn is_ts_key(key: Doc<'_>) -> bool {
+    let mut fields = key.iter();
+    fields.next().is_some_and(|elem| elem.name() == TS) && fields.next().is_none()
+}
+
+/// Whether an index key names `_ts` at all.
+pub fn names_ts(key: Doc<'_>) -> bool {
+    key.iter()
+        .any(|elem| elem.name() == TS || elem.name().starts_with("_ts."))
+}
+
+/// The index that shows a default: the client's name and key, or the usual ones.
+pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
+    TsIndex {
+        name: name.unwrap_or(TS_INDEX).to_owned(),
+        key: key.map_or_else(
+            || {
+                DocBuf::build(|doc| {
+                    doc.put_i32(TS, 1);
+                })
+            },
+            |key| DocBuf::from_bytes(key.bytes().to_vec()),
+        ),
+    }
+}
+
+/// Whether a change from one default to the other could make a document live longer.
+pub fn can_lengthen(from: DefaultTtl, to: DefaultTtl) -> bool {
+    match (from, to) {
+        (DefaultTtl::Off, _) => false,
+        (DefaultTtl::Never, DefaultTtl::Off) => true,
+        (DefaultTtl::Never, _) => false,
+        (DefaultTtl::Seconds(_), DefaultTtl::Off | DefaultTtl::Never) => true,
+        (DefaultTtl::Seconds(from), DefaultTtl::Seconds(to)) => to > from,
+    }
+}
+
+/// Sets the default; the index that shows it keeps its name unless a new one is given.
+pub fn set(writer: &mut Writer<'_>, default: DefaultTtl, shown: Option<TsIndex>) {
+    let shown = match default {
+        DefaultTtl::Off => None,
+        _ => shown
+            .or_else(|| writer.view().ts_index().cloned())
+            .or_else(|| Some(ts_index(None, None))),
+    };
+    writer.set_default_ttl(default, shown);
+}
+
+// --- the indexing policy ---
+
+/// `indexingPolicy: {indexingMode: ...}`
+pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
+    let Some(policy) = arg.doc()? else {
+        return Ok(None);
+    };
+    let mut mode = None;
+    for field in fields("indexingPolicy", policy) {
+        match field.name() {
+            "indexingMode" => {
+                mode = match field.str()? {
+                    Some(text) => Some(
+                        MODES
+                            .iter()
+                            .find(|(name, _)| *name == text)
+                            .map(|(_, mode)| *mode)
+                            .ok_or_else(|| not_a_value("indexingPolicy.indexingMode", text))?,
+                    ),
+                    None => None,
+                }
+            }
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(mode)
+}
+
+const MODES: &[(&str, IndexingMode)] = &[
+    ("consistent", IndexingMode::Consistent),
+    ("lazy", IndexingMode::Lazy),
+    ("none", IndexingMode::None),
+];
+
+/// The policy as listCollections shows it.
+pub fn put_policy(out: &mut DocBuilder<'_>, mode: IndexingMode) {
+    let name = MODES
+        .iter()
+        .find(|(_, known)| *known == mode)
+        .map_or("consistent", |(name, _)| name);
+    let mut policy = out.doc("indexingPolicy");
+    policy.put_str("indexingMode", name);
+    policy.end();
+}
+
+/// A default needs an indexing mode that can find what is due.
+pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -> Result<()> {
+    if mode == Some(IndexingMode::None) && default != DefaultTtl::Off {
+        return Err(Error::new(
+            code,
+            "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DefaultTtl::{Never, Off, Seconds};
+
+    #[test]
+    fn which_changes_could_revive_something() {
+        let rows = [
+            (Off, Seconds(1), false),
+            (Off, Never, false),
+            (Never, Seconds(9), false),
+            (Never, Off, true),
+            (Seconds(5), Seconds(4), false),
+            (Seconds(5), Seconds(5), false),
+            (Seconds(5), Seconds(6), true),
+            (Seconds(5), Never, true),
+            (Seconds(5), Off, true),
+        ];
+        for (from, to, expected) in rows {
+            assert_eq!(can_lengthen(from, to), expected, "{from:?} -> {to:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `dropIndexes`.
+
+use std::sync::Arc;
+
+use super::args::required;
+use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained, list_indexes};
+use crate::error::{Code, Error, Result};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{View, Writer};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "dropIndexes",
+    Access::Admin,
+    "Takes indexes away.",
+    run,
+)
+.alias(&["deleteIndexes"])
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+
+/// Which indexes go.
+enum Which {
+    /// All but the one on `_id`.
+    All,
+    Names(Vec<String>),
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    let mut index = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "index" => index = Some(arg.value()),
+            "collectionUUID" => super::drop::check_uuid(call, name, arg)?,
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let index = required(index.filter(|value| !value.is_nullish()), "dropIndexes", "index")?;
+    if !matches!(index.ty(), Type::String | Type::Document | Type::Array) {
+        return Err(super::args::wrong_type(
+            "dropIndexes",
+            "index",
+            index.ty(),
+            &[Type::String, Type::Document, Type::Array],
+        ));
+    }
+    let Some(collection) = call.context.catalog.get(call.database(), name) else {
+        return Err(Error::new(
+            Code::NamespaceNotFound,
+            format!("ns not found {}.{name}", call.database()),
+        ));
+    };
+    let (which, drain) = collection.read(call.now, |view| {
+        let which = find(view, index)?;
+        let drain = which.has_a_rule(view);
+        Ok((which, drain))
+    })?;
+    let change = move |writer: &mut Writer<'_>| Ok(which.take(writer));
+    if drain {
+        drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
+    } else {
+        let done = collection
+            .write(call.now, change)
+            .map_err(|_| drained::dropped())?;
+        reply.put_body(done?.as_doc().body());
+        Ok(Outcome::Reply)
+    }
+}
+
+fn find(view: &View<'_>, index: ValueRef<'_>) -> Result<Which> {
+    if let Some(name) = index.as_str() {
+        if name == "*" {
+            return Ok(Which::All);
+        }
+        return Ok(Which::Names(vec![by_name(view, name)?]));
+    }
+    if let Some(key) = index.as_doc() {
+        return Ok(Which::Names(vec![by_key(view, key)?]));
+    }
+    let mut names = Vec::new();
+    for elem in index.as_array().unwrap_or(Doc::EMPTY) {
+        let Some(name) = elem.value.as_str() else {
+            return Err(super::args::wrong_type(
+                "dropIndexes.index",
+                elem.name(),
+                elem.value.ty(),
+                &[Type::String],
+            ));
+        };
+        names.push(by_name(view, name)?);
+    }
+    Ok(Which::Names(names))
+}
+
+fn by_name(view: &View<'_>, name: &str) -> Result<String> {
+    if name == "_id_" {
+        return Err(Error::new(Code::InvalidOptions, "cannot drop _id index"));
+    }
+    let is_default = view.ts_index().is_some_and(|ts| ts.name == name);
+    if is_default || view.index(name).is_some() {
+        return Ok(name.to_owned());
+    }
+    Err(Error::new(
+        Code::IndexNotFound,
+        format!("index not found with name [{name}]"),
+    ))
+}
+
+fn by_key(view: &View<'_>, key: Doc<'_>) -> Result<String> {
+    if key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0) {
+        return Err(Error::new(Code::InvalidOptions, "cannot drop _id index"));
+    }
+    match super::coll_mod::names_by_key(view, key).as_slice() {
+        [] => Err(Error::new(
+            Code::IndexNotFound,
+            format!("can't find index with key: {key}"),
+        )),
+        [name] => Ok(name.clone()),
+        [first, second, ..] => Err(Error::new(
+            Code::AmbiguousIndexKeyPattern,
+            format!(
+                "{} indexes found for key: {key}, identify by name instead. Conflicting indexes: {first}, {second}",
+                "2 or more"
+            ),
+        )),
+    }
+}
+
+// === impl Which ===
+
+impl Which {
+    fn picks(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(names) => names.iter().any(|picked| picked == name),
+        }
+    }
+
+    /// Whether something goes that documents expire by.
+    fn has_a_rule(&self, view: &View<'_>) -> bool {
+        view.ts_index().is_some_and(|ts| self.picks(&ts.name))
+            || view
+                .indexes()
+                .iter()
+                .any(|index| index.spec.expire_after.is_some() && self.picks(&index.spec.name))
+    }
+
+    fn take(&self, writer: &mut Writer<'_>) -> DocBuf {
+        let before = list_indexes::count(&writer.view());
+        let names: Vec<String> = writer
+            .view()
+            .indexes()
+            .iter()
+            .map(|index| index.spec.name.clone())
+            .filter(|name| self.picks(name))
+            .collect();
+        for name in &names {
+            writer.drop_index(name);
+        }
+        if writer.view().ts_index().is_some_and(|ts| self.picks(&ts.name)) {
+            default_ttl::set(writer, DefaultTtl::Off, None);
+        }
+        DocBuf::build(|doc| {
+            doc.put_i32("nIndexesWas", before);
+            if matches!(self, Self::All) {
+                doc.put_str("msg", "non-_id indexes dropped for collection");
+            }
+        })
+    }
+}

@@ -1,0 +1,388 @@
+//! One entry of createIndexes' `indexes`: from the client's words to what storage keeps.
+
+use std::sync::Arc;
+
+use super::create::check_collation;
+use super::default_ttl;
+use crate::error::{Code, Error, Result};
+use crate::query::filter::{Filter, Node, Op, Test};
+use crate::query::{Scope, Vars};
+use crate::storage::TsIndex;
+use crate::storage::index::{Condition, IndexSpec, Partial};
+use crate::storage::ttl::DefaultTtl;
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
+
+/// What an entry asks for.
+pub(super) enum Wanted {
+    /// The index that every collection has.
+    Id,
+    /// `DefaultTTL`, through its door among the indexes.
+    Default { default: DefaultTtl, shown: TsIndex },
+    Index(Box<IndexSpec>),
+}
+
+/// A compound key has at most that many fields.
+const MAX_FIELDS: usize = 32;
+
+/// Options that MongoDB knows and that belong to index kinds which are not built.
+const OTHER_KINDS: &[&str] = &[
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "coarsestIndexedLevel",
+    "default_language",
+    "finestIndexedLevel",
+    "language_override",
+    "max",
+    "min",
+    "textIndexVersion",
+    "weights",
+    "wildcardProjection",
+];
+
+/// The filter of a partial index, ready to be asked by storage.
+struct PartialFilter(Filter);
+
+/// The options of one entry, as they are read.
+#[derive(Default)]
+struct Options<'a> {
+    name: Option<&'a str>,
+    key: Option<Doc<'a>>,
+    unique: bool,
+    sparse: bool,
+    hidden: bool,
+    expire: Option<ValueRef<'a>>,
+    partial: Option<Doc<'a>>,
+    shown: DocBuf,
+    /// Some option that belongs to another kind of index.
+    foreign: Option<&'a str>,
+}
+
+pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
+    let options = Options::read(spec)?;
+    let key = options.key.ok_or_else(|| {
+        Error::failed_to_parse("The 'key' field is a required property of an index specification")
+    })?;
+    let name = options.name.ok_or_else(|| {
+        Error::failed_to_parse("The 'name' field is a required property of an index specification")
+    })?;
+    check_key(key)?;
+    if name.is_empty() {
+        return Err(cannot("The index name cannot be empty"));
+    }
+    if is_id_key(key) {
+        return options.check_id(spec).map(|()| Wanted::Id);
+    }
+    if name == "_id_" {
+        return Err(Error::bad_value(format!(
+            "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found key: {key}"
+        )));
+    }
+    check_kind(key)?;
+    if let Some(option) = options.foreign {
+        return Err(match option {
+            "wildcardProjection" => Error::bad_value(
+                "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
+            ),
+            _ => cannot(format!("The field '{option}' is not valid for this kind of index. Specification: {spec}")),
+        });
+    }
+    if options.expire.is_some() && default_ttl::names_ts(key) {
+        return options.default_ttl(name, key, spec);
+    }
+    options.index(name, key, spec).map(|index| Wanted::Index(Box::new(index)))
+}
+
+fn cannot(message: impl Into<String>) -> Error {
+    Error::new(Code::CannotCreateIndex, message)
+}
+
+fn is_id_key(key: Doc<'_>) -> bool {
+    key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() > 0.0)
+}
+
+fn check_key(key: Doc<'_>) -> Result<()> {
+    let mut count = 0;
+    for elem in key {
+        count += 1;
+        if count > MAX_FIELDS {
+            return Err(Error::location(
+                13103,
+                format!("compound index may contain at most {MAX_FIELDS} fields"),
+            ));
+        }
+        let name = elem.name();
+        if name.is_empty() {
+            return Err(cannot("Index keys cannot contain an empty field."));
+        }
+        if name.split('.').any(str::is_empty) {
+            return Err(cannot("Index keys cannot contain an empty field."));
+        }
+        let wildcard = name == "$**" || name.ends_with(".$**");
+        if !wildcard && name.split('.').any(|part| part.starts_with('$') && !is_reference(part)) {
+            return Err(cannot(
+                "Index key contains an illegal field name: field name starts with '$'.",
+            ));
+        }
+        check_direction(elem.value)?;
+        if key.iter().take(count - 1).any(|before| before.name_bytes() == elem.name_bytes()) {
+            return Err(cannot(format!("Duplicate field in index key: {name}")));
+        }
+    }
+    if count == 0 {
+        return Err(cannot("Index keys cannot be an empty object"));
+    }
+    Ok(())
+}
+
+/// The fields of a DBRef may begin with a dollar.
+fn is_reference(part: &str) -> bool {
+    matches!(part, "$id" | "$ref" | "$db")
+}
+
+fn check_direction(value: ValueRef<'_>) -> Result<()> {
+    match value.ty() {
+        Type::String => match value.as_str() {
+            Some("") => Err(cannot("Values in the index key pattern cannot be empty strings")),
+            _ => Ok(()),
+        },
+        ty if ty.is_number() => match value.as_num() {
+            Some(n) if n.is_nan() => Err(cannot("Values in the index key pattern cannot be NaN.")),
+            Some(n) if n.is_zero() => Err(cannot("Values in the index key pattern cannot be 0.")),
+            _ => Ok(()),
+        },
+        ty => Err(cannot(format!(
+            "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, and strings are allowed.",
+            ty.alias()
+        ))),
+    }
+}
+
+/// Other kinds of index are refused by their name.
+fn check_kind(key: Doc<'_>) -> Result<()> {
+    for elem in key {
+        match elem.value.as_str() {
+            Some(kind @ ("text" | "2d" | "2dsphere" | "hashed")) => {
+                return Err(Error::not_implemented(format_args!("index type '{kind}'")));
+            }
+            Some("wildcard") => {
+                return Err(Error::location(
+                    7246202,
+                    "The index type 'wildcard' is not a valid type",
+                ));
+            }
+            Some(kind) => return Err(cannot(format!("Unknown index plugin '{kind}'"))),
+            None if elem.name().ends_with("$**") => {
+                return Err(Error::not_implemented("index type 'wildcard'"));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+// === impl Options ===
+
+impl<'a> Options<'a> {
+    fn read(spec: Doc<'a>) -> Result<Self> {
+        let mut options = Self::default();
+        for elem in spec {
+            options.read_one(elem.name(), elem.value, spec)?;
+        }
+        Ok(options)
+    }
+
+    fn read_one(&mut self, name: &'a str, value: ValueRef<'a>, spec: Doc<'a>) -> Result<()> {
+        let mismatch = |wanted: &str| {
+            Error::type_mismatch(format!(
+                "The field '{name}' must be {wanted}, but got {}",
+                value.ty().alias()
+            ))
+        };
+        let flag = || match value.ty() {
+            ty if ty.is_number() || ty == Type::Bool => Ok(super::args::truthy(value)),
+            _ => Err(Error::type_mismatch(format!(
+                "The field '{name}' has value {name}: {value}, which is not convertible to bool"
+            ))),
+        };
+        match name {
+            "name" => self.name = Some(value.as_str().ok_or_else(|| mismatch("a string"))?),
+            "key" => self.key = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?),
+            "unique" => self.unique = flag()?,
+            "sparse" => self.sparse = flag()?,
+            "hidden" => self.hidden = flag()?,
+            "background" | "dropDups" | "prepareUnique" | "clustered" => {
+                flag()?;
+            }
+            "expireAfterSeconds" => self.expire = Some(value),
+            "partialFilterExpression" => {
+                self.partial = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?);
+            }
+            "collation" => {
+                let collation = value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                if collation.is_empty() {
+                    return Err(Error::bad_value("The field 'collation' cannot be an empty object."));
+                }
+                if !check_collation(collation)? {
+                    return Err(Error::not_implemented("index option 'collation'"));
+                }
+            }
+            "v" => check_version(value, spec)?,
+            "storageEngine" => {
+                value.as_doc().ok_or_else(|| mismatch("an object"))?;
+                self.shown.put(name, value);
+            }
+            "ns" | "originalSpec" => {}
+            _ if OTHER_KINDS.contains(&name) => {
+                let wanted = match name {
+                    "wildcardProjection" => Type::Document,
+                    "language_override" | "default_language" => Type::String,
+                    _ => value.ty(),
+                };
+                if value.ty() != wanted {
+                    return Err(mismatch(if wanted == Type::String { "a string" } else { "an object" }));
+                }
+                self.foreign = Some(name);
+            }
+            _ => {
+                return Err(Error::new(
+                    Code::InvalidIndexSpecificationOption,
+                    format!("The field '{name}' is not valid for an index specification. Specification: {spec}"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The index on `_id` takes next to no options.
+    fn check_id(&self, spec: Doc<'_>) -> Result<()> {
+        for elem in spec {
+            if !matches!(elem.name(), "key" | "name" | "v" | "ns" | "collation" | "background") {
+                return Err(Error::new(
+                    Code::InvalidIndexSpecificationOption,
+                    format!(
+                        "The field '{}' is not valid for an _id index specification. Specification: {spec}",
+                        elem.name()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn default_ttl(&self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<Wanted> {
+        let value = self.expire.unwrap_or(ValueRef::MISSING);
+        if !default_ttl::is_ts_key(key) {
+            return Err(cannot(format!(
+                "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
+            )));
+        }
+        if self.unique || self.sparse || self.partial.is_some() {
+            return Err(cannot(format!(
+                "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial. Index spec: {spec}"
+            )));
+        }
+        let default = default_ttl::parse_seconds(value)
+            .ok_or_else(|| cannot(default_ttl::out_of_range("expireAfterSeconds", value)))?;
+        Ok(Wanted::Default {
+            default,
+            shown: default_ttl::ts_index(Some(name), Some(key)),
+        })
+    }
+
+    fn index(self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<IndexSpec> {
+        let mut index = IndexSpec::new(name, DocBuf::from_bytes(key.bytes().to_vec()));
+        index.unique = self.unique;
+        index.sparse = self.sparse;
+        index.hidden = self.hidden;
+        index.shown = self.shown;
+        if let Some(value) = self.expire {
+            index.expire_after = Some(expire_after(value, key, spec)?);
+        }
+        if let Some(partial) = self.partial {
+            if self.sparse {
+                return Err(cannot(
+                    "cannot mix \"partialFilterExpression\" and \"sparse\" options",
+                ));
+            }
+            let filter = Filter::parse(partial, &Scope::new())?;
+            check_partial(filter.root(), partial, 0)?;
+            index.partial = Some(Partial {
+                filter: DocBuf::from_bytes(partial.bytes().to_vec()),
+                condition: Arc::new(PartialFilter(filter)),
+            });
+        }
+        Ok(index)
+    }
+}
+
+fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
+    let Some(version) = value.as_num() else {
+        return Err(Error::type_mismatch(format!(
+            "The field 'v' must be a number, but got {}",
+            value.ty().alias()
+        )));
+    };
+    match version.to_i64_exact() {
+        Some(1 | 2) => Ok(()),
+        _ => Err(cannot(format!(
+            "Invalid index specification {spec}; cannot create an index with v={value}"
+        ))),
+    }
+}
+
+/// `expireAfterSeconds` of an index on dates: 0 ... 2147483647; fractions are cut off.
+fn expire_after(value: ValueRef<'_>, key: Doc<'_>, spec: Doc<'_>) -> Result<i32> {
+    let Some(number) = value.as_num() else {
+        return Err(cannot(format!(
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'. Index spec: {spec}",
+            value.ty().alias()
+        )));
+    };
+    let seconds = i32::try_from(number.to_i64_saturating())
+        .ok()
+        .filter(|&n| n >= 0 && !number.is_nan())
+        .ok_or_else(|| {
+            cannot(format!(
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than \
+                 {value}. Index spec: {spec}"
+            ))
+        })?;
+    if key.count() != 1 {
+        return Err(cannot(format!(
+            "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
+        )));
+    }
+    Ok(seconds)
+}
+
+/// What a partial index's filter may say: comparisons, existence, type, and their combinations.
+fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
+    let unsupported = || Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    match node {
+        Node::True => Ok(()),
+        Node::And(nodes) | Node::Or(nodes) => {
+            if depth > 4 {
+                return Err(cannot(format!(
+                    "partialFilterExpression depth may not exceed 4: {filter}"
+                )));
+            }
+            nodes.iter().try_for_each(|node| check_partial(node, filter, depth + 1))
+        }
+        Node::Field(field) => match &field.test {
+            Test::Compare(comparison) if comparison.op == Op::Eq || comparison.op != Op::Eq => Ok(()),
+            Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
+            _ => unsupported(),
+        },
+        _ => unsupported(),
+    }
+}
+
+// === impl PartialFilter ===
+
+impl Condition for PartialFilter {
+    fn holds(&self, doc: Doc<'_>) -> bool {
+        // Such a filter has no expression that could fail or ask for the time.
+        self.0.matches(doc, &Vars::at(Millis(0))).unwrap_or(false)
+    }
+}

@@ -1,0 +1,99 @@
+//! `listCollections`: the collections of a database and how they are set up.
+
+use super::args::fields;
+use super::reply::put_uuid;
+use super::{Access, Call, Command, Flags, Outcome, cursor, default_ttl};
+use crate::error::Result;
+use crate::query::filter::Filter;
+use crate::query::{Scope, Vars};
+use crate::storage::Collection;
+use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "listCollections",
+    Access::Admin,
+    "Lists the collections of a database.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY));
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut filter = Doc::EMPTY;
+    let mut name_only = false;
+    let mut batch_size = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
+            "nameOnly" => name_only = arg.bool()?.unwrap_or(false),
+            "authorizedCollections" => {
+                arg.bool()?;
+            }
+            "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
+            "includePendingDrops" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let filter = Filter::parse(filter, &Scope::new())?;
+    let vars = Vars::at(call.now);
+    let mut found = Vec::new();
+    for collection in call.context.catalog.in_database(call.database()) {
+        let doc = describe(&collection, call.now);
+        if filter.matches(doc.as_doc(), &vars)? {
+            found.push(if name_only { name_and_type(&doc) } else { doc });
+        }
+    }
+    let opening = cursor::Opening {
+        namespace: call.namespace("$cmd.listCollections"),
+        batch_size,
+        single_batch: false,
+        no_timeout: false,
+    };
+    cursor::open(call, reply, cursor::listed(found), opening)
+}
+
+/// `cursor: {batchSize: n}`
+pub(super) fn read_batch_size(options: Doc<'_>) -> Result<Option<u32>> {
+    let mut size = None;
+    for field in fields("cursor", options) {
+        match field.name() {
+            "batchSize" => size = field.int_at_least(0)?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    Ok(size.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
+}
+
+fn describe(collection: &Collection, now: Millis) -> DocBuf {
+    collection.read(now, |view| {
+        DocBuf::build(|doc| {
+            doc.put_str("name", view.namespace().collection())
+                .put_str("type", "collection");
+            let mut options = doc.doc("options");
+            options.put_body(view.options().shown.as_doc().body());
+            if let Some(seconds) = view.default_ttl().seconds() {
+                options.put_i32("defaultTtl", seconds);
+            }
+            if let Some(mode) = view.options().indexing_mode {
+                default_ttl::put_policy(&mut options, mode);
+            }
+            options.end();
+            let mut info = doc.doc("info");
+            info.put_bool("readOnly", false);
+            put_uuid(&mut info, "uuid", collection.uuid().as_bytes());
+            info.end();
+            let mut id = doc.doc("idIndex");
+            super::list_indexes::put_id_index(&mut id);
+            id.end();
+        })
+    })
+}
+
+fn name_and_type(doc: &DocBuf) -> DocBuf {
+    DocBuf::build(|short| {
+        for name in ["name", "type"] {
+            short.put(name, doc.as_doc().get(name));
+        }
+    })
+}

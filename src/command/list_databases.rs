@@ -1,0 +1,61 @@
+//! `listDatabases`: which databases there are, and how large.
+
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::engine::stats::Figures;
+use crate::error::Result;
+use crate::query::filter::Filter;
+use crate::query::{Scope, Vars};
+use crate::value::{Doc, DocBuf, DocBuilder};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "listDatabases",
+    Access::Admin,
+    "Lists the databases.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::ADMIN_ONLY).and(Flags::SECONDARY));
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut filter = Doc::EMPTY;
+    let mut name_only = false;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
+            "nameOnly" => name_only = arg.bool()?.unwrap_or(false),
+            "authorizedDatabases" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let filter = Filter::parse(filter, &Scope::new())?;
+    let vars = Vars::at(call.now);
+    let mut total = 0;
+    let mut databases = reply.array("databases");
+    for name in call.context.catalog.databases() {
+        let mut bytes = 0;
+        let mut empty = true;
+        for collection in call.context.catalog.in_database(&name) {
+            let figures = Figures::of(&collection, call.now);
+            empty &= figures.documents.count == 0;
+            bytes += figures.documents.bytes + figures.index_bytes();
+        }
+        let doc = DocBuf::build(|doc| {
+            doc.put_str("name", &name);
+            if !name_only {
+                doc.put_i64("sizeOnDisk", bytes.cast_signed()).put_bool("empty", empty);
+            }
+        });
+        if filter.matches(doc.as_doc(), &vars)? {
+            total += bytes;
+            databases.push_doc(doc.as_doc());
+        }
+    }
+    databases.end();
+    if !name_only {
+        reply
+            .put_i64("totalSize", total.cast_signed())
+            .put_i64("totalSizeMb", (total / 1024 / 1024).cast_signed());
+    }
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,88 @@
+//! A collection in figures, exactly as of one moment: what has ended counts nowhere.
+
+use crate::storage::{Collection, Totals, View};
+use crate::value::{DocBuilder, Millis};
+
+/// What collStats, dbStats and `$collStats` are made from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub documents: Totals,
+    /// (name, bytes), the `_id` index first.
+    pub indexes: Vec<(String, u64)>,
+}
+
+/// About what the `_id` map takes for a document.
+const ID_ENTRY_BYTES: u64 = 24;
+
+// === impl Figures ===
+
+impl Figures {
+    pub fn of(collection: &Collection, now: Millis) -> Self {
+        collection.read(now, Self::seen)
+    }
+
+    pub fn seen(view: &View<'_>) -> Self {
+        let documents = view.totals();
+        let in_memory = documents.count + view.ended().count;
+        // Entries of ended documents wait for the reaper, but are no part of the figures any more.
+        let share = |bytes: u64| match in_memory {
+            0 => 0,
+            all => u64::try_from(u128::from(bytes) * u128::from(documents.count) / u128::from(all))
+                .unwrap_or(bytes),
+        };
+        let mut indexes = vec![("_id_".to_owned(), documents.count * ID_ENTRY_BYTES)];
+        for index in view.indexes() {
+            indexes.push((index.spec.name.clone(), share(index.bytes() as u64)));
+        }
+        if let Some(ts) = view.ts_index()
+            && view.index(&ts.name).is_none()
+        {
+            // It is a setting, not a structure: it takes no memory.
+            indexes.push((ts.name.clone(), 0));
+        }
+        Self { documents, indexes }
+    }
+
+    pub fn index_bytes(&self) -> u64 {
+        self.indexes.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// `storageStats` of `$collStats`, and most of collStats. Bytes are divided by `scale`.
+    pub fn put(&self, out: &mut DocBuilder<'_>, scale: f64) {
+        let scale = if scale >= 1.0 { scale } else { 1.0 };
+        let scaled = |bytes: u64| (bytes as f64 / scale) as u64;
+        let Totals { count, bytes } = self.documents;
+        put_number(out, "size", scaled(bytes));
+        put_number(out, "count", count);
+        if let Some(average) = bytes.checked_div(count) {
+            put_number(out, "avgObjSize", average);
+        }
+        out.put_i32("numOrphanDocs", 0);
+        put_number(out, "storageSize", scaled(bytes));
+        put_number(out, "freeStorageSize", 0);
+        out.put_bool("capped", false)
+            .put_i32("nindexes", i32::try_from(self.indexes.len()).unwrap_or(i32::MAX));
+        let mut details = out.doc("indexDetails");
+        for (name, _) in &self.indexes {
+            details.doc(name).end();
+        }
+        details.end();
+        out.array("indexBuilds").end();
+        put_number(out, "totalIndexSize", scaled(self.index_bytes()));
+        put_number(out, "totalSize", scaled(bytes + self.index_bytes()));
+        let mut sizes = out.doc("indexSizes");
+        for (name, bytes) in &self.indexes {
+            put_number(&mut sizes, name, scaled(*bytes));
+        }
+        sizes.end();
+        out.put_i32("scaleFactor", scale as i32);
+    }
+}
+
+/// Int32 where it fits, else int64, as mongod does.
+fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
+    match i32::try_from(n) {
+        Ok(n) => out.put_i32(name, n),
+        Err(_) => out.put_i64(name, i64::try_from(n).unwrap_or(i64::MAX)),
+    };
+}
