@@ -57,7 +57,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Err(Error::new(Code::NamespaceNotFound, "ns does not exist"));
     };
     if let Some(option) = changes.refused {
-        return Err(Error::not_implemented(format_args!("collMod option '{option}'")));
+        return Err(Error::not_implemented(format_args!(
+            "collMod option '{option}'"
+        )));
     }
     let plan = collection.read(call.now, |view| changes.plan(view))?;
     let drain = plan.drain;
@@ -77,9 +79,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 pub(super) fn names_by_key(view: &View<'_>, key: Doc<'_>) -> Vec<String> {
     let same = |other: Doc<'_>| {
         other.count() == key.count()
-            && other.iter().zip(key).all(|(a, b)| {
-                a.name_bytes() == b.name_bytes() && equal(a.value, b.value)
-            })
+            && other
+                .iter()
+                .zip(key)
+                .all(|(a, b)| a.name_bytes() == b.name_bytes() && equal(a.value, b.value))
     };
     let mut names: Vec<String> = view
         .indexes()
@@ -131,7 +134,10 @@ impl CollMod {
                 }
             }
             "changeStreamPreAndPostImages" => {
-                if arg.doc()?.is_some_and(|images| truthy(images.get("enabled"))) {
+                if arg
+                    .doc()?
+                    .is_some_and(|images| truthy(images.get("enabled")))
+                {
                     self.refused = Some("changeStreamPreAndPostImages");
                 }
             }
@@ -144,7 +150,10 @@ impl CollMod {
                 if arg.int()?.is_some() {
                     return Err(Error::new(
                         Code::InvalidOptions,
-                        format!("option not supported on a collection that is not capped: {}", arg.name()),
+                        format!(
+                            "option not supported on a collection that is not capped: {}",
+                            arg.name()
+                        ),
                     ));
                 }
             }
@@ -198,7 +207,9 @@ impl IndexMod {
             match arg.name() {
                 "name" => index.name = arg.str()?.map(ToOwned::to_owned),
                 "keyPattern" => {
-                    index.key = arg.doc()?.map(|key| DocBuf::from_bytes(key.bytes().to_vec()));
+                    index.key = arg
+                        .doc()?
+                        .map(|key| DocBuf::from_bytes(key.bytes().to_vec()));
                 }
                 "expireAfterSeconds" => {
                     if !arg.is_null() {
@@ -217,7 +228,9 @@ impl IndexMod {
                 "unique" => index.unique = arg.bool()?.unwrap_or(false),
                 "prepareUnique" => {
                     if arg.bool()?.unwrap_or(false) {
-                        return Err(Error::not_implemented("collMod option 'index.prepareUnique'"));
+                        return Err(Error::not_implemented(
+                            "collMod option 'index.prepareUnique'",
+                        ));
                     }
                 }
                 _ => return Err(arg.unknown()),
@@ -251,7 +264,10 @@ impl IndexMod {
                 if let Some(old) = old {
                     reply.put("expireAfterSeconds_old", Value::int64(old.into()).as_ref());
                 }
-                reply.put("expireAfterSeconds_new", Value::int64(seconds.into()).as_ref());
+                reply.put(
+                    "expireAfterSeconds_new",
+                    Value::int64(seconds.into()).as_ref(),
+                );
                 plan.expire = Some(seconds);
                 plan.drain |= old.is_some_and(|old| seconds > old);
             } else {
@@ -321,7 +337,11 @@ impl IndexMod {
             let known = name == "_id_"
                 || view.index(name).is_some()
                 || view.ts_index().is_some_and(|ts| ts.name == *name);
-            return if known { Ok(name.clone()) } else { not_found(name.clone()) };
+            return if known {
+                Ok(name.clone())
+            } else {
+                not_found(name.clone())
+            };
         }
         let key = self.key.as_ref().map_or(Doc::EMPTY, DocBuf::as_doc);
         if key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0) {

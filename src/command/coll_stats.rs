@@ -84,10 +84,17 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     let count = sum.documents.count;
     let bytes = sum.documents.bytes as f64;
     let index_bytes = sum.index_bytes() as f64;
-    let average = if count == 0 { 0.0 } else { bytes / count as f64 };
+    let average = if count == 0 {
+        0.0
+    } else {
+        bytes / count as f64
+    };
     reply
         .put_str("db", call.database())
-        .put_i64("collections", i64::try_from(collections.len()).unwrap_or(i64::MAX))
+        .put_i64(
+            "collections",
+            i64::try_from(collections.len()).unwrap_or(i64::MAX),
+        )
         .put_i64("views", 0)
         .put_i64("objects", count.cast_signed())
         .put_f64("avgObjSize", average)
@@ -97,7 +104,10 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
         reply.put_f64("freeStorageSize", 0.0);
     }
     reply
-        .put_i64("indexes", i64::try_from(sum.indexes.len()).unwrap_or(i64::MAX))
+        .put_i64(
+            "indexes",
+            i64::try_from(sum.indexes.len()).unwrap_or(i64::MAX),
+        )
         .put_f64("indexSize", index_bytes / factor);
     if free {
         reply
@@ -133,7 +143,9 @@ fn run_data_size(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outc
     let namespace = required(namespace, "dataSize", "dataSize")?;
     let namespace = super::rename_collection::parse(namespace)?;
     if min.is_some() != max.is_some() {
-        return Err(Error::bad_value("min or max cannot be specified without the other"));
+        return Err(Error::bad_value(
+            "min or max cannot be specified without the other",
+        ));
     }
     if min.is_some_and(|doc| !doc.is_empty()) {
         return Err(Error::not_implemented("dataSize with 'min' and 'max'"));

@@ -7,13 +7,9 @@ use crate::storage::ttl::DefaultTtl;
 use crate::storage::{CreateError, IndexingMode, Namespace, Options, View};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 
-pub(super) const COMMAND: Command = Command::ready(
-    "create",
-    Access::Admin,
-    "Makes a collection.",
-    run,
-)
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+pub(super) const COMMAND: Command =
+    Command::ready("create", Access::Admin, "Makes a collection.", run)
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
 
 /// What a collection is made with.
 #[derive(Default)]
@@ -41,11 +37,14 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         shown: create.shown.clone(),
     };
     let namespace = Namespace::new(call.database(), name);
-    let made = call.context.catalog.create(namespace, options, |collection| {
-        let _ = collection.write(call.now, |writer| {
-            default_ttl::set(writer, create.default_ttl, None);
+    let made = call
+        .context
+        .catalog
+        .create(namespace, options, |collection| {
+            let _ = collection.write(call.now, |writer| {
+                default_ttl::set(writer, create.default_ttl, None);
+            });
         });
-    });
     match made {
         Ok(_) => Ok(Outcome::Reply),
         Err(CreateError::Exists) => {
@@ -82,13 +81,20 @@ pub fn check_new_name(database: &str, name: &str) -> Result<()> {
         ));
     }
     if name.ends_with('.') {
-        return invalid(format!("Collection names cannot start or end with '.': {name}"));
+        return invalid(format!(
+            "Collection names cannot start or end with '.': {name}"
+        ));
     }
     Ok(())
 }
 
 const MAX_NAMESPACE: usize = 255;
-const ALLOWED_SYSTEM: &[&str] = &["system.js", "system.profile", "system.users", "system.views"];
+const ALLOWED_SYSTEM: &[&str] = &[
+    "system.js",
+    "system.profile",
+    "system.users",
+    "system.views",
+];
 
 // === impl Create ===
 
@@ -183,7 +189,9 @@ impl Create {
             return invalid("the 'size' field is required when 'capped' is true");
         }
         if !self.capped && (self.size || self.max) {
-            return invalid("the 'capped' field needs to be true when either the 'size' or 'max' fields are present");
+            return invalid(
+                "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
+            );
         }
         if self.pipeline && self.view_on.is_none() {
             return invalid("'pipeline' requires 'viewOn' to also be specified");
@@ -196,7 +204,9 @@ impl Create {
             return Err(Error::not_implemented("create option 'viewOn'"));
         }
         match self.refused {
-            Some(option) => Err(Error::not_implemented(format_args!("create option '{option}'"))),
+            Some(option) => Err(Error::not_implemented(format_args!(
+                "create option '{option}'"
+            ))),
             None => Ok(()),
         }
     }
@@ -210,9 +220,10 @@ impl Create {
 
 fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
     match arg.str()? {
-        Some(text) if !known.contains(&text) => {
-            Err(super::args::not_a_value(&format!("create.{}", arg.name()), text))
-        }
+        Some(text) if !known.contains(&text) => Err(super::args::not_a_value(
+            &format!("create.{}", arg.name()),
+            text,
+        )),
         _ => Ok(()),
     }
 }
@@ -225,7 +236,9 @@ pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
     }
     match locale.as_str() {
         Some("simple") => Ok(true),
-        Some("") => Err(Error::bad_value("Field 'locale' is invalid in: { locale: \"\" }")),
+        Some("") => Err(Error::bad_value(
+            "Field 'locale' is invalid in: { locale: \"\" }",
+        )),
         Some(_) => Ok(false),
         None => Err(super::args::wrong_type(
             "collation",
@@ -244,7 +257,8 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
         match field.name() {
             "key" => {
                 let key = field.doc()?.unwrap_or(Doc::EMPTY);
-                let is_id = key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
+                let is_id =
+                    key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
                 if !is_id {
                     return Err(Error::bad_value(format!(
                         "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
@@ -258,7 +272,10 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
                 if !matches!(field.exact_int()?, None | Some(1 | 2)) {
                     return Err(Error::new(
                         Code::CannotCreateIndex,
-                        format!("Invalid index specification {spec}; cannot create an index with v={}", field.value()),
+                        format!(
+                            "Invalid index specification {spec}; cannot create an index with v={}",
+                            field.value()
+                        ),
                     ));
                 }
             }
@@ -266,7 +283,9 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
             other => {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
-                    format!("The field '{other}' is not valid for an _id index specification. Specification: {spec}"),
+                    format!(
+                        "The field '{other}' is not valid for an _id index specification. Specification: {spec}"
+                    ),
                 ));
             }
         }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::args::required;
 use super::index_spec::{self, Wanted};
-use super::{Access, Call, Command, Context, Flags, Outcome, Step, Task, default_ttl, drained, list_indexes};
+use super::{
+    Access, Call, Command, Context, Flags, Outcome, Step, Task, default_ttl, drained, list_indexes,
+};
 use crate::engine::TimeSlice;
 use crate::engine::write::refused;
 use crate::error::{Code, Error, Result};
@@ -17,13 +19,9 @@ use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Collection, IndexingMode, RecordId, Refused, TsIndex, View};
 use crate::value::{DocBuilder, Millis};
 
-pub(super) const COMMAND: Command = Command::ready(
-    "createIndexes",
-    Access::Admin,
-    "Makes indexes.",
-    run,
-)
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+pub(super) const COMMAND: Command =
+    Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
 
 /// A collection has at most that many indexes.
 const MAX_INDEXES: usize = 64;
@@ -68,7 +66,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let specs = required(specs, "createIndexes", "indexes")?;
     if specs.is_empty() {
-        return Err(Error::bad_value("Must specify at least one index to create"));
+        return Err(Error::bad_value(
+            "Must specify at least one index to create",
+        ));
     }
     let wanted = specs
         .into_iter()
@@ -87,7 +87,7 @@ fn begin(
     created_collection: bool,
     wanted: Vec<Wanted>,
 ) -> Result<Outcome> {
-    let begun = collection
+    let begun: Result<_> = collection
         .write(call.now, |writer| {
             let before = list_indexes::count(&writer.view());
             let (new, default) = sort_out(&writer.view(), wanted)?;
@@ -131,7 +131,10 @@ fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
     for wanted in wanted {
         match wanted {
             Wanted::Id => {}
-            Wanted::Default { default: value, shown } => {
+            Wanted::Default {
+                default: value,
+                shown,
+            } => {
                 default_ttl::check_mode(
                     view.options().indexing_mode,
                     value,
@@ -167,9 +170,8 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
     for there in existing {
         let same_name = there.name == spec.name;
         let same_kind = signature(there) == signature(spec);
-        let describe = |spec: &IndexSpec| {
-            crate::value::DocBuf::build(|doc| spec.describe(doc)).to_string()
-        };
+        let describe =
+            |spec: &IndexSpec| crate::value::DocBuf::build(|doc| spec.describe(doc)).to_string();
         if same_name && !same_kind {
             return Err(Error::new(
                 Code::IndexKeySpecsConflict,
@@ -227,7 +229,9 @@ impl Building {
             .write(now, |writer| {
                 let next = match writer.index_some(&current.name, current.from, CHUNK) {
                     Ok(next) => next,
-                    Err(reason) => return Err(build_failure(&self.collection, &reason, &writer.view())),
+                    Err(reason) => {
+                        return Err(build_failure(&self.collection, &reason, &writer.view()));
+                    }
                 };
                 if next.is_none() {
                     writer.finish_index(&current.name);
@@ -318,7 +322,9 @@ impl Drop for Building {
 
 fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
     let document = match reason {
-        Refused::Duplicate { holder, .. } => view.get(*holder).map_or(&[][..], |stored| stored.bytes),
+        Refused::Duplicate { holder, .. } => {
+            view.get(*holder).map_or(&[][..], |stored| stored.bytes)
+        }
         Refused::Unindexable(_) => &[],
     };
     refused(reason, view, document).caused(&format!(

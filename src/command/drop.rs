@@ -5,13 +5,9 @@ use super::{Access, Call, Command, Flags, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Num, Type};
 
-pub(super) const COMMAND: Command = Command::ready(
-    "drop",
-    Access::Admin,
-    "Takes a collection away.",
-    run,
-)
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+pub(super) const COMMAND: Command =
+    Command::ready("drop", Access::Admin, "Takes a collection away.", run)
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
 
 pub(super) const DATABASE: Command = Command::ready(
     "dropDatabase",
@@ -54,7 +50,10 @@ pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>)
         return Err(arg.wrong_type(&[Type::Binary]));
     };
     let wanted: [u8; 16] = bytes.try_into().map_err(|_| {
-        Error::new(Code::InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
+        Error::new(
+            Code::InvalidUUID,
+            "uuid must be a 16-byte binary field with UUID (4) subtype",
+        )
     })?;
     let there = call.context.catalog.get(call.database(), name);
     if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
@@ -86,7 +85,11 @@ pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>)
 fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
     let target = call.target();
-    let value = required(Some(target).filter(|v| !v.is_nullish()), "dropDatabase", "dropDatabase")?;
+    let value = required(
+        Some(target).filter(|v| !v.is_nullish()),
+        "dropDatabase",
+        "dropDatabase",
+    )?;
     let Some(number) = value.as_num() else {
         return Err(wrong_type(
             "dropDatabase",

@@ -9,14 +9,10 @@ use crate::storage::ttl::DefaultTtl;
 use crate::storage::{View, Writer};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
-pub(super) const COMMAND: Command = Command::ready(
-    "dropIndexes",
-    Access::Admin,
-    "Takes indexes away.",
-    run,
-)
-.alias(&["deleteIndexes"])
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+pub(super) const COMMAND: Command =
+    Command::ready("dropIndexes", Access::Admin, "Takes indexes away.", run)
+        .alias(&["deleteIndexes"])
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
 
 /// Which indexes go.
 enum Which {
@@ -35,7 +31,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let index = required(index.filter(|value| !value.is_nullish()), "dropIndexes", "index")?;
+    let index = required(
+        index.filter(|value| !value.is_nullish()),
+        "dropIndexes",
+        "index",
+    )?;
     if !matches!(index.ty(), Type::String | Type::Document | Type::Array) {
         return Err(super::args::wrong_type(
             "dropIndexes",
@@ -50,7 +50,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns not found {}.{name}", call.database()),
         ));
     };
-    let (which, drain) = collection.read(call.now, |view| {
+    let (which, drain) = collection.read(call.now, |view| -> Result<_> {
         let which = find(view, index)?;
         let drain = which.has_a_rule(view);
         Ok((which, drain))
@@ -157,7 +157,11 @@ impl Which {
         for name in &names {
             writer.drop_index(name);
         }
-        if writer.view().ts_index().is_some_and(|ts| self.picks(&ts.name)) {
+        if writer
+            .view()
+            .ts_index()
+            .is_some_and(|ts| self.picks(&ts.name))
+        {
             default_ttl::set(writer, DefaultTtl::Off, None);
         }
         DocBuf::build(|doc| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::create::check_collation;
 use super::default_ttl;
 use crate::error::{Code, Error, Result};
-use crate::query::filter::{Filter, Node, Op, Test};
+use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Scope, Vars};
 use crate::storage::TsIndex;
 use crate::storage::index::{Condition, IndexSpec, Partial};
@@ -17,7 +17,10 @@ pub(super) enum Wanted {
     /// The index that every collection has.
     Id,
     /// `DefaultTTL`, through its door among the indexes.
-    Default { default: DefaultTtl, shown: TsIndex },
+    Default {
+        default: DefaultTtl,
+        shown: TsIndex,
+    },
     Index(Box<IndexSpec>),
 }
 
@@ -84,13 +87,17 @@ pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
             "wildcardProjection" => Error::bad_value(
                 "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
             ),
-            _ => cannot(format!("The field '{option}' is not valid for this kind of index. Specification: {spec}")),
+            _ => cannot(format!(
+                "The field '{option}' is not valid for this kind of index. Specification: {spec}"
+            )),
         });
     }
     if options.expire.is_some() && default_ttl::names_ts(key) {
         return options.default_ttl(name, key, spec);
     }
-    options.index(name, key, spec).map(|index| Wanted::Index(Box::new(index)))
+    options
+        .index(name, key, spec)
+        .map(|index| Wanted::Index(Box::new(index)))
 }
 
 fn cannot(message: impl Into<String>) -> Error {
@@ -119,13 +126,21 @@ fn check_key(key: Doc<'_>) -> Result<()> {
             return Err(cannot("Index keys cannot contain an empty field."));
         }
         let wildcard = name == "$**" || name.ends_with(".$**");
-        if !wildcard && name.split('.').any(|part| part.starts_with('$') && !is_reference(part)) {
+        if !wildcard
+            && name
+                .split('.')
+                .any(|part| part.starts_with('$') && !is_reference(part))
+        {
             return Err(cannot(
                 "Index key contains an illegal field name: field name starts with '$'.",
             ));
         }
         check_direction(elem.value)?;
-        if key.iter().take(count - 1).any(|before| before.name_bytes() == elem.name_bytes()) {
+        if key
+            .iter()
+            .take(count - 1)
+            .any(|before| before.name_bytes() == elem.name_bytes())
+        {
             return Err(cannot(format!("Duplicate field in index key: {name}")));
         }
     }
@@ -143,7 +158,9 @@ fn is_reference(part: &str) -> bool {
 fn check_direction(value: ValueRef<'_>) -> Result<()> {
     match value.ty() {
         Type::String => match value.as_str() {
-            Some("") => Err(cannot("Values in the index key pattern cannot be empty strings")),
+            Some("") => Err(cannot(
+                "Values in the index key pattern cannot be empty strings",
+            )),
             _ => Ok(()),
         },
         ty if ty.is_number() => match value.as_num() {
@@ -221,7 +238,9 @@ impl<'a> Options<'a> {
             "collation" => {
                 let collation = value.as_doc().ok_or_else(|| mismatch("an object"))?;
                 if collation.is_empty() {
-                    return Err(Error::bad_value("The field 'collation' cannot be an empty object."));
+                    return Err(Error::bad_value(
+                        "The field 'collation' cannot be an empty object.",
+                    ));
                 }
                 if !check_collation(collation)? {
                     return Err(Error::not_implemented("index option 'collation'"));
@@ -240,14 +259,20 @@ impl<'a> Options<'a> {
                     _ => value.ty(),
                 };
                 if value.ty() != wanted {
-                    return Err(mismatch(if wanted == Type::String { "a string" } else { "an object" }));
+                    return Err(mismatch(if wanted == Type::String {
+                        "a string"
+                    } else {
+                        "an object"
+                    }));
                 }
                 self.foreign = Some(name);
             }
             _ => {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
-                    format!("The field '{name}' is not valid for an index specification. Specification: {spec}"),
+                    format!(
+                        "The field '{name}' is not valid for an index specification. Specification: {spec}"
+                    ),
                 ));
             }
         }
@@ -257,7 +282,10 @@ impl<'a> Options<'a> {
     /// The index on `_id` takes next to no options.
     fn check_id(&self, spec: Doc<'_>) -> Result<()> {
         for elem in spec {
-            if !matches!(elem.name(), "key" | "name" | "v" | "ns" | "collation" | "background") {
+            if !matches!(
+                elem.name(),
+                "key" | "name" | "v" | "ns" | "collation" | "background"
+            ) {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
                     format!(
@@ -358,7 +386,11 @@ fn expire_after(value: ValueRef<'_>, key: Doc<'_>, spec: Doc<'_>) -> Result<i32>
 
 /// What a partial index's filter may say: comparisons, existence, type, and their combinations.
 fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
-    let unsupported = || Err(cannot(format!("Expression not supported in partial index: {filter}")));
+    let unsupported = || {
+        Err(cannot(format!(
+            "Expression not supported in partial index: {filter}"
+        )))
+    };
     match node {
         Node::True => Ok(()),
         Node::And(nodes) | Node::Or(nodes) => {
@@ -367,11 +399,12 @@ fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
                     "partialFilterExpression depth may not exceed 4: {filter}"
                 )));
             }
-            nodes.iter().try_for_each(|node| check_partial(node, filter, depth + 1))
+            nodes
+                .iter()
+                .try_for_each(|node| check_partial(node, filter, depth + 1))
         }
         Node::Field(field) => match &field.test {
-            Test::Compare(comparison) if comparison.op == Op::Eq || comparison.op != Op::Eq => Ok(()),
-            Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
+            Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
             _ => unsupported(),
         },
         _ => unsupported(),

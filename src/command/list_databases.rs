@@ -7,13 +7,9 @@ use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder};
 
-pub(super) const COMMAND: Command = Command::ready(
-    "listDatabases",
-    Access::Admin,
-    "Lists the databases.",
-    run,
-)
-.with(Flags::STABLE.and(Flags::ADMIN_ONLY).and(Flags::SECONDARY));
+pub(super) const COMMAND: Command =
+    Command::ready("listDatabases", Access::Admin, "Lists the databases.", run)
+        .with(Flags::STABLE.and(Flags::ADMIN_ONLY).and(Flags::SECONDARY));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut filter = Doc::EMPTY;
@@ -43,7 +39,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         let doc = DocBuf::build(|doc| {
             doc.put_str("name", &name);
             if !name_only {
-                doc.put_i64("sizeOnDisk", bytes.cast_signed()).put_bool("empty", empty);
+                doc.put_i64("sizeOnDisk", bytes.cast_signed())
+                    .put_bool("empty", empty);
             }
         });
         if filter.matches(doc.as_doc(), &vars)? {

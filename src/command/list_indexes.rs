@@ -56,7 +56,10 @@ pub(super) fn describe(view: &View<'_>) -> Vec<DocBuf> {
         if let (Some(seconds), Some(ts)) = (seconds, shown)
             && ts.name == index.spec.name
         {
-            doc.put("expireAfterSeconds", crate::value::Value::int32(seconds).as_ref());
+            doc.put(
+                "expireAfterSeconds",
+                crate::value::Value::int32(seconds).as_ref(),
+            );
         }
         all.push(doc);
     }

@@ -12,25 +12,38 @@ pub mod args;
 mod build_info;
 mod call;
 mod client;
+mod coll_mod;
+mod coll_stats;
 mod concern;
 mod context;
 mod counters;
+mod create;
+mod create_indexes;
 mod current_op;
 pub mod cursor;
+mod default_ttl;
 mod delete;
 mod dispatch;
+mod drained;
+mod drop;
+mod drop_indexes;
 mod entry;
 mod generic;
 mod get_more;
 mod get_parameter;
 mod hello;
 mod host_info;
+mod index_spec;
 mod insert;
 mod kill_cursors;
+mod list_collections;
+mod list_databases;
+mod list_indexes;
 mod operations;
 mod parameters;
 mod ping;
 mod planned;
+mod rename_collection;
 pub mod reply;
 mod server_status;
 mod sessions;
@@ -39,6 +52,7 @@ mod task;
 mod time_travel;
 mod transaction;
 mod update;
+mod validate;
 mod write;
 
 pub use call::{Call, Documents, check_collection, check_database};
@@ -63,8 +77,8 @@ pub static COMMANDS: &[Command] = &[
     build_info::COMMAND,
     planned("bulkWrite"),
     planned("cloneCollectionAsCapped"),
-    planned("collMod"),
-    planned("collStats").alias(&["collstats"]),
+    coll_mod::COMMAND,
+    coll_stats::COMMAND,
     transaction::COMMIT,
     planned("compact"),
     planned("configureFailPoint"),
@@ -72,24 +86,24 @@ pub static COMMANDS: &[Command] = &[
     about::CONNECTION_STATUS,
     planned("convertToCapped"),
     planned("count"),
-    planned("create"),
-    planned("createIndexes"),
+    create::COMMAND,
+    create_indexes::COMMAND,
     planned("createRole"),
     planned("createSearchIndexes"),
     planned("createUser"),
     current_op::COMMAND,
     planned("customAction"),
-    planned("dataSize").alias(&["datasize"]),
+    coll_stats::DATA_SIZE,
     planned("dbHash").alias(&["dbhash"]),
-    planned("dbStats").alias(&["dbstats"]),
+    coll_stats::DATABASE,
     delete::COMMAND,
     planned("distinct"),
-    planned("drop"),
+    drop::COMMAND,
     planned("dropAllRolesFromDatabase"),
     planned("dropAllUsersFromDatabase"),
     planned("dropConnections"),
-    planned("dropDatabase"),
-    planned("dropIndexes").alias(&["deleteIndexes"]),
+    drop::DATABASE,
+    drop_indexes::COMMAND,
     planned("dropRole"),
     planned("dropSearchIndex"),
     planned("dropUser"),
@@ -121,10 +135,10 @@ pub static COMMANDS: &[Command] = &[
     kill_cursors::COMMAND,
     current_op::KILL,
     sessions::KILL,
-    planned("listCollections"),
+    list_collections::COMMAND,
     about::LIST_COMMANDS,
-    planned("listDatabases"),
-    planned("listIndexes"),
+    list_databases::COMMAND,
+    list_indexes::COMMAND,
     about::LOCK_INFO,
     planned("logApplicationMessage"),
     planned("logRotate"),
@@ -138,7 +152,7 @@ pub static COMMANDS: &[Command] = &[
     planned("profile"),
     planned("reIndex"),
     sessions::REFRESH,
-    planned("renameCollection"),
+    rename_collection::COMMAND,
     about::REPL_SET_GET_CONFIG,
     about::REPL_SET_GET_STATUS,
     planned("revokePrivilegesFromRole"),
@@ -164,7 +178,7 @@ pub static COMMANDS: &[Command] = &[
     planned("updateSearchIndex"),
     planned("updateUser"),
     planned("usersInfo"),
-    planned("validate"),
+    validate::COMMAND,
     about::WHATSMYURI,
 ];
 

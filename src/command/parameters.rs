@@ -402,7 +402,10 @@ mod tests {
         let (row, value) =
             Parameters::check("ttlMonitorEnabled", Value::int32(0).as_ref()).expect("a flag");
         assert_eq!(parameters.set(row, value), Value::boolean(true));
-        assert_eq!(parameters.get("ttlMonitorEnabled").map(|(_, value)| value), Some(Value::boolean(false)));
+        assert_eq!(
+            parameters.get("ttlMonitorEnabled").map(|(_, value)| value),
+            Some(Value::boolean(false))
+        );
         let refused = [
             ("nonsense", Value::int32(1), 72),
             ("port", Value::int32(1), 72),

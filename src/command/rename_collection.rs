@@ -37,7 +37,11 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let from = parse(super::args::required(from, "renameCollection", "renameCollection")?)?;
+    let from = parse(super::args::required(
+        from,
+        "renameCollection",
+        "renameCollection",
+    )?)?;
     let to = parse(super::args::required(to, "renameCollection", "to")?)?;
     check_new_name(to.database(), to.collection())?;
     if from.collection().starts_with("system.") {
@@ -61,10 +65,9 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             Code::NamespaceNotFound,
             format!("Source collection {from} does not exist"),
         )),
-        Err(RenameError::TargetExists) => Err(Error::new(
-            Code::NamespaceExists,
-            "target namespace exists",
-        )),
+        Err(RenameError::TargetExists) => {
+            Err(Error::new(Code::NamespaceExists, "target namespace exists"))
+        }
     }
 }
 

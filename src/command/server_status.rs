@@ -94,7 +94,10 @@ fn asserts(_: &Context, out: &mut DocBuilder<'_>) {
 
 fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
     let collections = context.catalog.collections().len();
-    out.put_i32("collections", i32::try_from(collections).unwrap_or(i32::MAX));
+    out.put_i32(
+        "collections",
+        i32::try_from(collections).unwrap_or(i32::MAX),
+    );
     for name in [
         "capped",
         "clustered",

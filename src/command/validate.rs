@@ -53,7 +53,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(
             Code::NamespaceNotFound,
-            format!("Collection '{}.{name}' does not exist to validate.", call.database()),
+            format!(
+                "Collection '{}.{name}' does not exist to validate.",
+                call.database()
+            ),
         ));
     };
     reply.put_str("ns", &call.namespace(name));
@@ -71,7 +74,8 @@ fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>) {
             index.len() as u64
         } else {
             let all = index.up(std::ops::Bound::Unbounded, &[0xff; 16]);
-            all.filter(|entry| view.get(split(entry).1).is_some()).count() as u64
+            all.filter(|entry| view.get(split(entry).1).is_some())
+                .count() as u64
         };
         keys.push((index.spec.name.clone(), found));
     }

@@ -60,8 +60,10 @@ impl Figures {
         out.put_i32("numOrphanDocs", 0);
         put_number(out, "storageSize", scaled(bytes));
         put_number(out, "freeStorageSize", 0);
-        out.put_bool("capped", false)
-            .put_i32("nindexes", i32::try_from(self.indexes.len()).unwrap_or(i32::MAX));
+        out.put_bool("capped", false).put_i32(
+            "nindexes",
+            i32::try_from(self.indexes.len()).unwrap_or(i32::MAX),
+        );
         let mut details = out.doc("indexDetails");
         for (name, _) in &self.indexes {
             details.doc(name).end();
