@@ -1,11 +1,13 @@
 //! `$addToSet`, with `$each`: elements that an array does not hold yet.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
 use super::Argument;
 use super::check::depth;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 use super::push::append;
 
 /// The candidates, each once, in the order in which they came.
@@ -15,7 +17,7 @@ struct AddToSet {
     sorted: Vec<usize>,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let candidates: Vec<Value> = match each(argument.value)? {
         Some(array) => array.iter().map(|elem| elem.value.to_value()).collect(),
         None => vec![argument.value.to_value()],
@@ -29,7 +31,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
     let place = |candidate: &usize| kept.binary_search(candidate).unwrap_or_default();
     let sorted = sorted.iter().map(place).collect();
     let values = kept.iter().map(|at| candidates[*at].clone()).collect();
-    Ok(Box::new(AddToSet { values, sorted }))
+    Ok(Arc::new(AddToSet { values, sorted }))
 }
 
 /// The array of `{$each: [...]}`; `None` where the argument itself is the element.

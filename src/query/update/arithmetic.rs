@@ -1,11 +1,13 @@
 //! `$inc` and `$mul`.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::value::{Num, Val, ValueRef};
 
 use super::Argument;
 use super::check::element;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Arithmetic {
     op: Op,
@@ -18,15 +20,15 @@ enum Op {
     Multiply,
 }
 
-pub fn parse_inc(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse_inc(argument: &Argument<'_>) -> Result<Leaf> {
     parse(Op::Add, argument)
 }
 
-pub fn parse_mul(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse_mul(argument: &Argument<'_>) -> Result<Leaf> {
     parse(Op::Multiply, argument)
 }
 
-fn parse(op: Op, argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+fn parse(op: Op, argument: &Argument<'_>) -> Result<Leaf> {
     let operand = argument.value.as_num().ok_or_else(|| {
         Error::type_mismatch(format!(
             "Cannot {} with non-numeric argument: {{{}}}",
@@ -37,7 +39,7 @@ fn parse(op: Op, argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
             element(argument.field, argument.value)
         ))
     })?;
-    Ok(Box::new(Arithmetic { op, operand }))
+    Ok(Arc::new(Arithmetic { op, operand }))
 }
 
 // === impl Op ===

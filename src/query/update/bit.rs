@@ -1,5 +1,7 @@
 //! `$bit`: and, or, xor on integers, one after the other.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use crate::error::{Error, Result};
@@ -7,7 +9,7 @@ use crate::value::{Type, Val, Value, ValueRef};
 
 use super::Argument;
 use super::check::element;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Bit(SmallVec<[(Op, Integer); 2]>);
 
@@ -24,7 +26,7 @@ enum Integer {
     Long(i64),
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let Some(doc) = argument.value.as_doc() else {
         return Err(Error::bad_value(format!(
             "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{field: {{and/or/xor: #}}}}",
@@ -58,7 +60,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
             "You must pass in at least one bitwise operation. The format is: {$bit: {field: {and/or/xor: #}}",
         ));
     }
-    Ok(Box::new(Bit(ops)))
+    Ok(Arc::new(Bit(ops)))
 }
 
 // === impl Integer ===

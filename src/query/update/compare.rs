@@ -1,13 +1,14 @@
 //! `$min` and `$max`: the new value if it stands before, or behind, the old one in BSON's order.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::value::{Val, Value, ValueRef, compare};
 
 use super::Argument;
 use super::check::depth;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Compare {
     value: Value,
@@ -15,15 +16,15 @@ struct Compare {
     wins: Ordering,
 }
 
-pub fn parse_min(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
-    Ok(Box::new(Compare {
+pub fn parse_min(argument: &Argument<'_>) -> Result<Leaf> {
+    Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Less,
     }))
 }
 
-pub fn parse_max(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
-    Ok(Box::new(Compare {
+pub fn parse_max(argument: &Argument<'_>) -> Result<Leaf> {
+    Ok(Arc::new(Compare {
         value: argument.value.to_value(),
         wins: Ordering::Greater,
     }))

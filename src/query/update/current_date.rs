@@ -1,17 +1,19 @@
 //! `$currentDate`.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::value::{Millis, Type, Val, Value, ValueRef};
 
 use super::Argument;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 enum CurrentDate {
     Date,
     Timestamp,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let value = argument.value;
     let kind = match value.ty() {
         // Both true and false.
@@ -44,7 +46,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
             )));
         }
     };
-    Ok(Box::new(kind))
+    Ok(Arc::new(kind))
 }
 
 /// The server's time as a timestamp. The increment only has to be more than 0, which would mean "fill me in".

@@ -32,7 +32,7 @@ use crate::error::Result;
 use crate::query::Scope;
 use crate::value::ValueRef;
 
-use modify::Modify;
+use modify::Leaf;
 
 pub use check::{check_id, check_stored};
 pub use parse::{Apply, Style, Update};
@@ -47,7 +47,7 @@ pub struct Operator {
 /// How an operator's argument for one field is read. `$rename` alone touches two paths.
 #[derive(Clone, Copy)]
 pub enum Status {
-    Ready(fn(&Argument<'_>) -> Result<Box<dyn Modify>>),
+    Ready(fn(&Argument<'_>) -> Result<Leaf>),
     Rename,
 }
 
@@ -80,10 +80,7 @@ pub static UPDATES: &[Operator] = &[
     ready("$unset", unset::parse),
 ];
 
-const fn ready(
-    name: &'static str,
-    parse: fn(&Argument<'_>) -> Result<Box<dyn Modify>>,
-) -> Operator {
+const fn ready(name: &'static str, parse: fn(&Argument<'_>) -> Result<Leaf>) -> Operator {
     Operator {
         name,
         status: Status::Ready(parse),

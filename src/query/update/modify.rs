@@ -1,6 +1,7 @@
 //! What an operator does at the end of its path.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::query::update::Apply;
@@ -21,6 +22,9 @@ pub trait Modify: Send + Sync {
         Some(0)
     }
 }
+
+/// A leaf as the tree holds it; shared where two trees are merged.
+pub type Leaf = Arc<dyn Modify>;
 
 pub enum Change<'v> {
     /// As it was: does not count as modified.

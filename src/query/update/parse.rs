@@ -8,7 +8,7 @@ use crate::value::{Doc, Millis, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilter};
 use super::check::{self, MAX_DEPTH};
-use super::modify::Modify;
+use super::modify::Leaf;
 use super::path::UpdatePath;
 use super::pipeline::Pipeline;
 use super::rename;
@@ -177,7 +177,7 @@ impl Operators {
         match status {
             Status::Ready(parse) => {
                 let leaf = parse(argument)?;
-                self.insert(&path, leaf.into(), used)
+                self.insert(&path, leaf, used)
             }
             Status::Rename => {
                 self.insert(&path, Arc::new(rename::From), used)?;
@@ -188,12 +188,7 @@ impl Operators {
         }
     }
 
-    fn insert(
-        &mut self,
-        path: &UpdatePath<'_>,
-        leaf: Arc<dyn Modify>,
-        used: &mut [bool],
-    ) -> Result<()> {
+    fn insert(&mut self, path: &UpdatePath<'_>, leaf: Leaf, used: &mut [bool]) -> Result<()> {
         check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
         self.positional |= path.parts.contains(&"$");
         // A path is counted from the root, so how deep a new value ends is known before any document is.

@@ -1,20 +1,22 @@
 //! `$pop`: the first or the last element of an array goes.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Val, Value, ValueRef};
 
 use super::Argument;
 use super::check::element;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Pop {
     first: bool,
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     match integer(argument)? {
-        1 => Ok(Box::new(Pop { first: false })),
-        -1 => Ok(Box::new(Pop { first: true })),
+        1 => Ok(Arc::new(Pop { first: false })),
+        -1 => Ok(Arc::new(Pop { first: true })),
         other => Err(Error::failed_to_parse(format!(
             "$pop expects 1 or -1, found: {other}"
         ))),

@@ -1,12 +1,14 @@
 //! `$pull` and `$pullAll`: elements of an array that match go.
 
+use std::sync::Arc;
+
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::filter::{FILTERS, Filter, Status};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
 use super::Argument;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 enum Pull {
     /// Equal to a value.
@@ -22,23 +24,23 @@ enum Pull {
 /// Under this name an element stands in a document of its own, where a filter is made for documents.
 const WRAP: &str = "e";
 
-pub fn parse_pull(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse_pull(argument: &Argument<'_>) -> Result<Leaf> {
     let value = argument.value;
     let wrapped = match value.ty() {
         Type::Document => begins_with_condition(Doc::new(value.data())),
         Type::Regex => true,
-        _ => return Ok(Box::new(Pull::Equal(value.to_value()))),
+        _ => return Ok(Arc::new(Pull::Equal(value.to_value()))),
     };
     if !wrapped {
         let filter = Filter::parse(Doc::new(value.data()), argument.scope)?;
-        return Ok(Box::new(Pull::Document(filter)));
+        return Ok(Arc::new(Pull::Document(filter)));
     }
     let mut bytes = Vec::new();
     let filter = Filter::parse(wrap(value, &mut bytes), argument.scope)?;
-    Ok(Box::new(Pull::Value(filter)))
+    Ok(Arc::new(Pull::Value(filter)))
 }
 
-pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Leaf> {
     let Some(array) = argument.value.as_array() else {
         return Err(Error::bad_value(format!(
             "$pullAll requires an array argument but was given a {}",
@@ -47,7 +49,7 @@ pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
     };
     let mut values: Vec<Value> = array.iter().map(|elem| elem.value.to_value()).collect();
     values.sort_by(|a, b| compare(a.as_ref(), b.as_ref()));
-    Ok(Box::new(Pull::OneOf(values)))
+    Ok(Arc::new(Pull::OneOf(values)))
 }
 
 /// `{$gt: 5}` is a condition on a value; `{$or: [...]}` and `{x: 1}` are filters on a document.

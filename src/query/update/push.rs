@@ -1,13 +1,14 @@
 //! `$push` with `$each`, `$position`, `$sort` and `$slice`.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, compare};
 
 use super::Argument;
 use super::check::depth;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Push {
     values: Vec<Value>,
@@ -25,7 +26,7 @@ enum Order {
     Fields(Vec<(Box<str>, bool)>),
 }
 
-pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
+pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let mut push = Push {
         values: Vec::new(),
         position: None,
@@ -35,7 +36,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
     let clauses = argument.value.as_doc().filter(|doc| doc.has("$each"));
     let Some(clauses) = clauses else {
         push.values.push(argument.value.to_value());
-        return Ok(Box::new(push));
+        return Ok(Arc::new(push));
     };
     let mut seen: Vec<&str> = Vec::new();
     for elem in clauses {
@@ -67,7 +68,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
         clauses.get("$position"),
         "The value for $position must be an integer value, not of type: ",
     )?;
-    Ok(Box::new(push))
+    Ok(Arc::new(push))
 }
 
 fn integer(value: ValueRef<'_>, complaint: &str) -> Result<Option<i64>> {

@@ -1,26 +1,28 @@
 //! `$set` and `$setOnInsert`.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::value::{Val, Value, ValueRef};
 
 use super::Argument;
 use super::check::depth;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 pub struct Set {
     pub value: Value,
     pub only_on_insert: bool,
 }
 
-pub fn parse_set(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
-    Ok(Box::new(Set {
+pub fn parse_set(argument: &Argument<'_>) -> Result<Leaf> {
+    Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: false,
     }))
 }
 
-pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Box<dyn Modify>> {
-    Ok(Box::new(Set {
+pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Leaf> {
+    Ok(Arc::new(Set {
         value: argument.value.to_value(),
         only_on_insert: true,
     }))

@@ -4,16 +4,15 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
 
-use super::modify::{Modify, Trail};
+use super::modify::{self, Trail};
 use super::path::{self, UpdatePath};
 
 #[derive(Clone)]
 pub enum Node {
-    Leaf(Arc<dyn Modify>),
+    Leaf(modify::Leaf),
     /// Steps into a document by name, or into an array by index.
     Fields(Fields),
     /// Steps into the elements of an array: `$[]` and `$[identifier]`.
@@ -56,7 +55,7 @@ impl Fields {
     pub fn insert(
         &mut self,
         path: &UpdatePath<'_>,
-        leaf: Arc<dyn Modify>,
+        leaf: modify::Leaf,
         filters: &mut FindFilter<'_>,
     ) -> Result<()> {
         insert(Parent::Fields(self), path, 0, leaf, filters)
@@ -154,7 +153,7 @@ fn insert(
     mut parent: Parent<'_>,
     path: &UpdatePath<'_>,
     first: usize,
-    leaf: Arc<dyn Modify>,
+    leaf: modify::Leaf,
     filters: &mut FindFilter<'_>,
 ) -> Result<()> {
     let last = path.parts.len().saturating_sub(1);

@@ -1,16 +1,18 @@
 //! `$unset`.
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::value::ValueRef;
 
 use super::Argument;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Unset;
 
 /// The argument may be anything; it says nothing.
-pub fn parse(_: &Argument<'_>) -> Result<Box<dyn Modify>> {
-    Ok(Box::new(Unset))
+pub fn parse(_: &Argument<'_>) -> Result<Leaf> {
+    Ok(Arc::new(Unset))
 }
 
 // === impl Unset ===
