@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::access::Access;
 use super::plan::{self, Direction, IndexInfo, Plan, SortKey};
 use crate::error::Result;
-use crate::query::Scope;
+use crate::query::Vars;
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
-use crate::storage::{Collection, View};
-use crate::value::{Doc, DocBuf, Millis, key};
+use crate::storage::index::Condition;
+use crate::storage::{Collection, TsIndex, View};
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, key};
 
 /// The client says which way to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +27,12 @@ pub struct Chosen {
     pub sorted: bool,
 }
 
+/// A filter as storage asks it of documents: the condition of a partial index.
+#[derive(Debug)]
+pub struct PartialFilter(pub Arc<Filter>);
+
 pub fn choose(
-    collection: &Collection,
+    collection: &Arc<Collection>,
     filter: &Filter,
     sort: Option<&Sort>,
     hint: Option<&Hint>,
@@ -42,9 +47,10 @@ pub fn choose(
             sorted: true,
         });
     }
+    order_ids(collection, filter, sort, now);
     collection.read(now, |view| {
         let indexes = indexes(view);
-        let plan = make(filter, sort, hint, &indexes)?;
+        let plan = make(filter, sort, hint, &indexes, view)?;
         let sorted = plan.sort_covered || sort.is_none_or(Sort::is_empty);
         let access = match plan.access {
             plan::Access::Nothing => Access::None,
@@ -66,15 +72,16 @@ pub fn choose(
 
 /// The plan as explain shows it under `winningPlan`. `sort` comes parsed and as it was written.
 pub fn winning_plan(
-    collection: &Collection,
+    collection: &Arc<Collection>,
     filter: &Filter,
     sort: Option<(&Sort, Doc<'_>)>,
     hint: Option<&Hint>,
     now: Millis,
 ) -> Result<DocBuf> {
+    order_ids(collection, filter, sort.map(|(sort, _)| sort), now);
     collection.read(now, |view| {
         let indexes = indexes(view);
-        let plan = make(filter, sort.map(|(sort, _)| sort), hint, &indexes)?;
+        let plan = make(filter, sort.map(|(sort, _)| sort), hint, &indexes, view)?;
         let written = sort.map(|(_, written)| written);
         Ok(plan::winning_plan(&plan, filter, written, &indexes))
     })
@@ -85,8 +92,11 @@ fn make(
     sort: Option<&Sort>,
     hint: Option<&Hint>,
     indexes: &[IndexInfo<'_>],
+    view: &View<'_>,
 ) -> Result<Plan> {
     let hint = hint.map(|hint| match hint {
+        // The index that stands for DefaultTTL has no entries: all documents is what it leads to.
+        _ if view.ts_index().is_some_and(|index| hint.names(index)) => plan::Hint::Natural(Direction::Forward),
         Hint::Name(name) => plan::Hint::Name(name),
         Hint::Key(key) => match key.as_doc().get("$natural").as_num() {
             Some(way) if way.is_negative() => plan::Hint::Natural(Direction::Backward),
@@ -110,10 +120,10 @@ fn indexes<'v>(view: &View<'v>) -> Vec<IndexInfo<'v>> {
         .filter_map(|index| {
             let partial = match &index.spec.partial {
                 None => None,
-                // It was parsed when the index was made; one that no longer can be serves nobody.
-                Some(partial) => Some(Arc::new(
-                    Filter::parse(partial.filter.as_doc(), &Scope::default()).ok()?,
-                )),
+                Some(partial) => {
+                    let condition = partial.condition.as_any().downcast_ref::<PartialFilter>()?;
+                    Some(Arc::clone(&condition.0))
+                }
             };
             Some(IndexInfo {
                 spec: &index.spec,
@@ -135,12 +145,62 @@ pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
     if field.path.len() != 1 || field.path.first() != "_id" || comparison.op != Op::Eq {
         return None;
     }
-    let value = comparison.value.as_ref();
-    // An array or null also matches what is not stored under that very key.
-    if value.is_nullish() || value.as_array().is_some() {
+    id_key_of(comparison.value.as_ref())
+}
+
+/// The key bytes under which documents with that `_id` stand; `None` where equality reaches further than one key.
+pub fn id_key_of(value: ValueRef<'_>) -> Option<Vec<u8>> {
+    // No `_id` is of these types, but equality with them is not equality of keys.
+    if matches!(value.ty(), Type::Array | Type::Regex | Type::Undefined) {
         return None;
     }
     let mut bytes = Vec::with_capacity(24);
     key::encode(value, false, &mut bytes);
     Some(bytes)
+}
+
+/// Where a range or an order of `_id`s is asked for, which the map from `_id` to record cannot give, has them ordered.
+fn order_ids(collection: &Arc<Collection>, filter: &Filter, sort: Option<&Sort>, now: Millis) {
+    let sorts = sort.and_then(|sort| sort.parts().next()).is_some_and(|(path, _)| path.as_str() == ID_FIELD);
+    if sorts || wants_id_range(filter.root()) {
+        collection.order_ids(now);
+    }
+}
+
+fn wants_id_range(node: &Node) -> bool {
+    match node {
+        Node::And(nodes) => nodes.iter().any(wants_id_range),
+        Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
+            Test::Compare(comparison) => comparison.op != Op::Eq,
+            Test::Regex(_) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+const ID_FIELD: &str = "_id";
+
+// === impl Hint ===
+
+impl Hint {
+    fn names(&self, index: &TsIndex) -> bool {
+        match self {
+            Self::Name(name) => *name == index.name,
+            Self::Key(key) => *key == index.key,
+        }
+    }
+}
+
+// === impl PartialFilter ===
+
+impl Condition for PartialFilter {
+    fn holds(&self, doc: Doc<'_>) -> bool {
+        // A partial filter has no expressions that could fail.
+        self.0.matches(doc, &Vars::at(Millis(0))).unwrap_or(false)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }

@@ -11,6 +11,7 @@ mod collection;
 mod idmap;
 pub mod index;
 mod namespace;
+mod order;
 mod reap;
 mod record;
 mod segment;

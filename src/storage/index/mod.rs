@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::record::RecordId;
 pub use keys::{IndexKeys, KeyBytes};
-pub use spec::{Condition, IndexSpec, Partial, TS_FIELD};
+pub use spec::{Condition, ID_INDEX, IndexSpec, Partial, TS_FIELD};
 
 /// Key bytes, then the record id in 8 big-endian bytes.
 pub type Entry = SmallVec<[u8; 24]>;

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use crate::value::{Doc, DocBuf, DocBuilder, Path};
 
+/// The name of the index on `_id`, which every collection has. It is a hash map; an ordered index of that name is added
+/// the first time that somebody asks for an order or a range of `_id`s.
+pub const ID_INDEX: &str = "_id_";
+
 /// The field that the server keeps: an index may name it, though documents do not carry it.
 pub const TS_FIELD: &str = "_ts";
 
@@ -35,6 +39,8 @@ pub struct Partial {
 /// A question about a document that storage hands to whoever knows the query language.
 pub trait Condition: Send + Sync {
     fn holds(&self, doc: Doc<'_>) -> bool;
+    /// What it really is, for the planner.
+    fn as_any(&self) -> &dyn std::any::Any;
 }
 
 // === impl IndexSpec ===
