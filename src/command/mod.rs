@@ -28,6 +28,8 @@ mod drained;
 mod drop;
 mod drop_indexes;
 mod entry;
+mod find;
+mod find_and_modify;
 mod generic;
 mod get_more;
 mod get_parameter;
@@ -45,6 +47,7 @@ mod ping;
 mod planned;
 mod rename_collection;
 pub mod reply;
+mod rows;
 mod server_status;
 mod sessions;
 mod system;
@@ -111,8 +114,8 @@ pub static COMMANDS: &[Command] = &[
     planned("explain"),
     about::FEATURES,
     planned("filemd5"),
-    planned("find"),
-    planned("findAndModify").alias(&["findandmodify"]),
+    find::COMMAND,
+    find_and_modify::COMMAND,
     planned("fsync"),
     planned("fsyncUnlock"),
     planned("getClusterParameter"),

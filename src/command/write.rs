@@ -10,11 +10,11 @@ use crate::engine::write::{Place, Selection};
 use crate::error::{Code, Error, Result, WriteError};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::query::stage::Slice;
+use crate::query::stage::{Slice, names_root};
 use crate::query::{Scope, Vars};
 use crate::session::Retry;
 use crate::storage::index::TS_FIELD;
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
 use crate::wire::Request;
 
 /// The most statements that one command may bring.
@@ -311,6 +311,5 @@ impl Selecting<'_> {
 
 /// Whether a filter, sort or projection names the root field `_ts`, and so gets to see it.
 pub(super) fn names_ts(doc: Doc<'_>) -> bool {
-    let _ = (doc, TS_FIELD);
-    false
+    names_root(ValueRef::document(doc), TS_FIELD)
 }

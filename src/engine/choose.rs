@@ -96,7 +96,9 @@ fn make(
 ) -> Result<Plan> {
     let hint = hint.map(|hint| match hint {
         // The index that stands for DefaultTTL has no entries: all documents is what it leads to.
-        _ if view.ts_index().is_some_and(|index| hint.names(index)) => plan::Hint::Natural(Direction::Forward),
+        _ if view.ts_index().is_some_and(|index| hint.names(index)) => {
+            plan::Hint::Natural(Direction::Forward)
+        }
         Hint::Name(name) => plan::Hint::Name(name),
         Hint::Key(key) => match key.as_doc().get("$natural").as_num() {
             Some(way) if way.is_negative() => plan::Hint::Natural(Direction::Backward),
@@ -161,7 +163,9 @@ pub fn id_key_of(value: ValueRef<'_>) -> Option<Vec<u8>> {
 
 /// Where a range or an order of `_id`s is asked for, which the map from `_id` to record cannot give, has them ordered.
 fn order_ids(collection: &Arc<Collection>, filter: &Filter, sort: Option<&Sort>, now: Millis) {
-    let sorts = sort.and_then(|sort| sort.parts().next()).is_some_and(|(path, _)| path.as_str() == ID_FIELD);
+    let sorts = sort
+        .and_then(|sort| sort.parts().next())
+        .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
     if sorts || wants_id_range(filter.root()) {
         collection.order_ids(now);
     }

@@ -9,9 +9,11 @@ mod oid;
 pub mod plan;
 mod rows;
 mod slice;
+mod sources;
 pub mod stats;
 pub mod write;
 
 pub use oid::ObjectIds;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
+pub use sources::{EngineSources, Reading};

@@ -42,6 +42,17 @@ impl Vars {
         vars
     }
 
+    /// The same variables at another moment: for a getMore, which is a command of its own.
+    #[must_use]
+    pub fn moved_to(&self, now: Millis) -> Self {
+        let cluster_time = self.cluster_time.and(Self::at(now).cluster_time);
+        Self {
+            now,
+            cluster_time,
+            values: self.values.clone(),
+        }
+    }
+
     pub fn now(&self) -> Millis {
         self.now
     }

@@ -20,7 +20,9 @@ const CHUNK: usize = 128;
 impl Collection {
     /// Sees to it that there will be an ordered index of `_id`s; there may be one already when this returns.
     pub fn order_ids(self: &Arc<Self>, now: Millis) {
-        let (there, count) = self.read(now, |view| (view.index(ID_INDEX).is_some(), view.totals().count));
+        let (there, count) = self.read(now, |view| {
+            (view.index(ID_INDEX).is_some(), view.totals().count)
+        });
         if there {
             return;
         }
@@ -42,7 +44,9 @@ impl Collection {
             return;
         }
         let collection = Arc::clone(self);
-        let spawned = std::thread::Builder::new().name("index".into()).spawn(move || collection.fill_id_index(now));
+        let spawned = std::thread::Builder::new()
+            .name("index".into())
+            .spawn(move || collection.fill_id_index(now));
         if spawned.is_err() {
             self.fill_id_index(now);
         }

@@ -84,6 +84,18 @@ impl<'b> DocBuilder<'b> {
         self
     }
 
+    /// The text `first.second`, put together in place: what a namespace looks like.
+    pub fn put_joined(&mut self, name: &str, first: &str, second: &str) -> &mut Self {
+        self.head(Type::String, name);
+        let length = first.len() + second.len() + 2;
+        self.out.extend_from_slice(&(length as i32).to_le_bytes());
+        self.out.extend_from_slice(first.as_bytes());
+        self.out.push(b'.');
+        self.out.extend_from_slice(second.as_bytes());
+        self.out.push(0);
+        self
+    }
+
     pub fn put_doc(&mut self, name: &str, doc: Doc<'_>) -> &mut Self {
         self.put(name, ValueRef::document(doc))
     }

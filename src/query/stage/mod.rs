@@ -54,7 +54,7 @@ pub use merge::{Merge, WhenMatched, WhenNotMatched};
 pub use names::names_root;
 pub use pipeline::{Op, Pipeline, Stage, Step};
 pub use place::Place;
-pub use project::rows as project;
+pub use project::{found_rows as project_found, rows as project};
 pub use rows::{Cx, Empty, Endless, Flow, Limits, Rows, Slice};
 pub use skip::rows as skip;
 pub use sort::rows as sort;

@@ -1,0 +1,245 @@
+//! `findAndModify`: changes or removes one document and answers with it, as it was or as it became.
+
+use std::sync::Arc;
+
+use super::write::{self, Running, Selecting, Statements};
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::engine::write::{Deleting, Updating, append_ts};
+use crate::error::{Error, Result};
+use crate::query::projection::{Kind, Projection};
+use crate::query::stage::Slice;
+use crate::query::update::{Style, Update};
+use crate::query::{Scope, Vars};
+use crate::session;
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "findAndModify",
+    Access::Write,
+    "Changes or removes one document and returns it.",
+    run,
+)
+.alias(&["findandmodify"])
+.with(
+    Flags::RETRYABLE
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE),
+);
+
+#[derive(Default)]
+struct Args<'a> {
+    filter: Option<Doc<'a>>,
+    sort: Option<Doc<'a>>,
+    fields: Option<Doc<'a>>,
+    update: Option<ValueRef<'a>>,
+    array_filters: Option<Doc<'a>>,
+    hint: Option<crate::engine::choose::Hint>,
+    let_vars: Option<Doc<'a>>,
+    remove: bool,
+    new: bool,
+    upsert: bool,
+    stmt_id: i32,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let collection = call.collection()?;
+    let args = Args::read(call)?;
+    if let Some(session::Outcome::Reply(stored)) = call
+        .retry
+        .as_ref()
+        .and_then(|retry| retry.outcome(args.stmt_id))
+    {
+        reply.put_body(Doc::new(stored).body());
+        return Ok(Outcome::Reply);
+    }
+    let statement = args.parse(call)?;
+    write::run(call, collection, statement, reply)
+}
+
+/// The one statement.
+struct FindAndModify {
+    action: Action,
+    projection: Option<Projection>,
+    vars: Vars,
+    new: bool,
+    stmt_id: i32,
+    /// The projection names `_ts`, or the server always shows it.
+    show_ts: bool,
+    reply: DocBuf,
+}
+
+enum Action {
+    Update(Box<Updating>),
+    Remove(Box<Deleting>),
+}
+
+// === impl Args ===
+
+impl<'a> Args<'a> {
+    fn read(call: &Call<'a>) -> Result<Self> {
+        let mut read = Self::default();
+        for arg in call.args().skip(1) {
+            match arg.name() {
+                "query" => read.filter = arg.doc()?,
+                "sort" => read.sort = arg.doc()?,
+                "fields" => read.fields = arg.doc()?,
+                "remove" => read.remove = arg.bool()?.unwrap_or(false),
+                "new" => read.new = arg.bool()?.unwrap_or(false),
+                "upsert" => read.upsert = arg.bool()?.unwrap_or(false),
+                "update" => read.update = Some(arg.value()),
+                "arrayFilters" => {
+                    arg.docs()?;
+                    read.array_filters = arg.array()?;
+                }
+                "hint" => read.hint = write::hint(&arg)?,
+                "let" => read.let_vars = arg.doc()?,
+                "collation" => write::collation(&arg)?,
+                "stmtId" => {
+                    read.stmt_id = arg.int()?.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
+                }
+                "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
+                _ => return Err(arg.unknown()),
+            }
+        }
+        let refuse = |text: &str| Err(Error::failed_to_parse(text));
+        match (read.remove, read.update.is_some()) {
+            (true, true) => return refuse("Cannot specify both an update and remove=true"),
+            (false, false) => return refuse("Either an update or remove=true must be specified"),
+            _ => {}
+        }
+        if read.remove && read.upsert {
+            return refuse("Cannot specify both upsert=true and remove=true ");
+        }
+        if read.remove && read.new {
+            return refuse(
+                "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document",
+            );
+        }
+        if read.remove && read.array_filters.is_some() {
+            return refuse("Cannot specify arrayFilters and remove=true");
+        }
+        Ok(read)
+    }
+
+    fn parse(self, call: &Call<'_>) -> Result<FindAndModify> {
+        let selecting = Selecting {
+            filter: self.filter.unwrap_or(Doc::EMPTY),
+            sort: self.sort,
+            hint: self.hint,
+            let_vars: self.let_vars,
+            multi: false,
+        };
+        let (selection, scope) = selecting.parse(call.now)?;
+        let fields = self.fields.filter(|fields| !fields.is_empty());
+        let projection = fields
+            .map(|fields| Projection::parse(fields, &scope, Kind::Find))
+            .transpose()?;
+        let vars = selection.vars.clone();
+        let show_ts = call.context.config.expose_ts
+            || selection.names_ts
+            || fields.is_some_and(write::names_ts);
+        let action = match self.update {
+            None => Action::Remove(Box::new(Deleting::new(selection))),
+            Some(update) => {
+                let update = parse_update(update, self.array_filters, &scope)?;
+                Action::Update(Box::new(Updating::new(selection, update, self.upsert)))
+            }
+        };
+        Ok(FindAndModify {
+            action,
+            projection,
+            vars,
+            new: self.new,
+            stmt_id: self.stmt_id,
+            show_ts,
+            reply: DocBuf::new(),
+        })
+    }
+}
+
+fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -> Result<Update> {
+    let parsed = Update::parse(update, filters, scope)?;
+    if parsed.style() == Style::Pipeline && filters.is_some() {
+        return Err(Error::failed_to_parse(
+            "arrayFilters may not be specified for pipeline-style updates",
+        ));
+    }
+    Ok(parsed)
+}
+
+// === impl FindAndModify ===
+
+impl Statements for FindAndModify {
+    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+        let done = match &mut self.action {
+            Action::Update(updating) => updating.step(&run.place, slice)?,
+            Action::Remove(deleting) => deleting.step(&run.place, slice)?,
+        };
+        if !done {
+            return Ok(false);
+        }
+        self.reply = self.answer(run)?;
+        if let Some(retry) = run.retry {
+            let stored: Arc<[u8]> = self.reply.bytes().into();
+            retry.record(self.stmt_id, session::Outcome::Reply(stored));
+        }
+        Ok(true)
+    }
+
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
+        reply.put_body(self.reply.as_doc().body());
+    }
+}
+
+impl FindAndModify {
+    fn answer(&mut self, run: &Running<'_>) -> Result<DocBuf> {
+        let (shown, n) = match &mut self.action {
+            Action::Remove(deleting) => (deleting.before.take(), deleting.deleted),
+            Action::Update(updating) => {
+                let done = &mut updating.done;
+                let shown = if self.new {
+                    done.after.take()
+                } else {
+                    done.before.take()
+                };
+                (shown, done.matched + u64::from(done.upserted.is_some()))
+            }
+        };
+        let value = shown.map(|bytes| self.show(&bytes, run)).transpose()?;
+        Ok(DocBuf::build(|d| {
+            let mut last = d.doc("lastErrorObject");
+            last.put_i32("n", n as i32);
+            if let Action::Update(updating) = &self.action {
+                last.put_bool("updatedExisting", updating.done.matched > 0);
+                if let Some(id) = &updating.done.upserted {
+                    last.put("upserted", id.as_ref());
+                }
+            }
+            last.end();
+            match &value {
+                Some(bytes) => d.put_doc("value", Doc::new(bytes)),
+                None => d.put_null("value"),
+            };
+        }))
+    }
+
+    fn show(&self, bytes: &[u8], run: &Running<'_>) -> Result<Vec<u8>> {
+        let mut with_ts = Vec::new();
+        let mut doc = Doc::new(bytes);
+        if self.show_ts {
+            // Both the old and the new version are shown with the moment of this write.
+            append_ts(doc, run.place.now, &mut with_ts);
+            doc = Doc::new(&with_ts);
+        }
+        let Some(projection) = &self.projection else {
+            return Ok(doc.bytes().to_vec());
+        };
+        let position = match &self.action {
+            Action::Update(updating) => updating.selection.filter.position(doc, &self.vars),
+            Action::Remove(deleting) => deleting.selection.filter.position(doc, &self.vars),
+        };
+        let mut out = Vec::with_capacity(bytes.len());
+        projection.apply(doc, &self.vars, position, &mut out)?;
+        Ok(out)
+    }
+}
