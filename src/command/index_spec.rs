@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::create::check_collation;
 use super::default_ttl;
+use crate::engine::choose::PartialFilter;
 use crate::error::{Code, Error, Result};
+use crate::query::Scope;
 use crate::query::filter::{Filter, Node, Test};
-use crate::query::{Scope, Vars};
 use crate::storage::TsIndex;
-use crate::storage::index::{Condition, IndexSpec, Partial};
+use crate::storage::index::{IndexSpec, Partial};
 use crate::storage::ttl::DefaultTtl;
-use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// What an entry asks for.
 pub(super) enum Wanted {
@@ -42,9 +43,6 @@ const OTHER_KINDS: &[&str] = &[
     "weights",
     "wildcardProjection",
 ];
-
-/// The filter of a partial index, ready to be asked by storage.
-struct PartialFilter(Filter);
 
 /// The options of one entry, as they are read.
 #[derive(Default)]
@@ -337,7 +335,7 @@ impl<'a> Options<'a> {
             check_partial(filter.root(), partial, 0)?;
             index.partial = Some(Partial {
                 filter: DocBuf::from_bytes(partial.bytes().to_vec()),
-                condition: Arc::new(PartialFilter(filter)),
+                condition: Arc::new(PartialFilter(Arc::new(filter))),
             });
         }
         Ok(index)
@@ -408,14 +406,5 @@ fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
             _ => unsupported(),
         },
         _ => unsupported(),
-    }
-}
-
-// === impl PartialFilter ===
-
-impl Condition for PartialFilter {
-    fn holds(&self, doc: Doc<'_>) -> bool {
-        // Such a filter has no expression that could fail or ask for the time.
-        self.0.matches(doc, &Vars::at(Millis(0))).unwrap_or(false)
     }
 }
