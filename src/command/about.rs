@@ -135,7 +135,8 @@ pub(super) const LOCK_INFO: Command = Command::ready(
     "lockInfo",
     Access::Admin,
     "Shows locks: none is held between commands.",
-    |_, reply| {
+    |call, reply| {
+        call.only(&[])?;
         reply.array("lockInfo").end();
         Ok(Outcome::Reply)
     },

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::args::{Arg, fields, truthy};
+use super::args::{Arg, fields};
+use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
 use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
@@ -22,6 +23,8 @@ struct CollMod {
     index: Option<IndexMod>,
     default_ttl: Option<DefaultTtl>,
     mode: Option<IndexingMode>,
+    capped: bool,
+    dry_run: bool,
     refused: Option<&'static str>,
 }
 
@@ -33,6 +36,8 @@ struct IndexMod {
     expire: Option<Value>,
     hidden: Option<bool>,
     unique: bool,
+    /// `prepareUnique: false`: nothing to do, but something was asked.
+    prepare: bool,
 }
 
 /// What is really changed, once the collection was looked at.
@@ -56,6 +61,18 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(Code::NamespaceNotFound, "ns does not exist"));
     };
+    if changes.capped {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "option not supported on a collection that is not capped: cappedSize, cappedMax",
+        ));
+    }
+    if changes.dry_run {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "dryRun is only valid when index option 'unique' is true",
+        ));
+    }
     if let Some(option) = changes.refused {
         return Err(Error::not_implemented(format_args!(
             "collMod option '{option}'"
@@ -120,9 +137,8 @@ impl CollMod {
                     self.refused = Some("validator");
                 }
             }
-            "validationLevel" | "validationAction" => {
-                arg.str()?;
-            }
+            "validationLevel" => one_of(arg, VALIDATION_LEVELS)?,
+            "validationAction" => one_of(arg, VALIDATION_ACTIONS)?,
             "viewOn" => {
                 if arg.str()?.is_some() {
                     self.refused = Some("viewOn");
@@ -134,9 +150,8 @@ impl CollMod {
                 }
             }
             "changeStreamPreAndPostImages" => {
-                if arg
-                    .doc()?
-                    .is_some_and(|images| truthy(images.get("enabled")))
+                if let Some(images) = arg.doc()?
+                    && wants_images("collMod", images)?
                 {
                     self.refused = Some("changeStreamPreAndPostImages");
                 }
@@ -148,13 +163,7 @@ impl CollMod {
             }
             "cappedSize" | "cappedMax" => {
                 if arg.int()?.is_some() {
-                    return Err(Error::new(
-                        Code::InvalidOptions,
-                        format!(
-                            "option not supported on a collection that is not capped: {}",
-                            arg.name()
-                        ),
-                    ));
+                    self.capped = true;
                 }
             }
             "expireAfterSeconds" => {
@@ -166,7 +175,8 @@ impl CollMod {
                     "option only supported on collections clustered by _id: expireAfterSeconds",
                 ));
             }
-            "dryRun" | "recordPreImages" | "noPadding" | "usePowerOf2Sizes" => {
+            "dryRun" => self.dry_run = arg.bool()?.unwrap_or(false),
+            "recordPreImages" | "noPadding" | "usePowerOf2Sizes" => {
                 arg.bool()?;
             }
             _ => return Err(arg.unknown()),
@@ -225,8 +235,16 @@ impl IndexMod {
                     }
                 }
                 "hidden" => index.hidden = arg.bool()?,
-                "unique" => index.unique = arg.bool()?.unwrap_or(false),
+                "unique" => match arg.bool()? {
+                    Some(false) => {
+                        return Err(Error::bad_value(
+                            "collMod does not support converting a unique index to a non-unique index",
+                        ));
+                    }
+                    unique => index.unique = unique.unwrap_or(false),
+                },
                 "prepareUnique" => {
+                    index.prepare = !arg.is_null();
                     if arg.bool()?.unwrap_or(false) {
                         return Err(Error::not_implemented(
                             "collMod option 'index.prepareUnique'",
@@ -240,7 +258,11 @@ impl IndexMod {
         match (&index.name, &index.key) {
             (Some(_), Some(_)) => invalid("Cannot specify both key pattern and name."),
             (None, None) => invalid("Must specify either index name or key pattern."),
-            _ if index.expire.is_none() && index.hidden.is_none() && !index.unique => {
+            _ if index.expire.is_none()
+                && index.hidden.is_none()
+                && !index.unique
+                && !index.prepare =>
+            {
                 invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field")
             }
             _ if index.unique => Err(Error::not_implemented("collMod option 'index.unique'")),
@@ -377,7 +399,8 @@ fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {
     }
     let number = value.as_num();
     number
-        .and_then(|n| i32::try_from(n.to_i64_saturating()).ok())
+        // What is too large means the largest here, unlike in createIndexes.
+        .and_then(|n| i32::try_from(n.to_i64_saturating().min(i32::MAX.into())).ok())
         .filter(|&n| n >= 0)
         .ok_or_else(|| {
             Error::new(

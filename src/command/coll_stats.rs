@@ -69,7 +69,7 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     for arg in call.args().skip(1) {
         match arg.name() {
             "scale" => factor = scale(arg)?,
-            "freeStorage" => free = arg.int()?.unwrap_or(0) != 0,
+            "freeStorage" => free = arg.bool()?.unwrap_or(false),
             _ => return Err(arg.unknown()),
         }
     }

@@ -70,7 +70,7 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
         }
     }
     match level {
-        None | Some("local" | "available") => Ok(()),
+        None | Some("local") => Ok(()),
         Some(_) if command.flags.has(Flags::READ_CONCERN) => Ok(()),
         Some(level) => Err(Error::new(
             Code::InvalidOptions,

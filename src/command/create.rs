@@ -1,11 +1,11 @@
 //! `create`: makes a collection.
 
-use super::args::{Arg, truthy};
+use super::args::Arg;
 use super::{Access, Call, Command, Flags, Outcome, default_ttl};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{CreateError, IndexingMode, Namespace, Options, View};
-use crate::value::{Doc, DocBuf, DocBuilder, Type};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
     Command::ready("create", Access::Admin, "Makes a collection.", run)
@@ -17,6 +17,7 @@ struct Create {
     capped: bool,
     size: bool,
     max: bool,
+    expires: bool,
     view_on: Option<String>,
     pipeline: bool,
     default_ttl: DefaultTtl,
@@ -80,11 +81,6 @@ pub fn check_new_name(database: &str, name: &str) -> Result<()> {
             "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {MAX_NAMESPACE}"
         ));
     }
-    if name.ends_with('.') {
-        return invalid(format!(
-            "Collection names cannot start or end with '.': {name}"
-        ));
-    }
     Ok(())
 }
 
@@ -130,8 +126,14 @@ impl Create {
                     self.refused = Some("validator");
                 }
             }
-            "validationLevel" => one_of(arg, &["off", "strict", "moderate"])?,
-            "validationAction" => one_of(arg, &["error", "warn", "errorAndLog"])?,
+            "validationLevel" => {
+                one_of(arg, VALIDATION_LEVELS)?;
+                self.shown.put(arg.name(), or_missing(arg));
+            }
+            "validationAction" => {
+                one_of(arg, VALIDATION_ACTIONS)?;
+                self.shown.put(arg.name(), or_missing(arg));
+            }
             "collation" => {
                 if let Some(collation) = arg.doc()? {
                     if !check_collation(collation)? {
@@ -139,15 +141,34 @@ impl Create {
                     }
                 }
             }
-            "storageEngine" | "indexOptionDefaults" => {
-                arg.doc()?;
-                self.shown.put(arg.name(), arg.value());
+            "storageEngine" => {
+                if let Some(engines) = arg.doc()? {
+                    check_storage_engine(engines)?;
+                    if !engines.is_empty() {
+                        self.shown.put(arg.name(), arg.value());
+                    }
+                }
+            }
+            "indexOptionDefaults" => {
+                if let Some(defaults) = arg.doc()? {
+                    for field in super::args::fields("create.indexOptionDefaults", defaults) {
+                        match field.name() {
+                            "storageEngine" => {
+                                check_storage_engine(field.doc()?.unwrap_or(Doc::EMPTY))?;
+                            }
+                            _ => return Err(field.unknown()),
+                        }
+                    }
+                    if !defaults.is_empty() {
+                        self.shown.put(arg.name(), arg.value());
+                    }
+                }
             }
             "changeStreamPreAndPostImages" => {
-                if let Some(images) = arg.doc()? {
-                    if truthy(images.get("enabled")) {
-                        self.refused = Some("changeStreamPreAndPostImages");
-                    }
+                if let Some(images) = arg.doc()?
+                    && wants_images("create", images)?
+                {
+                    self.refused = Some("changeStreamPreAndPostImages");
                 }
             }
             "timeseries" => {
@@ -156,25 +177,21 @@ impl Create {
                 }
             }
             "clusteredIndex" => {
-                if !matches!(arg.value().ty(), Type::Bool | Type::Document) && !arg.is_null() {
-                    return Err(arg.wrong_type(&[Type::Bool, Type::Document]));
+                if arg.value().as_doc().is_some() {
+                    self.refused = Some("clusteredIndex");
+                } else if arg.bool()?.unwrap_or(false) {
+                    return Err(Error::location(
+                        5979703,
+                        "'clusteredIndex' must be a document in the form {key: {_id: 1}, unique: true}",
+                    ));
                 }
-                self.refused = Some("clusteredIndex");
             }
             "encryptedFields" => {
                 if arg.doc()?.is_some() {
                     self.refused = Some("encryptedFields");
                 }
             }
-            "expireAfterSeconds" => {
-                if !arg.is_null() && arg.exact_int()?.is_some() {
-                    return Err(Error::new(
-                        Code::InvalidOptions,
-                        "'expireAfterSeconds' is only supported on time-series collections or when the \
-                         'clusteredIndex' option is specified",
-                    ));
-                }
-            }
+            "expireAfterSeconds" => self.expires = arg.exact_int()?.is_some(),
             "recordIdsReplicated" => {
                 arg.strict_bool()?;
             }
@@ -195,6 +212,16 @@ impl Create {
         }
         if self.pipeline && self.view_on.is_none() {
             return invalid("'pipeline' requires 'viewOn' to also be specified");
+        }
+        let end_by_themselves = matches!(
+            self.refused,
+            Some("timeseries" | "clusteredIndex" | "encryptedFields")
+        );
+        if self.expires && !end_by_themselves {
+            return invalid(
+                "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option \
+                 is specified",
+            );
         }
         default_ttl::check_mode(self.mode, self.default_ttl, Code::BadValue)?;
         if self.capped {
@@ -218,7 +245,73 @@ impl Create {
     }
 }
 
-fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
+pub(super) const VALIDATION_LEVELS: &[&str] = &["off", "strict", "moderate"];
+pub(super) const VALIDATION_ACTIONS: &[&str] = &["error", "warn", "errorAndLog"];
+
+/// A null counts as left out, also where options are shown.
+fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
+    if arg.is_null() {
+        ValueRef::MISSING
+    } else {
+        arg.value()
+    }
+}
+
+/// Settings of MongoDB's storage engine have no meaning here; what is not even one of them is refused.
+fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
+    for engine in engines {
+        if engine.name() != "wiredTiger" {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "{} is not a registered storage engine for this server",
+                    engine.name()
+                ),
+            ));
+        }
+        let Some(options) = engine.value.as_doc() else {
+            return Err(Error::bad_value(format!(
+                "storageEngine.{} must be an object",
+                engine.name()
+            )));
+        };
+        for option in options {
+            match (option.name(), option.value.as_str()) {
+                ("configString", Some(text)) if text.contains('\0') => {
+                    return Err(Error::failed_to_parse("malformed 'configString' value."));
+                }
+                ("configString", Some("")) => {}
+                ("configString", _) => {
+                    return Err(Error::bad_value(
+                        "storageEngine.wiredTiger.configString has no meaning for documents in memory",
+                    ));
+                }
+                (name, _) => {
+                    return Err(Error::new(
+                        Code::InvalidOptions,
+                        format!("'{name}' is not a supported option in storageEngine.wiredTiger"),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `changeStreamPreAndPostImages: {enabled: bool}`
+pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
+    let path = format!("{command}.changeStreamPreAndPostImages");
+    let mut enabled = None;
+    for field in super::args::fields(&path, images) {
+        match field.name() {
+            "enabled" => enabled = field.bool()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    super::args::required(enabled, &path, "enabled")
+}
+
+pub(super) fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
     match arg.str()? {
         Some(text) if !known.contains(&text) => Err(super::args::not_a_value(
             &format!("create.{}", arg.name()),
@@ -256,7 +349,9 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
     for field in super::args::fields("create.idIndex", spec) {
         match field.name() {
             "key" => {
-                let key = field.doc()?.unwrap_or(Doc::EMPTY);
+                let Some(key) = field.value().as_doc() else {
+                    return Err(field.wrong_type(&[Type::Document]));
+                };
                 let is_id =
                     key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0);
                 if !is_id {
@@ -265,11 +360,25 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
                     )));
                 }
             }
-            "name" => {
-                field.str()?;
-            }
+            "name" => match field.value().as_str() {
+                None => return Err(field.wrong_type(&[Type::String])),
+                Some("") => {
+                    return Err(Error::new(
+                        Code::CannotCreateIndex,
+                        "The index name cannot be empty",
+                    ));
+                }
+                Some(_) => {}
+            },
             "v" => {
-                if !matches!(field.exact_int()?, None | Some(1 | 2)) {
+                let version = field.int()?;
+                if version.is_some() && field.exact_int().is_err() {
+                    return Err(Error::bad_value(format!(
+                        "Index version must be a whole number, but found {}",
+                        field.value()
+                    )));
+                }
+                if !matches!(version, None | Some(1 | 2)) {
                     return Err(Error::new(
                         Code::CannotCreateIndex,
                         format!(

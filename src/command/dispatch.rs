@@ -168,14 +168,14 @@ fn run(
     command: &'static Command,
     out: &mut Vec<u8>,
 ) -> Result<Attempt> {
-    let mut own = SmallVec::new();
-    let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
     let Status::Ready(run) = command.status else {
         return Err(Error::not_implemented(format_args!(
             "command {}",
             command.name
         )));
     };
+    let mut own = SmallVec::new();
+    let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
     let mut retry = None;
     if let (Some(number), Some(id)) = (generic.number, &generic.session)
         && command.flags.has(Flags::RETRYABLE)

@@ -46,15 +46,7 @@ pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>)
     if arg.is_null() {
         return Ok(());
     }
-    let Some((4, bytes)) = arg.value().as_binary() else {
-        return Err(arg.wrong_type(&[Type::Binary]));
-    };
-    let wanted: [u8; 16] = bytes.try_into().map_err(|_| {
-        Error::new(
-            Code::InvalidUUID,
-            "uuid must be a 16-byte binary field with UUID (4) subtype",
-        )
-    })?;
+    let wanted = read_uuid(arg)?;
     let there = call.context.catalog.get(call.database(), name);
     if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
         return Ok(());
@@ -82,7 +74,21 @@ pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>)
     .with_details(details.into_bytes()))
 }
 
-fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+/// Sixteen bytes of binary subtype 4.
+pub(super) fn read_uuid(arg: super::args::Arg<'_>) -> Result<[u8; 16]> {
+    let Some((subtype, bytes)) = arg.value().as_binary() else {
+        return Err(arg.wrong_type(&[Type::Binary]));
+    };
+    match bytes.try_into() {
+        Ok(uuid) if subtype == 4 => Ok(uuid),
+        _ => Err(Error::new(
+            Code::InvalidUUID,
+            "uuid must be a 16-byte binary field with UUID (4) subtype",
+        )),
+    }
+}
+
+fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
     let target = call.target();
     let value = required(
@@ -111,8 +117,6 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
             format!("Dropping the '{database}' database is prohibited."),
         ));
     }
-    if call.context.catalog.drop_database(database) > 0 {
-        reply.put_str("dropped", database);
-    }
+    call.context.catalog.drop_database(database);
     Ok(Outcome::Reply)
 }

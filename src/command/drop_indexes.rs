@@ -31,11 +31,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let index = required(
-        index.filter(|value| !value.is_nullish()),
-        "dropIndexes",
-        "index",
-    )?;
+    let index = required(index, "dropIndexes", "index")?;
     if !matches!(index.ty(), Type::String | Type::Document | Type::Array) {
         return Err(super::args::wrong_type(
             "dropIndexes",
@@ -87,6 +83,12 @@ fn find(view: &View<'_>, index: ValueRef<'_>) -> Result<Which> {
                 &[Type::String],
             ));
         };
+        if name == "*" {
+            return Ok(Which::All);
+        }
+        if names.iter().any(|there| there == name) {
+            return Err(not_found(name));
+        }
         names.push(by_name(view, name)?);
     }
     Ok(Which::Names(names))
@@ -100,10 +102,14 @@ fn by_name(view: &View<'_>, name: &str) -> Result<String> {
     if is_default || view.index(name).is_some() {
         return Ok(name.to_owned());
     }
-    Err(Error::new(
+    Err(not_found(name))
+}
+
+fn not_found(name: &str) -> Error {
+    Error::new(
         Code::IndexNotFound,
         format!("index not found with name [{name}]"),
-    ))
+    )
 }
 
 fn by_key(view: &View<'_>, key: Doc<'_>) -> Result<String> {

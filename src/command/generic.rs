@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::args::{to_f64, to_i64, wrong_type};
+use super::args::wrong_type;
 use super::call::check_database;
 use super::{Command, Flags, concern};
 use crate::config::Topology;
@@ -67,6 +67,7 @@ impl<'a> Generic<'a> {
                 b"lsid" => {
                     generic.session = Some(SessionId::parse(value, "OperationSessionInfo.lsid")?)
                 }
+                b"txnNumber" if value.is_nullish() => {}
                 b"txnNumber" => generic.number = Some(read_number(value)?),
                 b"$clusterTime" | b"$readPreference" => {
                     if value.as_doc().is_none() && !value.is_nullish() {
@@ -134,15 +135,6 @@ impl<'a> Generic<'a> {
     }
 
     fn check(&self, command: &Command, topology: &Topology, rare: Option<Rare<'_>>) -> Result<()> {
-        if command.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
-            return Err(Error::new(
-                Code::Unauthorized,
-                format!(
-                    "{} may only be run against the admin database.",
-                    command.name
-                ),
-            ));
-        }
         let mut in_transaction = false;
         if let Some(rare) = rare {
             rare.check_api(command)?;
@@ -155,6 +147,15 @@ impl<'a> Generic<'a> {
             return Err(Error::new(
                 Code::OperationNotSupportedInTransaction,
                 "multi-document transactions are not implemented in Sundown",
+            ));
+        }
+        if command.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
+            return Err(Error::new(
+                Code::Unauthorized,
+                format!(
+                    "{} may only be run against the admin database.",
+                    command.name
+                ),
             ));
         }
         Ok(())
@@ -185,7 +186,7 @@ impl<'a> Generic<'a> {
                 "Transaction numbers are only allowed on a replica set member or mongos",
             ));
         }
-        if !in_transaction && !command.flags.has(Flags::RETRYABLE.and(Flags::TRANSACTION)) {
+        if !in_transaction && !command.flags.has(Flags::RETRYABLE) {
             return Err(Error::location(
                 50768,
                 format!(
@@ -287,7 +288,7 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
     if value.is_nullish() {
         return Ok(0);
     }
-    let (Some(millis), Some(exact)) = (to_i64(value), to_f64(value)) else {
+    let Some(number) = value.as_num() else {
         return Err(wrong_type(
             command.name,
             "maxTimeMS",
@@ -295,11 +296,11 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
             &[Type::Int64, Type::Int32, Type::Decimal, Type::Double],
         ));
     };
-    if exact.fract() != 0.0 || !exact.is_finite() {
+    let Some(millis) = number.to_i64_exact() else {
         return Err(Error::failed_to_parse(format!(
             "maxTimeMS has non-integral value: {value}"
         )));
-    }
+    };
     if !(0..=i64::from(i32::MAX)).contains(&millis) {
         return Err(Error::bad_value(format!(
             "{millis} value for maxTimeMS is out of range [0, {}]",

@@ -75,19 +75,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
                 }
             }
             "saslSupportedMechs" => {
-                arg.str()?;
+                check_user(arg.value())?;
                 hello.mechanisms = true;
             }
-            // Accepted and not made use of: no log-in, no compression, no load balancer, no internal clients.
-            "speculativeAuthenticate"
-            | "compression"
-            | "loadBalanced"
-            | "internalClient"
-            | "hostInfo"
-            | "forShell"
-            | "speculativeSaslStart"
-            | "backpressure" => {}
-            _ => return Err(arg.unknown()),
+            // Everything else is passed over, as in MongoDB: drivers announce what they can do here
+            // (speculativeAuthenticate, compression, loadBalanced, ...).
+            _ => {}
         }
     }
     let patience = match (seen, patience) {
@@ -147,6 +140,20 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// `saslSupportedMechs` names a user as `db.name`.
+fn check_user(value: ValueRef<'_>) -> Result<()> {
+    let well_formed = value
+        .as_str()
+        .and_then(|text| text.split_once('.'))
+        .is_some_and(|(database, user)| !database.is_empty() || !user.is_empty());
+    if well_formed {
+        return Ok(());
+    }
+    Err(Error::bad_value(
+        "saslSupportedMechs must name a user in the form <database>.<user>",
+    ))
 }
 
 /// Whether the client knows the state that we are in.

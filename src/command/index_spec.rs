@@ -74,6 +74,11 @@ pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
     if is_id_key(key) {
         return options.check_id(spec).map(|()| Wanted::Id);
     }
+    if key.count() == 1 && !key.get("_id").is_missing() && key.get("_id").as_str().is_none() {
+        return Err(Error::bad_value(format!(
+            "The field 'key' for an _id index must be {{_id: 1}}, but got {key}"
+        )));
+    }
     if name == "_id_" {
         return Err(Error::bad_value(format!(
             "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found key: {key}"

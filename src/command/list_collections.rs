@@ -24,9 +24,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     for arg in call.args().skip(1) {
         match arg.name() {
             "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
-            "nameOnly" => name_only = arg.bool()?.unwrap_or(false),
+            "nameOnly" => name_only = arg.strict_bool()?.unwrap_or(false),
             "authorizedCollections" => {
-                arg.bool()?;
+                arg.strict_bool()?;
             }
             "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
             "includePendingDrops" => {
@@ -39,9 +39,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let vars = Vars::at(call.now);
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
-        let doc = describe(&collection, call.now);
+        let mut doc = describe(&collection, call.now);
+        if name_only {
+            doc = name_and_type(&doc);
+        }
+        // The filter sees what the client will see.
         if filter.matches(doc.as_doc(), &vars)? {
-            found.push(if name_only { name_and_type(&doc) } else { doc });
+            found.push(doc);
         }
     }
     let opening = cursor::Opening {

@@ -19,7 +19,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
             "nameOnly" => name_only = arg.bool()?.unwrap_or(false),
             "authorizedDatabases" => {
-                arg.bool()?;
+                arg.strict_bool()?;
             }
             _ => return Err(arg.unknown()),
         }
@@ -28,9 +28,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let vars = Vars::at(call.now);
     let mut total = 0;
     let mut databases = reply.array("databases");
-    for name in call.context.catalog.databases() {
+    for name in names(call) {
         let mut bytes = 0;
-        let mut empty = true;
+        let mut empty = !SYSTEM.contains(&name.as_str());
         for collection in call.context.catalog.in_database(&name) {
             let figures = Figures::of(&collection, call.now);
             empty &= figures.documents.count == 0;
@@ -55,4 +55,15 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             .put_i64("totalSizeMb", (total / 1024 / 1024).cast_signed());
     }
     Ok(Outcome::Reply)
+}
+
+/// The databases that every server has, though nothing is kept in them here. Sorted.
+const SYSTEM: &[&str] = &["admin", "config", "local"];
+
+fn names(call: &Call<'_>) -> Vec<String> {
+    let mut names = call.context.catalog.databases();
+    names.extend(SYSTEM.iter().map(|&name| name.to_owned()));
+    names.sort_unstable();
+    names.dedup();
+    names
 }

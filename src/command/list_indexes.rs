@@ -17,17 +17,20 @@ pub(super) const COMMAND: Command = Command::ready(
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let mut batch_size = None;
+    let (mut uuids, mut wrapped) = (false, false);
     for arg in call.args().skip(1) {
         match arg.name() {
             "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
-            "includeBuildUUIDs" | "includeIndexBuildInfo" => {
-                arg.bool()?;
-            }
+            "includeBuildUUIDs" => uuids = arg.bool()?.unwrap_or(false),
+            "includeIndexBuildInfo" => wrapped = arg.bool()?.unwrap_or(false),
             "isTimeseriesNamespace" => {
                 arg.bool()?;
             }
             _ => return Err(arg.unknown()),
         }
+    }
+    if uuids && wrapped {
+        return Err(super::args::unknown("listIndexes", "includeBuildUUIDs"));
     }
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(
@@ -35,7 +38,14 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns does not exist: {}.{name}", call.database()),
         ));
     };
-    let indexes = collection.read(call.now, describe);
+    let mut indexes = collection.read(call.now, describe);
+    if wrapped {
+        for index in &mut indexes {
+            *index = DocBuf::build(|doc| {
+                doc.put_doc("spec", index.as_doc());
+            });
+        }
+    }
     let opening = cursor::Opening {
         namespace: call.namespace(name),
         batch_size,

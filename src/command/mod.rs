@@ -53,6 +53,7 @@ mod sessions;
 mod system;
 mod task;
 mod time_travel;
+mod tools;
 mod transaction;
 mod update;
 mod validate;
@@ -120,7 +121,7 @@ pub static COMMANDS: &[Command] = &[
     planned("fsyncUnlock"),
     planned("getClusterParameter"),
     about::GET_CMD_LINE_OPTS,
-    planned("getDefaultRWConcern"),
+    tools::GET_DEFAULT_RW_CONCERN,
     about::GET_LOG,
     get_more::COMMAND,
     get_parameter::COMMAND,
@@ -148,11 +149,11 @@ pub static COMMANDS: &[Command] = &[
     about::LOGOUT,
     planned("mapReduce").alias(&["mapreduce"]),
     ping::COMMAND,
-    planned("planCacheClear"),
-    planned("planCacheClearFilters"),
-    planned("planCacheListFilters"),
+    tools::PLAN_CACHE_CLEAR,
+    tools::PLAN_CACHE_CLEAR_FILTERS,
+    tools::PLAN_CACHE_LIST_FILTERS,
     planned("planCacheSetFilter"),
-    planned("profile"),
+    tools::PROFILE,
     planned("reIndex"),
     sessions::REFRESH,
     rename_collection::COMMAND,
@@ -161,7 +162,7 @@ pub static COMMANDS: &[Command] = &[
     planned("revokePrivilegesFromRole"),
     planned("revokeRolesFromRole"),
     planned("revokeRolesFromUser"),
-    planned("rolesInfo"),
+    tools::ROLES_INFO,
     planned("rotateCertificates"),
     planned("saslContinue"),
     planned("saslStart"),
@@ -175,13 +176,14 @@ pub static COMMANDS: &[Command] = &[
     planned("shutdown"),
     sessions::START,
     time_travel::COMMAND,
-    planned("top"),
+    tools::TOP,
     update::COMMAND,
     planned("updateRole"),
     planned("updateSearchIndex"),
     planned("updateUser"),
-    planned("usersInfo"),
+    tools::USERS_INFO,
     validate::COMMAND,
+    tools::VALIDATE_DB_METADATA,
     about::WHATSMYURI,
 ];
 

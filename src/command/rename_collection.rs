@@ -19,19 +19,24 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut to = None;
     let mut drop_target = false;
     let mut uuid = None;
+    let mut target_uuid = None;
     for arg in call.args() {
         match arg.name() {
             "renameCollection" => from = arg.str()?,
             "to" => to = arg.str()?,
             "dropTarget" => {
-                drop_target = match arg.value().ty() {
+                drop_target = match arg.value().as_bool() {
+                    Some(flag) => flag,
                     // The UUID of the collection that may be dropped.
-                    Type::Binary => true,
-                    _ => arg.bool()?.unwrap_or(false),
+                    None if arg.value().ty() == Type::Binary => {
+                        target_uuid = Some(super::drop::read_uuid(arg)?);
+                        true
+                    }
+                    None => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
                 }
             }
             "stayTemp" => {
-                arg.bool()?;
+                arg.strict_bool()?;
             }
             "collectionUUID" => uuid = Some(arg),
             _ => return Err(arg.unknown()),
@@ -43,18 +48,26 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         "renameCollection",
     )?)?;
     let to = parse(super::args::required(to, "renameCollection", "to")?)?;
-    check_new_name(to.database(), to.collection())?;
-    if from.collection().starts_with("system.") {
-        return Err(Error::new(
-            Code::IllegalOperation,
-            format!("Cannot rename system collection {from}"),
-        ));
+    for name in [&from, &to] {
+        check(name)?;
     }
     if from == to {
         return Err(Error::new(
             Code::IllegalOperation,
             "Can't rename a collection to itself",
         ));
+    }
+    if let Some(uuid) = target_uuid {
+        if from.database() != to.database() {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "The dropTarget UUID cannot be given when renaming across databases",
+            ));
+        }
+        let there = call.context.catalog.get(to.database(), to.collection());
+        if !there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
+            return Err(mismatch());
+        }
     }
     if let Some(arg) = uuid {
         check_uuid(call, &from, arg)?;
@@ -71,21 +84,43 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
 }
 
+/// Neither the old nor the new name may be one of the server's own.
+fn check(namespace: &Namespace) -> Result<()> {
+    let illegal = |why: String| Err(Error::new(Code::IllegalOperation, why));
+    let name = namespace.collection();
+    if name.starts_with("system.") {
+        return illegal(format!(
+            "error with namespace: cannot rename system collection {namespace}"
+        ));
+    }
+    if namespace.database() == "local" && name.starts_with("oplog.") {
+        return illegal(format!(
+            "error with namespace: cannot rename the oplog {namespace}"
+        ));
+    }
+    match check_new_name(namespace.database(), name) {
+        Ok(()) => Ok(()),
+        Err(error) => illegal(format!("error with namespace: {}", error.message())),
+    }
+}
+
 fn check_uuid(call: &Call<'_>, from: &Namespace, arg: super::args::Arg<'_>) -> Result<()> {
-    let Some((4, bytes)) = arg.value().as_binary() else {
-        if arg.is_null() {
-            return Ok(());
-        }
-        return Err(arg.wrong_type(&[Type::Binary]));
-    };
-    let there = call.context.catalog.get(from.database(), from.collection());
-    if there.is_some_and(|c| c.uuid().as_bytes() == bytes) {
+    if arg.is_null() {
         return Ok(());
     }
-    Err(Error::new(
+    let uuid = super::drop::read_uuid(arg)?;
+    let there = call.context.catalog.get(from.database(), from.collection());
+    if there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
+        return Ok(());
+    }
+    Err(mismatch())
+}
+
+fn mismatch() -> Error {
+    Error::new(
         Code::CollectionUUIDMismatch,
         "Collection UUID does not match that specified",
-    ))
+    )
 }
 
 /// `db.collection`

@@ -36,7 +36,7 @@ pub(super) const KILL: Command = Command::ready(
     "Ends sessions, their cursors and their running commands.",
     kill,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY));
+.with(Flags::SECONDARY);
 
 pub(super) const KILL_ALL: Command = Command::ready(
     "killAllSessions",
@@ -54,8 +54,7 @@ pub(super) const KILL_BY_PATTERN: Command = Command::ready(
 )
 .with(Flags::SECONDARY);
 
-fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    call.only(&[])?;
+fn start(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
     id.put(reply, "id");
     reply.put_i32("timeoutMinutes", super::hello::SESSION_TIMEOUT_MINUTES);
@@ -97,9 +96,17 @@ fn kill(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     for pattern in patterns(call)? {
+        for elem in pattern {
+            if !matches!(elem.name(), "user" | "db") {
+                return Err(super::args::unknown(
+                    "KillAllSessionsCmd.killAllSessions",
+                    elem.name(),
+                ));
+            }
+        }
         for part in ["user", "db"] {
             let value = pattern.get(part);
-            if value.is_missing() {
+            if value.is_nullish() {
                 return Err(super::args::missing(
                     "KillAllSessionsCmd.killAllSessions",
                     part,

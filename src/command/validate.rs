@@ -1,5 +1,6 @@
 //! `validate`: looks whether documents and indexes agree.
 
+use super::args::truthy;
 use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Outcome, list_indexes};
 use crate::error::{Code, Error, Result};
@@ -30,10 +31,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let mut set = Vec::new();
     for arg in call.args().skip(1) {
-        if !FLAGS.contains(&arg.name()) {
-            return Err(arg.unknown());
-        }
-        if arg.bool()?.unwrap_or(false) {
+        // Any value counts as a flag here, and unknown fields are passed over, as in MongoDB.
+        if FLAGS.contains(&arg.name()) && truthy(arg.value()) {
             set.push(arg.name());
         }
     }
@@ -50,6 +49,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "Running the validate command with { metadata: true } is not supported with any other options",
         ));
     }
+    if on("checkBSONConformance") && on("repair") {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "Running the validate command with both { checkBSONConformance: true } and { repair: true } is not supported.",
+        ));
+    }
+    let metadata = on("metadata");
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(
             Code::NamespaceNotFound,
@@ -61,11 +67,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     };
     reply.put_str("ns", &call.namespace(name));
     put_uuid(reply, "uuid", collection.uuid().as_bytes());
-    collection.read(call.now, |view| put_findings(view, reply));
+    collection.read(call.now, |view| put_findings(view, reply, metadata));
     Ok(Outcome::Reply)
 }
 
-fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>) {
+fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>, metadata: bool) {
     let count = view.totals().count;
     let mut keys = vec![("_id_".to_owned(), count)];
     for index in view.indexes().iter().filter(|index| index.ready) {
@@ -84,9 +90,11 @@ fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>) {
     {
         keys.push((ts.name.clone(), count));
     }
-    super::reply::put_count(reply, "nInvalidDocuments", 0);
-    super::reply::put_count(reply, "nNonCompliantDocuments", 0);
-    super::reply::put_count(reply, "nrecords", count);
+    if !metadata {
+        super::reply::put_count(reply, "nInvalidDocuments", 0);
+        super::reply::put_count(reply, "nNonCompliantDocuments", 0);
+        super::reply::put_count(reply, "nrecords", count);
+    }
     reply.put_i32("nIndexes", list_indexes::count(view));
     let mut per_index = reply.doc("keysPerIndex");
     for (name, n) in &keys {
@@ -94,15 +102,18 @@ fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>) {
     }
     per_index.end();
     let mut details = reply.doc("indexDetails");
-    for (name, _) in &keys {
+    for ((name, _), spec) in keys.iter().zip(list_indexes::describe(view)) {
         let mut detail = details.doc(name);
-        detail.put_bool("valid", true);
+        detail
+            .put_bool("valid", true)
+            .put_doc("spec", spec.as_doc());
         detail.end();
     }
     details.end();
     reply
         .put_bool("valid", true)
         .put_bool("repaired", false)
+        .put_str("repairMode", "None")
         .put_bool("readOnly", false);
     for name in [
         "warnings",

@@ -41,7 +41,7 @@ impl SessionId {
     fn read(doc: Doc<'_>, path: &str) -> Result<Self> {
         let mut id = None;
         let mut user = NOBODY;
-        for elem in doc {
+        for elem in doc.iter().filter(|elem| !elem.value.is_nullish()) {
             match elem.name_bytes() {
                 b"id" => {
                     id = Some(Self::bytes::<16>(
