@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::args::{count_val, int_val};
-use super::{Call, Env, civil};
+use super::date::civil;
+use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{Type, Val, Value, ValueRef};
 

@@ -70,6 +70,11 @@ impl Pattern {
         &self.flags
     }
 
+    /// The compiled pattern, for those who want more than yes or no.
+    pub(crate) fn code(&self) -> &pcre2::bytes::Regex {
+        &self.code
+    }
+
     /// Whether the pattern is found in a text.
     pub fn is_found_in(&self, text: &[u8]) -> bool {
         self.code.is_match(text).unwrap_or(false)

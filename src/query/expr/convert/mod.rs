@@ -1,0 +1,263 @@
+//! `$convert` and its short forms `$toInt`, `$toString`, ...
+//!
+//! [`parse`](parse()) reads the arguments, [`target`] says what becomes what, [`number`] and [`binary`] do it.
+
+mod binary;
+mod number;
+mod target;
+
+use target::{Options, convert};
+
+use super::args::{integral_i64, named};
+use super::node::{Expr, Op};
+use super::parse::{arguments, operand};
+use super::{Arity, Env};
+use crate::error::{Code, Error, Result};
+use crate::query::Scope;
+use crate::value::{Type, Val, ValueRef};
+
+#[derive(Debug)]
+struct Convert {
+    input: Expr,
+    to: Expr,
+    subtype: Option<Expr>,
+    format: Option<Expr>,
+    byte_order: Option<Expr>,
+    on_error: Option<Expr>,
+    on_null: Option<Expr>,
+}
+
+/// `$toInt: x` is `$convert: {input: x, to: "int"}`.
+#[derive(Debug)]
+struct To {
+    target: Type,
+    options: Options,
+    input: Expr,
+}
+
+pub fn parse(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::failed_to_parse(format!(
+            "$convert expects an object of named arguments but found: {}",
+            value.ty().alias()
+        ))
+    })?;
+    let unknown = |field: &str| {
+        Error::failed_to_parse(format!("$convert found an unknown argument: {field}"))
+    };
+    let [input, to, format, byte_order, on_error, on_null] = named(
+        doc,
+        ["input", "to", "format", "byteOrder", "onError", "onNull"],
+        unknown,
+    )?;
+    let input =
+        input.ok_or_else(|| Error::failed_to_parse("Missing 'input' parameter to $convert"))?;
+    let to = to.ok_or_else(|| Error::failed_to_parse("Missing 'to' parameter to $convert"))?;
+    let parts = to
+        .as_doc()
+        .filter(|doc| !doc.first().is_some_and(|elem| elem.name().starts_with('$')));
+    let (to, subtype) = match parts {
+        None => (to, None),
+        Some(doc) => {
+            let [ty, subtype] = named(doc, ["type", "subtype"], |field| {
+                Error::failed_to_parse(format!("$convert found an unknown argument: to.{field}"))
+            })?;
+            let ty =
+                ty.ok_or_else(|| Error::failed_to_parse("Missing 'type' parameter to $convert"))?;
+            (ty, subtype)
+        }
+    };
+    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
+    Ok(Expr::op(Convert {
+        input: operand(input, scope)?,
+        to: operand(to, scope)?,
+        subtype: maybe(subtype)?,
+        format: maybe(format)?,
+        byte_order: maybe(byte_order)?,
+        on_error: maybe(on_error)?,
+        on_null: maybe(on_null)?,
+    }))
+}
+
+/// The short forms. An array is a list of one argument.
+pub fn to(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let mut args = arguments(value, scope)?;
+    if args.len() != 1 {
+        return Err(Error::location(
+            50723,
+            format!("{name} requires a single argument, got {}", args.len()),
+        ));
+    }
+    let (target, options) = match name {
+        "$toBool" => (Type::Bool, Options::default()),
+        "$toDate" => (Type::Date, Options::default()),
+        "$toDecimal" => (Type::Decimal, Options::default()),
+        "$toDouble" => (Type::Double, Options::default()),
+        "$toInt" => (Type::Int32, Options::default()),
+        "$toLong" => (Type::Int64, Options::default()),
+        "$toObjectId" => (Type::ObjectId, Options::default()),
+        "$toUUID" => (Type::Binary, Options::uuid()),
+        _ => (Type::String, Options::auto()),
+    };
+    Arity::Exactly(1).check(name, args.len())?;
+    Ok(Expr::op(To {
+        target,
+        options,
+        input: args.remove(0),
+    }))
+}
+
+/// The type that `to` names, by alias or number.
+fn type_of(value: ValueRef<'_>) -> Result<Type> {
+    if let Some(name) = value.as_str() {
+        return Type::from_alias(name)
+            .or((name == "missing").then_some(Type::Missing))
+            .ok_or_else(|| Error::bad_value(format!("Unknown type name: {name}")));
+    }
+    if !value.ty().is_number() {
+        return Err(Error::failed_to_parse(format!(
+            "$convert's 'to' argument must be a string or number, but is {}",
+            value.ty().alias()
+        )));
+    }
+    let number = integral_i64(value).ok_or_else(|| {
+        Error::failed_to_parse("In $convert, numeric 'to' argument is not an integer")
+    })?;
+    let tag = match number {
+        -1 => Some(255),
+        0 => return Ok(Type::Missing),
+        _ => u8::try_from(number).ok().filter(|&tag| tag != 255),
+    };
+    tag.and_then(Type::from_tag).ok_or_else(|| {
+        Error::failed_to_parse(format!(
+            "In $convert, numeric value for 'to' does not correspond to a BSON type: {number}"
+        ))
+    })
+}
+
+// === impl Convert ===
+
+impl Convert {
+    fn options<'a>(&'a self, env: Env<'a>) -> Result<Options> {
+        let value = |expr: &'a Option<Expr>| match expr {
+            Some(expr) => expr.eval_in(env),
+            None => Ok(Val::MISSING),
+        };
+        let subtype = value(&self.subtype)?;
+        let format = value(&self.format)?;
+        let byte_order = value(&self.byte_order)?;
+        Options::new(subtype.as_ref(), format.as_ref(), byte_order.as_ref())
+    }
+}
+
+impl Op for Convert {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        if input.as_ref().is_nullish() {
+            return match &self.on_null {
+                Some(expr) => expr.eval_in(env),
+                None => Ok(Val::NULL),
+            };
+        }
+        let to = self.to.eval_in(env)?;
+        if to.as_ref().is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let target = type_of(to.as_ref())?;
+        let options = self.options(env)?;
+        match (convert(input.as_ref(), target, options), &self.on_error) {
+            (Ok(value), _) => Ok(Val::Own(value)),
+            (Err(error), Some(instead)) if error.code() == Code::ConversionFailure => {
+                instead.eval_in(env)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.to);
+        let more = [
+            &self.subtype,
+            &self.format,
+            &self.byte_order,
+            &self.on_error,
+            &self.on_null,
+        ];
+        more.into_iter().flatten().for_each(visit);
+    }
+}
+
+// === impl To ===
+
+impl Op for To {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        if input.as_ref().is_nullish() {
+            return Ok(Val::NULL);
+        }
+        Ok(Val::Own(convert(
+            input.as_ref(),
+            self.target,
+            self.options,
+        )?))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, DateTime, bson, oid::ObjectId};
+
+    #[test]
+    fn values() {
+        let oid = ObjectId::from_bytes([0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+        check::values(&[
+            (bson!({"$toInt": "42"}), bson!(42)),
+            (bson!({"$toInt": 42.9}), bson!(42)),
+            (bson!({"$toInt": true}), bson!(1)),
+            (bson!({"$toLong": DateTime::from_millis(5)}), bson!(5i64)),
+            (bson!({"$toDouble": "1.5e3"}), bson!(1500.0)),
+            (bson!({"$toString": 1e20}), bson!("1e+20")),
+            (bson!({"$toString": 0.1}), bson!("0.1")),
+            (
+                bson!({"$toString": DateTime::from_millis(0)}),
+                bson!("1970-01-01T00:00:00.000Z"),
+            ),
+            (bson!({"$toString": oid}), bson!("000000070000000000000000")),
+            (bson!({"$toBool": "false"}), bson!(true)),
+            (bson!({"$toBool": 0.0}), bson!(false)),
+            (bson!({"$toDate": oid}), DateTime::from_millis(7000).into()),
+            (
+                bson!({"$toDate": "2024-02-29T12:00:00Z"}),
+                DateTime::from_millis(1_709_208_000_000).into(),
+            ),
+            (
+                bson!({"$toObjectId": "000000070000000000000000"}),
+                oid.into(),
+            ),
+            (bson!({"$toInt": Bson::Null}), Bson::Null),
+            (
+                bson!({"$convert": {"input": "x", "to": "int", "onError": "bad"}}),
+                bson!("bad"),
+            ),
+            (
+                bson!({"$convert": {"input": Bson::Null, "to": 16, "onNull": 0}}),
+                bson!(0),
+            ),
+            (bson!({"$convert": {"input": 7, "to": 2}}), bson!("7")),
+        ]);
+        check::errors(&[
+            (bson!({"$toInt": "x"}), 241),
+            (bson!({"$toInt": 1e10}), 241),
+            (bson!({"$toInt": [1, 2]}), 50723),
+            (bson!({"$convert": {"input": 1, "to": "nope"}}), 2),
+            (bson!({"$convert": {"input": 1}}), 9),
+            (bson!({"$toInt": {"a": 1}}), 241),
+        ]);
+    }
+}

@@ -1,0 +1,125 @@
+//! Numbers from numbers and from text, and doubles as text.
+
+use super::target::fail;
+use crate::error::Result;
+use crate::value::{Decimal, Num, Type, Value};
+
+/// The number in another type. What does not fit is refused; a fraction is cut off.
+pub fn cast(num: Num, target: Type) -> Result<Value> {
+    match target {
+        Type::Double => {
+            let double = num.to_f64();
+            if double.is_infinite() && num.is_finite() {
+                return Err(overflow(num));
+            }
+            Ok(Value::double(double))
+        }
+        Type::Decimal => Ok(Num::Decimal(num.to_decimal()).to_value()),
+        _ => {
+            if num.is_nan() {
+                return Err(fail(
+                    "Attempt to convert NaN value to integer type in $convert with no onError value",
+                ));
+            }
+            if num.is_infinite() {
+                return Err(fail(
+                    "Attempt to convert infinity value to integer type in $convert with no onError value",
+                ));
+            }
+            let whole = num.to_i64_trunc().ok_or_else(|| overflow(num))?;
+            if target == Type::Int64 {
+                return Ok(Value::int64(whole));
+            }
+            i32::try_from(whole)
+                .map(Value::int32)
+                .map_err(|_| overflow(num))
+        }
+    }
+}
+
+fn overflow(num: Num) -> crate::error::Error {
+    fail(format_args!(
+        "Conversion would overflow target type in $convert with no onError value: {}",
+        num.to_value().as_ref()
+    ))
+}
+
+/// The number that a text spells, whole: no space around it, and no other base than ten.
+pub fn read(text: &str, target: Type) -> Result<Value> {
+    let refuse = |why: &str| {
+        fail(format_args!(
+            "Failed to parse number '{text}' in $convert with no onError value: {why}"
+        ))
+    };
+    let first = text.bytes().next();
+    let plain = first.is_some_and(|byte| !byte.is_ascii_whitespace());
+    if !plain {
+        return Err(refuse(if text.is_empty() {
+            "No digits"
+        } else {
+            "Leading whitespace"
+        }));
+    }
+    match target {
+        Type::Int32 => text
+            .parse()
+            .map(Value::int32)
+            .map_err(|_| refuse("Did not consume whole string.")),
+        Type::Int64 => text
+            .parse()
+            .map(Value::int64)
+            .map_err(|_| refuse("Did not consume whole string.")),
+        Type::Double => {
+            let number: f64 = text
+                .parse()
+                .map_err(|_| refuse("Did not consume whole string."))?;
+            let spelled = text.to_ascii_lowercase().contains("inf");
+            if number.is_infinite() && !spelled {
+                return Err(refuse("Out of range"));
+            }
+            Ok(Value::double(number))
+        }
+        _ => Decimal::parse(text)
+            .map(|decimal| Num::Decimal(decimal).to_value())
+            .ok_or_else(|| refuse("Failed to parse string to decimal")),
+    }
+}
+
+/// The fewest digits that give the same double, in the style of C's `%g`.
+pub fn shortest(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return value.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_as_text() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5, "1.5"),
+            (1e15, "1000000000000000"),
+            (1e16, "1e+16"),
+            (0.0001, "0.0001"),
+            (9e-5, "9e-05"),
+            (f64::MAX, "1.7976931348623157e+308"),
+        ] {
+            assert_eq!(shortest(value), expected);
+        }
+    }
+}

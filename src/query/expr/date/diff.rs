@@ -1,0 +1,173 @@
+//! `$dateDiff`: how many times a unit begins between two dates.
+
+use super::super::Env;
+use super::super::args::named;
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::civil::iso_weekday;
+use super::unit::{Unit, weekday};
+use super::zone::Zone;
+use super::{ZoneArg, moment};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct Diff {
+    start: Expr,
+    end: Expr,
+    unit: Expr,
+    zone: ZoneArg,
+    week: Option<Expr>,
+}
+
+pub fn date_diff(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5166301,
+            format!("{name} only supports an object as its argument"),
+        )
+    })?;
+    let [start, end, unit, zone, week] = named(
+        doc,
+        ["startDate", "endDate", "unit", "timezone", "startOfWeek"],
+        |field| Error::location(5166302, format!("Unrecognized argument to {name}: {field}")),
+    )?;
+    let need = |value: Option<_>, code, field| {
+        value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
+    };
+    let start = need(start, 5166303, "startDate")?;
+    let end = need(end, 5166304, "endDate")?;
+    let unit = need(unit, 5166305, "unit")?;
+    Ok(Expr::op(Diff {
+        start: operand(start, scope)?,
+        end: operand(end, scope)?,
+        unit: operand(unit, scope)?,
+        zone: ZoneArg::parse(zone, scope)?,
+        week: week.map(|value| operand(value, scope)).transpose()?,
+    }))
+}
+
+pub fn between(start: i64, end: i64, unit: Unit, zone: &Zone, first_day: i64) -> Option<i64> {
+    let (a, b) = (zone.local(start), zone.local(end));
+    let months = |local: &super::zone::Local| local.date.year * 12 + local.date.month - 1;
+    Some(match unit {
+        Unit::Year => b.date.year - a.date.year,
+        Unit::Quarter => months(&b).div_euclid(3) - months(&a).div_euclid(3),
+        Unit::Month => months(&b) - months(&a),
+        Unit::Week => {
+            let begin = |days: i64| days - (iso_weekday(days) - first_day).rem_euclid(7);
+            (begin(b.days) - begin(a.days)) / 7
+        }
+        Unit::Day => b.days - a.days,
+        Unit::Hour => {
+            // Hours begin with the local clock; a change of the clock is no hour that passed.
+            let hours =
+                |millis: i64, offset: i64| (millis.saturating_add(offset)).div_euclid(3_600_000);
+            hours(end, b.offset) - hours(start, a.offset) - (b.offset - a.offset) / 3_600_000
+        }
+        Unit::Minute | Unit::Second => {
+            end.div_euclid(unit.millis()) - start.div_euclid(unit.millis())
+        }
+        Unit::Millisecond => end.checked_sub(start)?,
+    })
+}
+
+// === impl Diff ===
+
+impl Op for Diff {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let start = self.start.eval_in(env)?;
+        let end = self.end.eval_in(env)?;
+        let unit = self.unit.eval_in(env)?;
+        let (start, end, unit) = (start.as_ref(), end.as_ref(), unit.as_ref());
+        let week = match &self.week {
+            Some(expr) => expr.eval_in(env)?,
+            None => Val::MISSING,
+        };
+        let week = week.as_ref();
+        if start.is_nullish() || end.is_nullish() || unit.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let unit = Unit::of("$dateDiff", unit, 5439013)?;
+        let first_day = match &self.week {
+            Some(_) if unit == Unit::Week => {
+                if week.is_nullish() {
+                    return Ok(Val::NULL);
+                }
+                weekday("$dateDiff", week)?
+            }
+            _ => 7,
+        };
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
+        let date = |value: ValueRef<'_>, field: &str| {
+            moment(value).ok_or_else(|| {
+                Error::location(
+                    5166307,
+                    format!(
+                        "$dateDiff requires '{field}' to be a date, but got {}",
+                        value.ty().alias()
+                    ),
+                )
+            })
+        };
+        let start = date(start, "startDate")?;
+        let end = date(end, "endDate")?;
+        match between(start, end, unit, &zone, first_day) {
+            Some(count) => Ok(Val::Own(Value::int64(count))),
+            None => Err(Error::location(5166308, "dateDiff overflowed")),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.start);
+        visit(&self.end);
+        visit(&self.unit);
+        self.zone.each(visit);
+        self.week.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn values() {
+        // 2020-12-31T23:59Z (Thursday) to 2021-01-03T00:00Z (Sunday)
+        let (start, end) = (
+            DateTime::from_millis(1_609_459_140_000),
+            DateTime::from_millis(1_609_632_000_000),
+        );
+        let diff =
+            |unit: &str| bson!({"$dateDiff": {"startDate": start, "endDate": end, "unit": unit}});
+        check::values(&[
+            (diff("year"), bson!(1i64)),
+            (diff("quarter"), bson!(1i64)),
+            (diff("month"), bson!(1i64)),
+            (diff("week"), bson!(1i64)),
+            (diff("day"), bson!(3i64)),
+            (diff("hour"), bson!(49i64)),
+            (diff("minute"), bson!(2881i64)),
+            (diff("millisecond"), bson!(172_860_000i64)),
+            (
+                bson!({"$dateDiff": {"startDate": start, "endDate": end, "unit": "week", "startOfWeek": "mon"}}),
+                bson!(0i64),
+            ),
+            (
+                bson!({"$dateDiff": {"startDate": start, "endDate": Bson::Null, "unit": "week"}}),
+                Bson::Null,
+            ),
+        ]);
+        check::errors(&[
+            (diff("eon"), 9),
+            (
+                bson!({"$dateDiff": {"startDate": 1, "endDate": end, "unit": "day"}}),
+                5166307,
+            ),
+        ]);
+    }
+}

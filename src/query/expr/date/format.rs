@@ -1,0 +1,245 @@
+//! `$dateToString`.
+
+use std::fmt::Write;
+
+use super::super::Env;
+use super::super::args::{named, show};
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::super::text::string_val;
+use super::civil::{iso_week, iso_weekday};
+use super::extract::sunday_week;
+use super::zone::{Local, Zone};
+use super::{ZoneArg, moment_or_null};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, ValueRef};
+
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+#[derive(Debug)]
+struct ToString {
+    date: Expr,
+    format: Option<Expr>,
+    zone: ZoneArg,
+    on_null: Option<Expr>,
+}
+
+pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            18629,
+            "$dateToString only supports an object as its argument",
+        )
+    })?;
+    let [date, format, zone, on_null] =
+        named(doc, ["date", "format", "timezone", "onNull"], |field| {
+            Error::location(
+                18534,
+                format!("Unrecognized argument to $dateToString: {field}"),
+            )
+        })?;
+    let date =
+        date.ok_or_else(|| Error::location(18628, "Missing 'date' parameter to $dateToString"))?;
+    let format = format.map(|value| operand(value, scope)).transpose()?;
+    if let Some(text) = format
+        .as_ref()
+        .and_then(Expr::as_const)
+        .and_then(|value| value.as_str())
+    {
+        check(text)?;
+    }
+    Ok(Expr::op(ToString {
+        date: operand(date, scope)?,
+        format,
+        zone: ZoneArg::parse(zone, scope)?,
+        on_null: on_null.map(|value| operand(value, scope)).transpose()?,
+    }))
+}
+
+/// Refuses a format with a specifier that does not exist.
+fn check(format: &str) -> Result<()> {
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            continue;
+        }
+        match letters.next() {
+            None => {
+                return Err(Error::location(
+                    18535,
+                    "Unmatched '%' at end of format string",
+                ));
+            }
+            Some(spec) if "bBdGHjLmMSuUVwYzZ%".contains(spec) => {}
+            Some(spec) => {
+                return Err(Error::location(
+                    18536,
+                    format!("Invalid format character '%{spec}' in format string"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(format: &str, local: &Local) -> Result<String> {
+    let mut out = String::new();
+    let mut letters = format.chars();
+    let year = |year: i64| {
+        if (0..=9999).contains(&year) {
+            return Ok(year);
+        }
+        Err(Error::location(
+            18537,
+            format!(
+                "Could not convert date to string: date component was outside the supported range of 0-9999: {year}"
+            ),
+        ))
+    };
+    let month = usize::try_from(local.date.month - 1)
+        .ok()
+        .and_then(|at| MONTHS.get(at))
+        .copied()
+        .unwrap_or_default();
+    let minutes = local.offset / 60_000;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            out.push(letter);
+            continue;
+        }
+        // Writing to a String does not fail.
+        let _ = match letters.next() {
+            Some('b') => write!(out, "{}", month.get(..3).unwrap_or(month)),
+            Some('B') => write!(out, "{month}"),
+            Some('d') => write!(out, "{:02}", local.date.day),
+            Some('G') => write!(out, "{:04}", year(iso_week(local.days).0)?),
+            Some('H') => write!(out, "{:02}", local.hour),
+            Some('j') => write!(out, "{:03}", local.date.day_of_year()),
+            Some('L') => write!(out, "{:03}", local.milli),
+            Some('m') => write!(out, "{:02}", local.date.month),
+            Some('M') => write!(out, "{:02}", local.minute),
+            Some('S') => write!(out, "{:02}", local.second),
+            Some('u') => write!(out, "{}", iso_weekday(local.days)),
+            Some('U') => write!(out, "{:02}", sunday_week(local)),
+            Some('V') => write!(out, "{:02}", iso_week(local.days).1),
+            Some('w') => write!(out, "{}", iso_weekday(local.days) % 7 + 1),
+            Some('Y') => write!(out, "{:04}", year(local.date.year)?),
+            Some('z') => write!(
+                out,
+                "{sign}{:02}{:02}",
+                minutes.abs() / 60,
+                minutes.abs() % 60
+            ),
+            Some('Z') => write!(out, "{sign}{:03}", minutes.abs()),
+            Some(other) => write!(out, "{other}"),
+            None => Ok(()),
+        };
+    }
+    Ok(out)
+}
+
+// === impl ToString ===
+
+impl Op for ToString {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let date = self.date.eval_in(env)?;
+        let format = match &self.format {
+            None => Val::MISSING,
+            Some(expr) => expr.eval_in(env)?,
+        };
+        let format = format.as_ref();
+        let null = || match &self.on_null {
+            Some(expr) => expr.eval_in(env),
+            None => Ok(Val::NULL),
+        };
+        let zone = self.zone.eval(env)?;
+        if self.format.is_some() && !format.is_nullish() && format.as_str().is_none() {
+            return Err(Error::location(
+                18533,
+                format!(
+                    "$dateToString requires that 'format' be a string, found: {} with value {}",
+                    format.ty().alias(),
+                    show(format)
+                ),
+            ));
+        }
+        if let Some(text) = format.as_str() {
+            check(text)?;
+        }
+        let Some(millis) = moment_or_null(date.as_ref())? else {
+            return null();
+        };
+        let Some(zone) = zone else {
+            return Ok(Val::NULL);
+        };
+        let text = match format.as_str() {
+            Some(text) => text,
+            None if self.format.is_some() => return Ok(Val::NULL),
+            None => default(&zone),
+        };
+        string_val(&write(text, &zone.local(millis))?)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.date);
+        self.format.iter().for_each(&mut *visit);
+        self.zone.each(visit);
+        self.on_null.iter().for_each(visit);
+    }
+}
+
+fn default(zone: &Zone) -> &'static str {
+    if zone.is_utc() {
+        "%Y-%m-%dT%H:%M:%S.%LZ"
+    } else {
+        "%Y-%m-%dT%H:%M:%S.%L"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn values() {
+        let date = DateTime::from_millis(1_609_461_015_123);
+        check::values(&[
+            (
+                bson!({"$dateToString": {"date": date}}),
+                bson!("2021-01-01T00:30:15.123Z"),
+            ),
+            (
+                bson!({"$dateToString": {"date": date, "format": "%Y/%m/%d %H:%M:%S:%L %j %u %w %U %G-%V %b %B %z %Z %%", "timezone": "-01:30"}}),
+                bson!("2020/12/31 23:00:15:123 366 4 5 52 2020-53 Dec December -0130 -090 %"),
+            ),
+            (
+                bson!({"$dateToString": {"date": Bson::Null, "onNull": "none"}}),
+                bson!("none"),
+            ),
+        ]);
+        check::errors(&[
+            (
+                bson!({"$dateToString": {"date": date, "format": "%q"}}),
+                18536,
+            ),
+            (bson!({"$dateToString": {"date": date, "format": 1}}), 18533),
+            (bson!({"$dateToString": {}}), 18628),
+        ]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Dates: their parts, their text, and steps between them, in any time zone.
+//!
+//! A BSON date is milliseconds since 1970; [`civil`] knows the calendar, [`zone`] how far a place's clocks are from UTC (from the
+//! time zone database that is compiled in). No clock is read here.
+
+pub mod civil;
+mod diff;
+mod extract;
+mod format;
+mod parts;
+pub mod scan;
+mod shift;
+mod trunc;
+mod unit;
+mod zone;
+
+pub use diff::date_diff;
+pub use extract::extract;
+pub use format::date_to_string;
+pub use parts::{date_from_parts, date_to_parts};
+pub use scan::date_from_string;
+pub use shift::date_add;
+pub use trunc::date_trunc;
+
+use super::Env;
+use super::node::Expr;
+use super::parse::operand;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Type, ValueRef};
+use zone::Zone;
+
+/// The `timezone` argument: looked up once where it is constant.
+#[derive(Debug)]
+enum ZoneArg {
+    Known(Zone),
+    Null,
+    Computed(Expr),
+}
+
+// === impl ZoneArg ===
+
+impl ZoneArg {
+    fn parse(value: Option<ValueRef<'_>>, scope: &Scope) -> Result<Self> {
+        let Some(value) = value else {
+            return Ok(Self::Known(Zone::UTC));
+        };
+        let expr = operand(value, scope)?;
+        match expr.as_const() {
+            Some(value) => Ok(match zone_of(value)? {
+                Some(zone) => Self::Known(zone),
+                None => Self::Null,
+            }),
+            None => Ok(Self::Computed(expr)),
+        }
+    }
+
+    /// `None` where it is null, which makes the whole answer null.
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Option<Zone>> {
+        match self {
+            Self::Known(zone) => Ok(Some(zone.clone())),
+            Self::Null => Ok(None),
+            Self::Computed(expr) => zone_of(expr.eval_in(env)?.as_ref()),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        if let Self::Computed(expr) = self {
+            visit(expr);
+        }
+    }
+}
+
+fn zone_of(value: ValueRef<'_>) -> Result<Option<Zone>> {
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let text = value.as_str().ok_or_else(|| {
+        Error::location(
+            40517,
+            format!(
+                "timezone must evaluate to a string, found {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    Zone::parse(text).map(Some)
+}
+
+/// The moment that a date, a timestamp or an ObjectId stands for.
+fn moment(value: ValueRef<'_>) -> Option<i64> {
+    match value.ty() {
+        Type::Date => value.as_date(),
+        Type::Timestamp => value
+            .as_timestamp()
+            .map(|(seconds, _)| i64::from(seconds) * 1000),
+        Type::ObjectId => {
+            let seconds = u32::from_be_bytes(*value.as_oid()?.first_chunk()?);
+            Some(i64::from(seconds as i32) * 1000)
+        }
+        _ => None,
+    }
+}
+
+/// The moment; `None` for null.
+fn moment_or_null(value: ValueRef<'_>) -> Result<Option<i64>> {
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    match moment(value) {
+        Some(millis) => Ok(Some(millis)),
+        None => Err(Error::location(
+            16006,
+            format!(
+                "can't convert from BSON type {} to Date",
+                value.ty().alias()
+            ),
+        )),
+    }
+}

@@ -1,0 +1,343 @@
+//! `$dateToParts`, `$dateFromParts`.
+
+use super::super::Env;
+use super::super::args::{integral_i64, named, show};
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
+use super::{ZoneArg, moment_or_null};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{DocBuf, Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct ToParts {
+    date: Expr,
+    zone: ZoneArg,
+    iso: Option<Expr>,
+}
+
+#[derive(Debug)]
+struct FromParts {
+    /// Year, month, day, or the same of the ISO calendar; then hour, minute, second, millisecond.
+    fields: [Option<Expr>; 7],
+    iso: bool,
+    zone: ZoneArg,
+}
+
+const NATURAL: [&str; 7] = [
+    "year",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+];
+const ISO: [&str; 3] = ["isoWeekYear", "isoWeek", "isoDayOfWeek"];
+
+pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40524,
+            "$dateToParts only supports an object as its argument",
+        )
+    })?;
+    let [date, zone, iso] = named(doc, ["date", "timezone", "iso8601"], |field| {
+        Error::location(
+            40520,
+            format!("Unrecognized argument to $dateToParts: {field}"),
+        )
+    })?;
+    let date =
+        date.ok_or_else(|| Error::location(40522, "Missing 'date' parameter to $dateToParts"))?;
+    Ok(Expr::op(ToParts {
+        date: operand(date, scope)?,
+        zone: ZoneArg::parse(zone, scope)?,
+        iso: iso.map(|value| operand(value, scope)).transpose()?,
+    }))
+}
+
+pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40519,
+            "$dateFromParts only supports an object as its argument",
+        )
+    })?;
+    let [
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+        milli,
+        iso_year,
+        iso_week,
+        iso_day,
+        zone,
+    ] = named(
+        doc,
+        [
+            "year",
+            "month",
+            "day",
+            "hour",
+            "minute",
+            "second",
+            "millisecond",
+            "isoWeekYear",
+            "isoWeek",
+            "isoDayOfWeek",
+            "timezone",
+        ],
+        |field| {
+            Error::location(
+                40518,
+                format!("Unrecognized argument to $dateFromParts: {field}"),
+            )
+        },
+    )?;
+    if year.is_none() && iso_year.is_none() {
+        return Err(Error::location(
+            40516,
+            "$dateFromParts requires either 'year' or 'isoWeekYear' to be present",
+        ));
+    }
+    let iso = year.is_none();
+    if !iso && [iso_year, iso_week, iso_day].iter().any(Option::is_some) {
+        return Err(Error::location(
+            40489,
+            "$dateFromParts does not allow mixing natural dates with ISO dates",
+        ));
+    }
+    if iso && [month, day].iter().any(Option::is_some) {
+        return Err(Error::location(
+            40525,
+            "$dateFromParts does not allow mixing ISO dates with natural dates",
+        ));
+    }
+    let [first, second_part, third] = if iso {
+        [iso_year, iso_week, iso_day]
+    } else {
+        [year, month, day]
+    };
+    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
+    Ok(Expr::op(FromParts {
+        fields: [
+            maybe(first)?,
+            maybe(second_part)?,
+            maybe(third)?,
+            maybe(hour)?,
+            maybe(minute)?,
+            maybe(second)?,
+            maybe(milli)?,
+        ],
+        iso,
+        zone: ZoneArg::parse(zone, scope)?,
+    }))
+}
+
+// === impl ToParts ===
+
+impl Op for ToParts {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let date = self.date.eval_in(env)?;
+        let iso = match &self.iso {
+            None => false,
+            Some(expr) => {
+                let value = expr.eval_in(env)?;
+                let value = value.as_ref();
+                if value.is_nullish() {
+                    return Ok(Val::NULL);
+                }
+                value.as_bool().ok_or_else(|| {
+                    Error::location(
+                        40521,
+                        format!(
+                            "iso8601 must evaluate to a bool, found {}",
+                            value.ty().alias()
+                        ),
+                    )
+                })?
+            }
+        };
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
+        let Some(millis) = moment_or_null(date.as_ref())? else {
+            return Ok(Val::NULL);
+        };
+        let local = zone.local(millis);
+        let parts = DocBuf::build(|out| {
+            if iso {
+                let (year, week) = iso_week(local.days);
+                out.put_i32("isoWeekYear", year as i32)
+                    .put_i32("isoWeek", week as i32)
+                    .put_i32("isoDayOfWeek", iso_weekday(local.days) as i32);
+            } else {
+                out.put_i32("year", local.date.year as i32)
+                    .put_i32("month", local.date.month as i32)
+                    .put_i32("day", local.date.day as i32);
+            }
+            out.put_i32("hour", local.hour as i32)
+                .put_i32("minute", local.minute as i32)
+                .put_i32("second", local.second as i32)
+                .put_i32("millisecond", local.milli as i32);
+        });
+        Ok(Val::Own(Value::document(parts.into_bytes())))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.date);
+        self.zone.each(visit);
+        self.iso.iter().for_each(visit);
+    }
+}
+
+// === impl FromParts ===
+
+impl FromParts {
+    fn name(&self, at: usize) -> &'static str {
+        match ISO.get(at) {
+            Some(name) if self.iso => name,
+            _ => NATURAL.get(at).copied().unwrap_or_default(),
+        }
+    }
+
+    /// A whole number; `None` for null.
+    fn field<'a>(&'a self, at: usize, env: Env<'a>) -> Result<Option<i64>> {
+        let Some(expr) = self.fields.get(at).and_then(Option::as_ref) else {
+            return Ok(Some(i64::from(at < 3)));
+        };
+        let value = expr.eval_in(env)?;
+        let value = value.as_ref();
+        if value.is_nullish() {
+            return Ok(None);
+        }
+        let name = self.name(at);
+        let number = integral_i64(value).ok_or_else(|| {
+            Error::location(
+                40515,
+                format!(
+                    "'{name}' must evaluate to an integer, found {} with value {}",
+                    value.ty().alias(),
+                    show(value)
+                ),
+            )
+        })?;
+        if at == 0 {
+            if !(1..=9999).contains(&number) {
+                return Err(Error::location(
+                    40523,
+                    format!(
+                        "'{name}' must evaluate to an integer in the range 1 to 9999, found {number}"
+                    ),
+                ));
+            }
+        } else if at < 6 && !(-32_768..=32_767).contains(&number) {
+            return Err(Error::location(
+                31034,
+                format!(
+                    "'{name}' must evaluate to a value in the range [-32768, 32767]; value {number} is not in range"
+                ),
+            ));
+        }
+        Ok(Some(number))
+    }
+}
+
+impl Op for FromParts {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let mut numbers = [0i64; 7];
+        let mut null = false;
+        for (at, number) in numbers.iter_mut().enumerate() {
+            match self.field(at, env)? {
+                Some(given) => *number = given,
+                None => null = true,
+            }
+        }
+        let zone = self.zone.eval(env)?;
+        let (Some(zone), false) = (zone, null) else {
+            return Ok(Val::NULL);
+        };
+        let [year, second, third, hour, minute, seconds, milli] = numbers;
+        let days = if self.iso {
+            iso_year_start(year) + (second - 1) * 7 + (third - 1)
+        } else {
+            // Months beyond the year carry over, and so do days beyond the month.
+            let months = year * 12 + (second - 1);
+            Civil {
+                year: months.div_euclid(12),
+                month: months.rem_euclid(12) + 1,
+                day: 1,
+            }
+            .to_days()
+                + (third - 1)
+        };
+        let local = [
+            (days, MILLIS_PER_DAY),
+            (hour, 3_600_000),
+            (minute, 60_000),
+            (seconds, 1000),
+            (milli, 1),
+        ]
+        .into_iter()
+        .try_fold(0i64, |sum, (count, unit)| {
+            sum.checked_add(count.checked_mul(unit)?)
+        });
+        let millis = local
+            .and_then(|local| zone.utc(local))
+            .ok_or_else(|| Error::location(31034, "the date is outside the supported range"))?;
+        Ok(Val::Own(Value::date(millis)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        self.fields.iter().flatten().for_each(&mut *visit);
+        self.zone.each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn values() {
+        let date = DateTime::from_millis(1_609_461_015_123);
+        check::values(&[
+            (
+                bson!({"$dateToParts": {"date": date}}),
+                bson!({"year": 2021, "month": 1, "day": 1, "hour": 0, "minute": 30, "second": 15, "millisecond": 123}),
+            ),
+            (
+                bson!({"$dateFromParts": {"year": 2021, "month": 1, "day": 1, "minute": 30, "second": 15, "millisecond": 123}}),
+                date.into(),
+            ),
+            (
+                bson!({"$dateFromParts": {"year": 2020, "month": 13, "day": 1, "minute": 30, "second": 15, "millisecond": 123}}),
+                date.into(),
+            ),
+            (
+                bson!({"$dateFromParts": {"isoWeekYear": 2020, "isoWeek": 53, "isoDayOfWeek": 5, "hour": 1, "timezone": "+01:00"}}),
+                DateTime::from_millis(1_609_459_200_000).into(),
+            ),
+            (
+                bson!({"$dateFromParts": {"year": 2020, "month": Bson::Null}}),
+                Bson::Null,
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$dateToParts": 1}), 40524),
+            (bson!({"$dateFromParts": {}}), 40516),
+            (bson!({"$dateFromParts": {"year": "x"}}), 40515),
+            (bson!({"$dateFromParts": {"year": 0}}), 40523),
+            (
+                bson!({"$dateFromParts": {"year": 2020, "isoWeek": 1}}),
+                40489,
+            ),
+        ]);
+    }
+}

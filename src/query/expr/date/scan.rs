@@ -1,0 +1,582 @@
+//! `$dateFromString`, and dates from text in general.
+
+use super::super::Env;
+use super::super::args::{named, show};
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::civil::{Civil, MILLIS_PER_DAY, days_in_month, iso_year_start};
+use super::format::MONTHS;
+use super::zone::Zone;
+use super::{ZoneArg, zone_of};
+use crate::error::{Code, Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct FromString {
+    text: Expr,
+    format: Option<Expr>,
+    /// Whether one was given: it then may not stand in the text too.
+    zone: Option<ZoneArg>,
+    on_error: Option<Expr>,
+    on_null: Option<Expr>,
+}
+
+/// What a text says of a date. What it does not say is midnight.
+#[derive(Debug, Default)]
+struct Found {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    day_of_year: Option<i64>,
+    iso_year: Option<i64>,
+    iso_week: Option<i64>,
+    iso_day: Option<i64>,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    milli: i64,
+    zone: Option<Zone>,
+}
+
+/// Reads a text from left to right.
+struct Cursor<'t> {
+    rest: &'t str,
+}
+
+pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            40540,
+            format!(
+                "{name} only supports an object as an argument, found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [text, format, zone, on_error, on_null] = named(
+        doc,
+        ["dateString", "format", "timezone", "onError", "onNull"],
+        |field| Error::location(40541, format!("Unrecognized argument to {name}: {field}")),
+    )?;
+    let text = text.ok_or_else(|| {
+        Error::location(40542, format!("Missing 'dateString' parameter to {name}"))
+    })?;
+    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
+    let format = maybe(format)?;
+    if let Some(text) = format
+        .as_ref()
+        .and_then(Expr::as_const)
+        .and_then(|value| value.as_str())
+    {
+        check(text)?;
+    }
+    Ok(Expr::op(FromString {
+        text: operand(text, scope)?,
+        format,
+        zone: match zone {
+            Some(zone) => Some(ZoneArg::parse(Some(zone), scope)?),
+            None => None,
+        },
+        on_error: maybe(on_error)?,
+        on_null: maybe(on_null)?,
+    }))
+}
+
+fn check(format: &str) -> Result<()> {
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            continue;
+        }
+        match letters.next() {
+            None => {
+                return Err(Error::location(
+                    18535,
+                    "Unmatched '%' at end of format string",
+                ));
+            }
+            Some(spec) if "bBdGHjLmMSuUVwYzZ%".contains(spec) => {}
+            Some(spec) => {
+                return Err(Error::location(
+                    18536,
+                    format!("Invalid format character '%{spec}' in format string"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A date from text in ISO 8601 or a form near it.
+pub fn date(text: &str) -> std::result::Result<i64, String> {
+    read(text, None, None)
+}
+
+fn read(text: &str, format: Option<&str>, zone: Option<&Zone>) -> std::result::Result<i64, String> {
+    let error = |why: &str| format!("Error parsing date string '{text}'; {why}");
+    let found = match format {
+        Some(format) => formatted(text, format),
+        None => free(text),
+    };
+    let found = found.ok_or_else(|| error("0: The string does not have the form of a date"))?;
+    if zone.is_some() && found.zone.is_some() {
+        return Err(error(
+            "you cannot pass in a date/time string with time zone information together with a timezone argument",
+        ));
+    }
+    let days = found.days().ok_or_else(|| {
+        error("an incomplete date/time string has been found, with elements missing")
+    })?;
+    let time = ((found.hour * 60 + found.minute) * 60 + found.second) * 1000 + found.milli;
+    let zone = found.zone.as_ref().or(zone).unwrap_or(&Zone::UTC);
+    zone.utc(days * MILLIS_PER_DAY + time)
+        .ok_or_else(|| error("the date is outside the supported range"))
+}
+
+/// Without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
+fn free(text: &str) -> Option<Found> {
+    let mut cursor = Cursor { rest: text.trim() };
+    let mut found = Found::default();
+    cursor.date(&mut found)?;
+    if cursor.rest.is_empty() {
+        return Some(found);
+    }
+    if cursor.eat('T') || cursor.eat('t') || cursor.spaces() {
+        if cursor.rest.starts_with(|c: char| c.is_ascii_digit()) {
+            cursor.time(&mut found)?;
+        }
+        cursor.spaces();
+    }
+    if !cursor.rest.is_empty() {
+        found.zone = Some(cursor.zone()?);
+    }
+    cursor.rest.is_empty().then_some(found)
+}
+
+fn formatted(text: &str, format: &str) -> Option<Found> {
+    let mut cursor = Cursor { rest: text };
+    let mut found = Found::default();
+    let mut letters = format.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            if !cursor.eat(letter) {
+                return None;
+            }
+            continue;
+        }
+        match letters.next()? {
+            'Y' => found.year = Some(cursor.number(4, 4)?),
+            'm' => found.month = Some(cursor.within(1, 2, 1..=12)?),
+            'd' => found.day = Some(cursor.within(1, 2, 1..=31)?),
+            'H' => found.hour = cursor.within(1, 2, 0..=24)?,
+            'M' => found.minute = cursor.within(1, 2, 0..=59)?,
+            'S' => found.second = cursor.within(1, 2, 0..=60)?,
+            'L' => found.milli = cursor.fraction(3)?,
+            'j' => found.day_of_year = Some(cursor.within(1, 3, 1..=366)?),
+            'G' => found.iso_year = Some(cursor.number(4, 4)?),
+            'V' => found.iso_week = Some(cursor.within(1, 2, 1..=53)?),
+            'u' => found.iso_day = Some(cursor.within(1, 1, 1..=7)?),
+            'U' | 'w' => {
+                cursor.number(1, 2)?;
+            }
+            'b' | 'B' => found.month = Some(cursor.month()?),
+            'z' => found.zone = Some(cursor.zone()?),
+            'Z' => {
+                let sign = if cursor.eat('-') {
+                    -1
+                } else {
+                    cursor.eat('+');
+                    1
+                };
+                found.zone = Some(Zone::Fixed(sign * cursor.number(1, 4)? * 60_000));
+            }
+            literal => {
+                if !cursor.eat(literal) {
+                    return None;
+                }
+            }
+        }
+    }
+    cursor.rest.is_empty().then_some(found)
+}
+
+// === impl Found ===
+
+impl Found {
+    fn days(&self) -> Option<i64> {
+        if let Some(year) = self.iso_year {
+            let week = self.iso_week.unwrap_or(1);
+            let day = self.iso_day.unwrap_or(1);
+            return Some(iso_year_start(year) + (week - 1) * 7 + day - 1);
+        }
+        let year = self.year?;
+        if let Some(day) = self.day_of_year {
+            let first = Civil {
+                year,
+                month: 1,
+                day: 1,
+            };
+            return Some(first.to_days() + day - 1);
+        }
+        let (month, day) = (self.month?, self.day?);
+        if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
+            return None;
+        }
+        Some(Civil { year, month, day }.to_days())
+    }
+}
+
+// === impl Cursor ===
+
+impl<'t> Cursor<'t> {
+    fn eat(&mut self, letter: char) -> bool {
+        match self.rest.strip_prefix(letter) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn spaces(&mut self) -> bool {
+        let before = self.rest.len();
+        self.rest = self.rest.trim_start_matches([' ', ',']);
+        self.rest.len() != before
+    }
+
+    fn digits(&mut self, most: usize) -> &'t str {
+        let count = self
+            .rest
+            .bytes()
+            .take(most)
+            .take_while(u8::is_ascii_digit)
+            .count();
+        let (digits, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        digits
+    }
+
+    fn number(&mut self, least: usize, most: usize) -> Option<i64> {
+        let digits = self.digits(most);
+        (digits.len() >= least).then(|| digits.parse().ok())?
+    }
+
+    fn within(
+        &mut self,
+        least: usize,
+        most: usize,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Option<i64> {
+        self.number(least, most)
+            .filter(|number| range.contains(number))
+    }
+
+    /// Digits behind a point, as milliseconds.
+    fn fraction(&mut self, most: usize) -> Option<i64> {
+        let digits = self.digits(most);
+        if digits.is_empty() {
+            return None;
+        }
+        let mut three: String = digits.chars().take(3).collect();
+        while three.len() < 3 {
+            three.push('0');
+        }
+        three.parse().ok()
+    }
+
+    fn word(&mut self) -> &'t str {
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// A month by its name or the first three letters of it.
+    fn month(&mut self) -> Option<i64> {
+        let word = self.word().to_ascii_lowercase();
+        let at = MONTHS.iter().position(|name| {
+            let name = name.to_ascii_lowercase();
+            name == word || (word.len() == 3 && name.starts_with(&word))
+        })?;
+        i64::try_from(at + 1).ok()
+    }
+
+    fn date(&mut self, found: &mut Found) -> Option<()> {
+        if self.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let before = self.rest;
+            if let Some(month) = self.month() {
+                found.month = Some(month);
+                self.eat('.');
+                self.spaces();
+                found.day = Some(self.number(1, 2)?);
+            } else {
+                // A weekday, which says nothing that the date does not.
+                self.rest = before;
+                let word = self.word();
+                if word.len() < 3 || !self.spaces() {
+                    return None;
+                }
+                found.day = Some(self.number(1, 2)?);
+                self.spaces();
+                found.month = Some(self.month()?);
+            }
+            self.spaces();
+            found.year = Some(self.number(4, 4)?);
+            return Some(());
+        }
+        let first = self.digits(8);
+        match first.len() {
+            8 => {
+                found.year = first.get(..4)?.parse().ok();
+                found.month = first.get(4..6)?.parse().ok();
+                found.day = first.get(6..)?.parse().ok();
+            }
+            4 => {
+                found.year = first.parse().ok();
+                let separator = self.rest.chars().next()?;
+                if !matches!(separator, '-' | '/') || !self.eat(separator) {
+                    return None;
+                }
+                if separator == '-' && self.eat('W') {
+                    found.iso_year = found.year;
+                    found.iso_week = Some(self.number(2, 2)?);
+                    if self.eat('-') {
+                        found.iso_day = Some(self.within(1, 1, 1..=7)?);
+                    }
+                    return Some(());
+                }
+                let second = self.digits(3);
+                if second.len() == 3 {
+                    found.day_of_year = second.parse().ok();
+                    return Some(());
+                }
+                found.month = Some(second.parse().ok()?);
+                if self.eat(separator) {
+                    found.day = Some(self.number(1, 2)?);
+                } else {
+                    found.day = Some(1);
+                }
+            }
+            1 | 2 => {
+                let number: i64 = first.parse().ok()?;
+                if self.eat('/') {
+                    // Month first, as in America.
+                    found.month = Some(number);
+                    found.day = Some(self.number(1, 2)?);
+                    if !self.eat('/') {
+                        return None;
+                    }
+                } else {
+                    self.eat('-');
+                    self.spaces();
+                    found.day = Some(number);
+                    found.month = Some(self.month()?);
+                    self.eat('-');
+                    self.spaces();
+                }
+                found.year = Some(self.number(4, 4)?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn time(&mut self, found: &mut Found) -> Option<()> {
+        found.hour = self.within(1, 2, 0..=24)?;
+        if self.eat(':') {
+            found.minute = self.within(2, 2, 0..=59)?;
+            if self.eat(':') {
+                found.second = self.within(2, 2, 0..=60)?;
+                if self.eat('.') || self.eat(',') {
+                    found.milli = self.fraction(9)?;
+                }
+            }
+        } else if let minutes @ [_, ..] = self.digits(2).as_bytes() {
+            found.minute = std::str::from_utf8(minutes).ok()?.parse().ok()?;
+            let seconds = self.digits(2);
+            if !seconds.is_empty() {
+                found.second = seconds.parse().ok()?;
+            }
+        }
+        let before = self.rest;
+        self.spaces();
+        match self.word().to_ascii_lowercase().as_str() {
+            "am" => found.hour %= 12,
+            "pm" => found.hour = found.hour % 12 + 12,
+            _ => self.rest = before,
+        }
+        Some(())
+    }
+
+    fn zone(&mut self) -> Option<Zone> {
+        let end = self
+            .rest
+            .find(char::is_whitespace)
+            .unwrap_or(self.rest.len());
+        let (text, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        match text {
+            "z" => Some(Zone::UTC),
+            _ => {
+                let bare = text.strip_prefix("GMT").filter(|rest| !rest.is_empty());
+                Zone::parse(bare.unwrap_or(text)).ok()
+            }
+        }
+    }
+}
+
+// === impl FromString ===
+
+impl Op for FromString {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let text = self.text.eval_in(env)?;
+        let text = text.as_ref();
+        let format = match &self.format {
+            Some(expr) => expr.eval_in(env)?,
+            None => Val::MISSING,
+        };
+        let format = format.as_ref();
+        if self.format.is_some() && !format.is_nullish() && format.as_str().is_none() {
+            return Err(Error::location(
+                40684,
+                format!(
+                    "$dateFromString requires that 'format' be a string, found: {} with value {}",
+                    format.ty().alias(),
+                    show(format)
+                ),
+            ));
+        }
+        if let Some(text) = format.as_str() {
+            check(text)?;
+        }
+        let zone = match &self.zone {
+            None => None,
+            Some(ZoneArg::Computed(expr)) => {
+                let value = expr.eval_in(env)?;
+                match zone_of(value.as_ref())? {
+                    Some(zone) => Some(zone),
+                    None => return Ok(Val::NULL),
+                }
+            }
+            Some(arg) => match arg.eval(env)? {
+                Some(zone) => Some(zone),
+                None => return Ok(Val::NULL),
+            },
+        };
+        if text.is_nullish() {
+            return match &self.on_null {
+                Some(expr) => expr.eval_in(env),
+                None => Ok(Val::NULL),
+            };
+        }
+        let result = match text.as_str() {
+            Some(body) => {
+                if self.format.is_some() && format.is_nullish() {
+                    return Ok(Val::NULL);
+                }
+                read(body, format.as_str(), zone.as_ref())
+            }
+            None => Err(format!(
+                "$dateFromString requires that 'dateString' be a string, found: {} with value {}",
+                text.ty().alias(),
+                show(text)
+            )),
+        };
+        match (result, &self.on_error) {
+            (Ok(millis), _) => Ok(Val::Own(Value::date(millis))),
+            (Err(_), Some(instead)) => instead.eval_in(env),
+            (Err(why), None) => Err(Error::new(Code::ConversionFailure, why)),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.text);
+        self.format.iter().for_each(&mut *visit);
+        if let Some(zone) = &self.zone {
+            zone.each(visit);
+        }
+        self.on_error.iter().for_each(&mut *visit);
+        self.on_null.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use super::super::civil::iso_string;
+    use super::*;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn texts() {
+        for (text, expected) in [
+            ("2017-02-08T12:10:40.787Z", Some("2017-02-08T12:10:40.787Z")),
+            ("2017-02-08T12:10:40", Some("2017-02-08T12:10:40.000Z")),
+            ("2017-02-08 12:10", Some("2017-02-08T12:10:00.000Z")),
+            ("2017-02-08", Some("2017-02-08T00:00:00.000Z")),
+            ("20170208", Some("2017-02-08T00:00:00.000Z")),
+            ("20170208T121040Z", Some("2017-02-08T12:10:40.000Z")),
+            ("2017-02-08T12:10:40+0530", Some("2017-02-08T06:40:40.000Z")),
+            (
+                "2017-02-08T12:10:40 America/New_York",
+                Some("2017-02-08T17:10:40.000Z"),
+            ),
+            ("2017-039", Some("2017-02-08T00:00:00.000Z")),
+            ("2017-W06-3", Some("2017-02-08T00:00:00.000Z")),
+            ("8 February 2017", Some("2017-02-08T00:00:00.000Z")),
+            ("Feb 8, 2017 5:10 pm", Some("2017-02-08T17:10:00.000Z")),
+            (
+                "Wed, 08 Feb 2017 12:10:40 GMT",
+                Some("2017-02-08T12:10:40.000Z"),
+            ),
+            ("2017-02-30", None),
+            ("2017", None),
+            ("", None),
+            ("yesterday", None),
+            ("2017-02-08T12:10:40X", None),
+        ] {
+            let found = date(text).ok().map(iso_string);
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn values() {
+        let day = Bson::from(DateTime::from_millis(1_486_512_000_000));
+        check::values(&[
+            (
+                bson!({"$dateFromString": {"dateString": "2017-02-08"}}),
+                day.clone(),
+            ),
+            (
+                bson!({"$dateFromString": {"dateString": "08/02/2017", "format": "%d/%m/%Y"}}),
+                day.clone(),
+            ),
+            (
+                bson!({"$dateFromString": {"dateString": "2017-02-08T01:00", "timezone": "+01:00"}}),
+                day,
+            ),
+            (
+                bson!({"$dateFromString": {"dateString": "x", "onError": "bad"}}),
+                bson!("bad"),
+            ),
+            (
+                bson!({"$dateFromString": {"dateString": Bson::Null, "onNull": 0}}),
+                bson!(0),
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$dateFromString": {"dateString": "x"}}), 241),
+            (bson!({"$dateFromString": {"dateString": 1}}), 241),
+            (
+                bson!({"$dateFromString": {"dateString": "2017-02-08T01:00Z", "timezone": "UTC"}}),
+                241,
+            ),
+        ]);
+    }
+}

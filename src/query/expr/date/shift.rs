@@ -1,0 +1,213 @@
+//! `$dateAdd`, `$dateSubtract`.
+
+use super::super::Env;
+use super::super::args::{integral_i64, named, show};
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
+use super::unit::Unit;
+use super::zone::Zone;
+use super::{ZoneArg, moment};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct Shift {
+    name: &'static str,
+    start: Expr,
+    unit: Expr,
+    amount: Expr,
+    zone: ZoneArg,
+}
+
+pub fn date_add(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(5166400, format!("{name} expects an object as its argument"))
+    })?;
+    let [start, unit, amount, zone] =
+        named(doc, ["startDate", "unit", "amount", "timezone"], |field| {
+            Error::location(5166401, format!("Unrecognized argument to {name}: {field}"))
+        })?;
+    let (Some(start), Some(unit), Some(amount)) = (start, unit, amount) else {
+        return Err(Error::location(
+            5166402,
+            format!("{name} requires startDate, unit, and amount to be present"),
+        ));
+    };
+    let unit = operand(unit, scope)?;
+    if let Some(text) = unit.as_const().and_then(|value| value.as_str()) {
+        Unit::parse(text)?;
+    }
+    Ok(Expr::op(Shift {
+        name,
+        start: operand(start, scope)?,
+        unit,
+        amount: operand(amount, scope)?,
+        zone: ZoneArg::parse(zone, scope)?,
+    }))
+}
+
+/// The moment that many units later. Months and days are those of the local calendar, shorter units pass everywhere alike.
+pub fn shifted(millis: i64, unit: Unit, amount: i64, zone: &Zone) -> Option<i64> {
+    if let Some(months) = unit.months() {
+        let local = zone.local(millis);
+        let total = (local.date.year * 12 + local.date.month - 1)
+            .checked_add(amount.checked_mul(months)?)?;
+        let (year, month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
+        // Beyond this, days would not fit.
+        if year.abs() > 300_000_000 {
+            return None;
+        }
+        let days = Civil {
+            year,
+            month,
+            day: local.date.day.min(days_in_month(year, month)),
+        }
+        .to_days();
+        return at_days(days, &local, zone);
+    }
+    if matches!(unit, Unit::Week | Unit::Day) {
+        let local = zone.local(millis);
+        let days = amount.checked_mul(unit.millis() / MILLIS_PER_DAY)?;
+        return at_days(local.days.checked_add(days)?, &local, zone);
+    }
+    millis.checked_add(amount.checked_mul(unit.millis())?)
+}
+
+/// Another day at the same time of day.
+fn at_days(days: i64, local: &super::zone::Local, zone: &Zone) -> Option<i64> {
+    let time = ((local.hour * 60 + local.minute) * 60 + local.second) * 1000 + local.milli;
+    zone.utc(days.checked_mul(MILLIS_PER_DAY)?.checked_add(time)?)
+}
+
+// === impl Shift ===
+
+impl Op for Shift {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let start = self.start.eval_in(env)?;
+        let unit = self.unit.eval_in(env)?;
+        let amount = self.amount.eval_in(env)?;
+        let (start, unit, amount) = (start.as_ref(), unit.as_ref(), amount.as_ref());
+        if start.is_nullish() || unit.is_nullish() || amount.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
+        let millis = moment(start).ok_or_else(|| {
+            Error::location(
+                5166403,
+                format!(
+                    "{} requires startDate to be convertible to a date",
+                    self.name
+                ),
+            )
+        })?;
+        let unit = unit.as_str().ok_or_else(|| {
+            Error::location(
+                5166404,
+                format!("{} expects string defining the time unit", self.name),
+            )
+        })?;
+        let unit = Unit::parse(unit)?;
+        let given = integral_i64(amount).ok_or_else(|| {
+            Error::location(
+                5166405,
+                format!("{} expects integer amount of time units", self.name),
+            )
+        })?;
+        let steps = if self.name == "$dateSubtract" {
+            given.checked_neg().ok_or_else(|| {
+                Error::location(
+                    6045000,
+                    format!(
+                        "invalid {} 'amount' parameter value: {}",
+                        self.name,
+                        show(amount)
+                    ),
+                )
+            })?
+        } else {
+            given
+        };
+        // MongoDB bounds the amount so that no step leaves the calendar by far.
+        if unit.months().is_some() || matches!(unit, Unit::Week | Unit::Day) {
+            let most = match unit {
+                Unit::Year => 292_277_024,
+                Unit::Quarter => 292_277_024 * 4,
+                Unit::Month => 292_277_024 * 12,
+                Unit::Week => 15_250_284_429,
+                _ => 106_751_991_167,
+            };
+            if steps.unsigned_abs() > most {
+                return Err(Error::location(
+                    5976500,
+                    format!("invalid {} 'amount' parameter value: {given}", self.name),
+                ));
+            }
+        }
+        match shifted(millis, unit, steps, &zone) {
+            Some(millis) => Ok(Val::Own(Value::date(millis))),
+            None => Err(Error::location(
+                5166406,
+                format!("{} overflowed", self.name),
+            )),
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.start);
+        visit(&self.unit);
+        visit(&self.amount);
+        self.zone.each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn values() {
+        // 2024-01-31T12:00Z
+        let date = DateTime::from_millis(1_706_702_400_000);
+        let shift = |unit: &str, amount: i32| bson!({"$dateAdd": {"startDate": date, "unit": unit, "amount": amount}});
+        let days = |count: i64| {
+            Bson::from(DateTime::from_millis(
+                1_706_702_400_000 + count * 86_400_000,
+            ))
+        };
+        check::values(&[
+            (shift("month", 1), days(29)),
+            (shift("year", 1), days(366)),
+            (shift("week", -1), days(-7)),
+            (shift("hour", 48), days(2)),
+            (
+                bson!({"$dateSubtract": {"startDate": date, "unit": "day", "amount": 1}}),
+                days(-1),
+            ),
+            (
+                bson!({"$dateAdd": {"startDate": Bson::Null, "unit": "day", "amount": 1}}),
+                Bson::Null,
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$dateAdd": 1}), 5166400),
+            (bson!({"$dateAdd": {"startDate": date}}), 5166402),
+            (
+                bson!({"$dateAdd": {"startDate": 1, "unit": "day", "amount": 1}}),
+                5166403,
+            ),
+            (
+                bson!({"$dateAdd": {"startDate": date, "unit": "eon", "amount": 1}}),
+                9,
+            ),
+            (
+                bson!({"$dateAdd": {"startDate": date, "unit": "day", "amount": 1.5}}),
+                5166405,
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,216 @@
+//! `$dateTrunc`: the beginning of the bin that a date lies in. Bins are counted from 2000-01-01 on.
+
+use super::super::Env;
+use super::super::args::{integral_i64, named, show};
+use super::super::node::{Expr, Op};
+use super::super::parse::operand;
+use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
+use super::unit::{Unit, weekday};
+use super::zone::Zone;
+use super::{ZoneArg, moment};
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct Trunc {
+    date: Expr,
+    unit: Expr,
+    bin: Option<Expr>,
+    zone: ZoneArg,
+    week: Option<Expr>,
+}
+
+/// Days from 1970 to 2000-01-01, a Saturday.
+const REFERENCE: i64 = 10_957;
+
+pub fn date_trunc(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5439007,
+            format!("{name} only supports an object as its argument"),
+        )
+    })?;
+    let [date, unit, bin, zone, week] = named(
+        doc,
+        ["date", "unit", "binSize", "timezone", "startOfWeek"],
+        |field| Error::location(5439008, format!("Unrecognized argument to {name}: {field}")),
+    )?;
+    let need = |value: Option<_>, code, field| {
+        value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
+    };
+    let date = need(date, 5439009, "date")?;
+    let unit = need(unit, 5439010, "unit")?;
+    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
+    Ok(Expr::op(Trunc {
+        date: operand(date, scope)?,
+        unit: operand(unit, scope)?,
+        bin: maybe(bin)?,
+        zone: ZoneArg::parse(zone, scope)?,
+        week: maybe(week)?,
+    }))
+}
+
+/// `None` where the bin is too large to count with, or the result lies outside.
+fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> Option<i64> {
+    let floor = |value: i64, from: i64, step: i64| -> Option<i64> {
+        from.checked_add(
+            value
+                .checked_sub(from)?
+                .div_euclid(step)
+                .checked_mul(step)?,
+        )
+    };
+    let local = zone.local(millis);
+    if let Some(months) = unit.months() {
+        let step = bin.checked_mul(months)?;
+        let month = floor(local.date.year * 12 + local.date.month - 1, 2000 * 12, step)?;
+        let days = Civil {
+            year: month.div_euclid(12),
+            month: month.rem_euclid(12) + 1,
+            day: 1,
+        }
+        .to_days();
+        return zone.utc(days.checked_mul(MILLIS_PER_DAY)?);
+    }
+    match unit {
+        Unit::Week | Unit::Day => {
+            let (from, step) = if unit == Unit::Week {
+                let shift = (first_day - iso_weekday(REFERENCE)).rem_euclid(7);
+                (REFERENCE + shift, bin.checked_mul(7)?)
+            } else {
+                (REFERENCE, bin)
+            };
+            let days = floor(local.days, from, step)?;
+            zone.utc(days.checked_mul(MILLIS_PER_DAY)?)
+        }
+        _ => {
+            let from = zone.utc(REFERENCE * MILLIS_PER_DAY)?;
+            let step = bin.checked_mul(unit.millis())?;
+            if unit == Unit::Hour {
+                // By the local clock, whose hours may begin elsewhere since 2000.
+                let moved = local.offset - zone.offset_at(from);
+                return floor(millis.checked_add(moved)?, from, step)?.checked_sub(moved);
+            }
+            floor(millis, from, step)
+        }
+    }
+}
+
+// === impl Trunc ===
+
+impl Op for Trunc {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let date = self.date.eval_in(env)?;
+        let unit = self.unit.eval_in(env)?;
+        let (date, unit) = (date.as_ref(), unit.as_ref());
+        let value = |expr: &'a Option<Expr>| match expr {
+            Some(expr) => expr.eval_in(env),
+            None => Ok(Val::MISSING),
+        };
+        let bin = value(&self.bin)?;
+        let week = value(&self.week)?;
+        let (bin, week) = (bin.as_ref(), week.as_ref());
+        let null =
+            date.is_nullish() || unit.is_nullish() || (self.bin.is_some() && bin.is_nullish());
+        if null {
+            return Ok(Val::NULL);
+        }
+        let unit = Unit::of("$dateTrunc", unit, 5439013)?;
+        let first_day = match &self.week {
+            Some(_) if unit == Unit::Week => {
+                if week.is_nullish() {
+                    return Ok(Val::NULL);
+                }
+                weekday("$dateTrunc", week)?
+            }
+            _ => 7,
+        };
+        let Some(zone) = self.zone.eval(env)? else {
+            return Ok(Val::NULL);
+        };
+        let millis = moment(date).ok_or_else(|| {
+            Error::location(
+                5439012,
+                format!(
+                    "$dateTrunc requires 'date' to be a date, but got {}",
+                    date.ty().alias()
+                ),
+            )
+        })?;
+        let size = match &self.bin {
+            None => 1,
+            Some(_) => integral_i64(bin).ok_or_else(|| {
+                Error::location(
+                    5439017,
+                    format!(
+                        "$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{}' of type {}",
+                        show(bin),
+                        bin.ty().alias()
+                    ),
+                )
+            })?,
+        };
+        if size <= 0 {
+            return Err(Error::location(
+                5439018,
+                format!("$dateTrunc requires 'binSize' to be greater than 0, but got value {size}"),
+            ));
+        }
+        match truncated(millis, unit, size, &zone, first_day) {
+            Some(millis) => Ok(Val::Own(Value::date(millis))),
+            None => {
+                let code = match unit {
+                    Unit::Year | Unit::Quarter | Unit::Month => 5439006,
+                    Unit::Week | Unit::Day => 5439005,
+                    _ => 5439002,
+                };
+                Err(Error::location(code, "dateTrunc unsupported binSize value"))
+            }
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.date);
+        visit(&self.unit);
+        self.bin.iter().for_each(&mut *visit);
+        self.zone.each(visit);
+        self.week.iter().for_each(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::check;
+    use bson::{Bson, DateTime, bson};
+
+    #[test]
+    fn values() {
+        // 2021-03-20T11:30:05Z, a Saturday.
+        let date = DateTime::from_millis(1_616_239_805_000);
+        let trunc = |unit: &str, bin: i32| bson!({"$dateTrunc": {"date": date, "unit": unit, "binSize": bin}});
+        let text = |text: &str| Bson::from(DateTime::parse_rfc3339_str(text).unwrap());
+        check::values(&[
+            (trunc("hour", 1), text("2021-03-20T11:00:00Z")),
+            (trunc("hour", 2), text("2021-03-20T10:00:00Z")),
+            (trunc("day", 1), text("2021-03-20T00:00:00Z")),
+            (trunc("week", 1), text("2021-03-14T00:00:00Z")),
+            (trunc("month", 2), text("2021-03-01T00:00:00Z")),
+            (trunc("quarter", 1), text("2021-01-01T00:00:00Z")),
+            (trunc("year", 10), text("2020-01-01T00:00:00Z")),
+            (
+                bson!({"$dateTrunc": {"date": date, "unit": "week", "startOfWeek": "monday"}}),
+                text("2021-03-15T00:00:00Z"),
+            ),
+            (
+                bson!({"$dateTrunc": {"date": date, "unit": "day", "timezone": "Asia/Kolkata"}}),
+                text("2021-03-19T18:30:00Z"),
+            ),
+        ]);
+        check::errors(&[
+            (trunc("day", 0), 5439018),
+            (trunc("eon", 1), 9),
+            (bson!({"$dateTrunc": {"date": date}}), 5439010),
+        ]);
+    }
+}

@@ -1,0 +1,328 @@
+//! `$regexMatch`, `$regexFind`, `$regexFindAll`.
+
+use super::Env;
+use super::args::{bool_val, named};
+use super::node::{Expr, Op, check_size};
+use super::parse::operand;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::query::filter::Pattern;
+use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct Regex {
+    name: &'static str,
+    input: Expr,
+    regex: Expr,
+    options: Option<Expr>,
+    /// Where pattern and options are constants, and the pattern is not null.
+    ready: Option<Pattern>,
+}
+
+pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            51103,
+            format!(
+                "{name} expects an object of named arguments but found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [input, regex, options] = named(doc, ["input", "regex", "options"], |field| {
+        Error::location(31024, format!("{name} found unknown argument: {field}"))
+    })?;
+    let input = input
+        .ok_or_else(|| Error::location(31022, format!("{name} requires 'input' parameter")))?;
+    let regex = regex
+        .ok_or_else(|| Error::location(31023, format!("{name} requires 'regex' parameter")))?;
+    let input = operand(input, scope)?;
+    let regex = operand(regex, scope)?;
+    let options = options.map(|value| operand(value, scope)).transpose()?;
+    let constant = match (&regex, &options) {
+        (Expr::Const(regex), None) => Some((regex.as_ref(), ValueRef::MISSING)),
+        (Expr::Const(regex), Some(Expr::Const(options))) => {
+            Some((regex.as_ref(), options.as_ref()))
+        }
+        _ => None,
+    };
+    let ready = match constant {
+        Some((regex, options)) => pattern(name, regex, options)?,
+        None => None,
+    };
+    Ok(Expr::op(Regex {
+        name,
+        input,
+        regex,
+        options,
+        ready,
+    }))
+}
+
+/// The pattern; `None` where it is null.
+fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Option<Pattern>> {
+    let given = match options.as_str() {
+        Some(text) => Some(text),
+        None if options.is_nullish() => None,
+        None => {
+            return Err(Error::location(
+                51106,
+                format!("{name} needs 'options' to be of type string"),
+            ));
+        }
+    };
+    let (source, flags) = match regex.ty() {
+        Type::String => (
+            regex.as_str().unwrap_or_default(),
+            given.unwrap_or_default(),
+        ),
+        Type::Regex => {
+            let (source, own) = regex.as_regex().unwrap_or_default();
+            if !own.is_empty() && given.is_some() {
+                return Err(Error::location(
+                    51107,
+                    format!(
+                        "{name} found regex option(s) specified in both 'regex' and 'option' fields"
+                    ),
+                ));
+            }
+            (source, given.unwrap_or(own))
+        }
+        _ if regex.is_nullish() => ("", given.unwrap_or_default()),
+        _ => {
+            return Err(Error::location(
+                51105,
+                format!("{name} needs 'regex' to be of type string or regex"),
+            ));
+        }
+    };
+    if source.contains('\0') {
+        return Err(Error::location(
+            51109,
+            format!("{name}: regular expression cannot contain an embedded null byte"),
+        ));
+    }
+    if flags.contains('\0') {
+        return Err(Error::location(
+            51110,
+            format!(
+                "{name}: regular expression options string cannot contain an embedded null byte"
+            ),
+        ));
+    }
+    if let Some(flag) = flags.chars().find(|flag| !"imsux".contains(*flag)) {
+        return Err(Error::location(
+            51108,
+            format!("{name} invalid flag in regex options: {flag}"),
+        ));
+    }
+    if regex.is_nullish() {
+        return Ok(None);
+    }
+    match Pattern::new(source, flags) {
+        Ok(pattern) => Ok(Some(pattern)),
+        Err(error) => Err(Error::location(
+            51111,
+            format!("Invalid Regex in {name}: {}", error.message()),
+        )),
+    }
+}
+
+// === impl Regex ===
+
+/// Goes through the matches in a text.
+struct Search<'t> {
+    name: &'static str,
+    text: &'t str,
+    code: &'t pcre2::bytes::Regex,
+    places: pcre2::bytes::CaptureLocations,
+    /// Where to go on, and how many characters lie before that.
+    at: usize,
+    letters: usize,
+}
+
+impl Search<'_> {
+    /// Writes the next match, if there is one, and steps behind it.
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let found = self
+            .code
+            .captures_read_at(&mut self.places, self.text.as_bytes(), self.at)
+            .map_err(|error| {
+                Error::location(
+                    51156,
+                    format!(
+                        "Error occurred while executing the regular expression in {}. Result code: {error}",
+                        self.name
+                    ),
+                )
+            })?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let (start, end) = (found.start(), found.end());
+        let before = self.text.get(self.at..start).unwrap_or_default();
+        self.letters += before.chars().count();
+        let matched = self.text.get(start..end).unwrap_or_default();
+        let mut bytes = Vec::new();
+        let mut doc = DocBuilder::begin(&mut bytes);
+        doc.put_str("match", matched);
+        doc.put_i32("idx", i32::try_from(self.letters).unwrap_or(i32::MAX));
+        let mut captures = doc.array("captures");
+        for group in 1..self.places.len() {
+            match self
+                .places
+                .get(group)
+                .and_then(|(from, to)| self.text.get(from..to))
+            {
+                Some(text) => captures.push_str(text),
+                None => captures.push(ValueRef::NULL),
+            };
+        }
+        captures.end();
+        doc.end();
+        if matched.is_empty() {
+            // The same place would match again: go on behind the next character.
+            let step = self
+                .text
+                .get(end..)
+                .and_then(|rest| rest.chars().next())
+                .map_or(1, char::len_utf8);
+            self.at = end + step;
+            self.letters += 1;
+        } else {
+            self.at = end;
+            self.letters += matched.chars().count();
+        }
+        Ok(Some(bytes))
+    }
+}
+
+impl Op for Regex {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let made;
+        let pattern = match &self.ready {
+            Some(pattern) => Some(pattern),
+            None => {
+                let regex = self.regex.eval_in(env)?;
+                let options = match &self.options {
+                    Some(expr) => expr.eval_in(env)?,
+                    None => Val::MISSING,
+                };
+                made = pattern(self.name, regex.as_ref(), options.as_ref())?;
+                made.as_ref()
+            }
+        };
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if !input.is_nullish() && input.as_str().is_none() {
+            return Err(Error::location(
+                51104,
+                format!("{} needs 'input' to be of type string", self.name),
+            ));
+        }
+        let both = input.as_str().zip(pattern);
+        match self.name {
+            "$regexMatch" => {
+                bool_val(both.is_some_and(|(text, pattern)| pattern.is_found_in(text.as_bytes())))
+            }
+            "$regexFind" => {
+                let Some((text, pattern)) = both else {
+                    return Ok(Val::NULL);
+                };
+                let found = self.search(text, pattern).next()?;
+                Ok(found.map_or(Val::NULL, |bytes| Val::Own(Value::document(bytes))))
+            }
+            _ => {
+                let mut bytes = Vec::new();
+                let mut out = ArrayBuilder::begin(&mut bytes);
+                if let Some((text, pattern)) = both {
+                    let mut search = self.search(text, pattern);
+                    while let Some(found) = search.next()? {
+                        out.push(Value::document(found).as_ref());
+                        check_size(out.len())?;
+                        if search.at >= text.len() {
+                            break;
+                        }
+                    }
+                }
+                out.end();
+                Ok(Val::Own(Value::array(bytes)))
+            }
+        }
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.regex);
+        self.options.iter().for_each(visit);
+    }
+}
+
+impl Regex {
+    fn search<'t>(&self, text: &'t str, pattern: &'t Pattern) -> Search<'t> {
+        Search {
+            name: self.name,
+            text,
+            places: pattern.code().capture_locations(),
+            code: pattern.code(),
+            at: 0,
+            letters: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (
+                bson!({"$regexMatch": {"input": "Hello", "regex": "h", "options": "i"}}),
+                bson!(true),
+            ),
+            (
+                bson!({"$regexMatch": {"input": Bson::Null, "regex": "h"}}),
+                bson!(false),
+            ),
+            (
+                bson!({"$regexFind": {"input": "éa1b2", "regex": "([a-z])(\\d)(x)?"}}),
+                bson!({"match": "a1", "idx": 1, "captures": ["a", "1", Bson::Null]}),
+            ),
+            (
+                bson!({"$regexFind": {"input": "a", "regex": "b"}}),
+                Bson::Null,
+            ),
+            (
+                bson!({"$regexFindAll": {"input": "a1b2", "regex": "[0-9]"}}),
+                bson!([
+                    {"match": "1", "idx": 1, "captures": []},
+                    {"match": "2", "idx": 3, "captures": []}
+                ]),
+            ),
+            (
+                bson!({"$regexFindAll": {"input": "éa", "regex": "x*"}}),
+                bson!([
+                    {"match": "", "idx": 0, "captures": []},
+                    {"match": "", "idx": 1, "captures": []}
+                ]),
+            ),
+            (
+                bson!({"$regexFindAll": {"input": Bson::Null, "regex": "a"}}),
+                bson!([]),
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$regexMatch": 1}), 51103),
+            (bson!({"$regexMatch": {"input": "a"}}), 31023),
+            (bson!({"$regexMatch": {"input": "a", "regex": "("}}), 51111),
+            (
+                bson!({"$regexMatch": {"input": "a", "regex": "a", "options": "q"}}),
+                51108,
+            ),
+            (bson!({"$regexMatch": {"input": 1, "regex": "a"}}), 51104),
+        ]);
+    }
+}
