@@ -22,7 +22,7 @@ pub struct Context {
     pub catalog: Arc<Catalog>,
     pub reaper: Arc<Reaper>,
     /// For documents that come without an `_id`.
-    pub ids: ObjectIds,
+    pub ids: Arc<ObjectIds>,
     pub sessions: Sessions,
     pub cursors: Cursors,
     pub operations: Arc<Operations>,
@@ -54,7 +54,7 @@ impl Context {
         Arc::new(Self {
             catalog,
             reaper,
-            ids: ObjectIds::new(),
+            ids: Arc::new(ObjectIds::new()),
             sessions: Sessions::new(idle.clone()),
             cursors: Cursors::new(idle.clone()),
             operations: Arc::default(),

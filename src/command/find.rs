@@ -151,6 +151,7 @@ impl<'a> Find<'a> {
             skip: self.skip,
             limit: self.limit,
             show_ts,
+            count_only: false,
         };
         let mut rows = sources.read(call.database(), collection, reading, call.now)?;
         if let Some(projection) = projection {

@@ -2,6 +2,7 @@
 
 use super::list_collections::read_batch_size;
 use super::{Access, Call, Command, Flags, Outcome, cursor};
+pub(super) use crate::engine::stats::{describe_indexes as describe, put_id_index};
 use crate::error::{Code, Error, Result};
 use crate::storage::View;
 use crate::value::{DocBuf, DocBuilder};
@@ -53,45 +54,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         no_timeout: false,
     };
     cursor::open(call, reply, cursor::listed(indexes), opening)
-}
-
-/// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
-/// index of that name serves it.
-pub(super) fn describe(view: &View<'_>) -> Vec<DocBuf> {
-    let mut all = vec![DocBuf::build(put_id_index)];
-    let seconds = view.default_ttl().seconds();
-    let shown = view.ts_index();
-    for index in view.indexes().iter().filter(|index| index.ready) {
-        let mut doc = DocBuf::build(|doc| index.spec.describe(doc));
-        if let (Some(seconds), Some(ts)) = (seconds, shown)
-            && ts.name == index.spec.name
-        {
-            doc.put(
-                "expireAfterSeconds",
-                crate::value::Value::int32(seconds).as_ref(),
-            );
-        }
-        all.push(doc);
-    }
-    if let (Some(seconds), Some(ts)) = (seconds, shown)
-        && view.index(&ts.name).is_none()
-    {
-        all.push(DocBuf::build(|doc| {
-            doc.put_i32("v", 2)
-                .put_doc("key", ts.key.as_doc())
-                .put_str("name", &ts.name)
-                .put_i32("expireAfterSeconds", seconds);
-        }));
-    }
-    all
-}
-
-pub(super) fn put_id_index(doc: &mut DocBuilder<'_>) {
-    doc.put_i32("v", 2);
-    let mut key = doc.doc("key");
-    key.put_i32("_id", 1);
-    key.end();
-    doc.put_str("name", "_id_");
 }
 
 /// How many indexes a client sees.

@@ -8,6 +8,7 @@
 //! stands there too, and is refused by name.
 
 mod about;
+mod aggregate;
 pub mod args;
 mod build_info;
 mod call;
@@ -75,7 +76,7 @@ use planned::planned;
 /// Every command, sorted by name.
 pub static COMMANDS: &[Command] = &[
     transaction::ABORT,
-    planned("aggregate"),
+    aggregate::COMMAND,
     planned("applyOps"),
     planned("autoCompact"),
     build_info::COMMAND,

@@ -5,8 +5,11 @@
 
 pub mod access;
 pub mod choose;
+mod merge;
 mod oid;
+mod out;
 pub mod plan;
+mod report;
 mod rows;
 mod slice;
 mod sources;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
 use crate::storage::{Collection, RecordId};
-use crate::value::Millis;
+use crate::value::{Doc, Millis};
 
 /// The collections that the rows of one cursor come from. A row names its own by number, so that its document can be asked
 /// again when the row leaves the cursor.
@@ -26,6 +26,8 @@ pub struct CollectionRows {
     skip: u64,
     /// Rows still wanted.
     limit: Option<u64>,
+    /// Rows are only counted: they may be empty.
+    count_only: bool,
     /// Where the counted work is to be seen by explain.
     counted: Arc<Mutex<Counted>>,
 }
@@ -80,8 +82,16 @@ impl CollectionRows {
             source,
             skip,
             limit,
+            count_only: false,
             counted: Arc::default(),
         }
+    }
+
+    /// Only the number of rows matters.
+    #[must_use]
+    pub fn count_only(mut self, only: bool) -> Self {
+        self.count_only = only;
+        self
     }
 
     /// The work done so far, seen from outside.
@@ -98,6 +108,7 @@ impl Rows for CollectionRows {
             source,
             skip,
             limit,
+            count_only,
             counted,
         } = self;
         loop {
@@ -110,7 +121,7 @@ impl Rows for CollectionRows {
                     return Ok(ControlFlow::Continue(()));
                 }
                 out.push(
-                    found.shown,
+                    if *count_only { Doc::EMPTY } else { found.shown },
                     Some(Origin {
                         source: *source,
                         record: found.id.0,

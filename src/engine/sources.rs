@@ -1,12 +1,14 @@
 //! Collections as pipelines and finds read them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::access::Walk;
 use super::choose::{Hint, choose, id_key_of};
 use super::write::append_ts;
-use super::{CollectionRows, Handles};
-use crate::error::{Error, Result};
+use super::report::{About, report};
+use super::{CollectionRows, Handles, ObjectIds, merge, out};
+use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::{
@@ -21,6 +23,14 @@ pub struct EngineSources {
     handles: Handles,
     /// Every document is shown with its `_ts`.
     show_ts: bool,
+    /// For pipelines that write or report.
+    more: Option<More>,
+}
+
+/// What only pipelines need.
+struct More {
+    ids: Arc<ObjectIds>,
+    host: String,
 }
 
 /// What is read of a collection: filter, sort, skip, limit, in this order.
@@ -31,6 +41,8 @@ pub struct Reading {
     pub skip: u64,
     pub limit: Option<u64>,
     pub show_ts: bool,
+    /// Only the number of rows matters.
+    pub count_only: bool,
 }
 
 // === impl EngineSources ===
@@ -41,7 +53,21 @@ impl EngineSources {
             catalog,
             handles: Handles::default(),
             show_ts,
+            more: None,
         }
+    }
+
+    /// For a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this server's `HOST:PORT`.
+    #[must_use]
+    pub fn for_pipeline(mut self, ids: Arc<ObjectIds>, host: String) -> Self {
+        self.more = Some(More { ids, host });
+        self
+    }
+
+    fn more(&self) -> Result<&More> {
+        self.more
+            .as_ref()
+            .ok_or_else(|| Error::new(Code::InternalError, "only a pipeline writes and reports"))
     }
 
     pub fn handles(&self) -> &Handles {
@@ -66,18 +92,14 @@ impl EngineSources {
             skip,
             limit,
             show_ts,
+            count_only,
         } = reading;
         let chosen = choose(&collection, &filter, sort.as_deref(), hint.as_ref(), now)?;
         let walk = Walk::new(collection, chosen.access).show_ts(show_ts);
         let sort = sort.filter(|sort| !chosen.sorted && !sort.is_empty());
         let Some(sort) = sort else {
-            return Ok(Box::new(CollectionRows::new(
-                walk,
-                filter,
-                &self.handles,
-                skip,
-                limit,
-            )));
+            let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);
+            return Ok(Box::new(rows.count_only(count_only)));
         };
         let found = Box::new(CollectionRows::new(walk, filter, &self.handles, 0, None));
         let bound = limit.map(|limit| limit.saturating_add(skip));
@@ -92,20 +114,33 @@ impl EngineSources {
     }
 }
 
-impl Sources for EngineSources {
-    fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+impl EngineSources {
+    /// The rows of a collection, as the front of a pipeline asks for them.
+    pub fn read_spec(
+        &self,
+        database: &str,
+        collection: &str,
+        spec: &SourceSpec,
+        hint: Option<Hint>,
+        now: Millis,
+    ) -> Result<Box<dyn Rows>> {
+        let all = || Arc::new(Filter::all());
         let reading = Reading {
-            filter: spec
-                .filter
-                .clone()
-                .unwrap_or_else(|| Arc::new(Filter::all())),
+            filter: spec.filter.clone().unwrap_or_else(all),
             sort: spec.sort.clone(),
-            hint: None,
+            hint,
             skip: spec.skip,
             limit: spec.limit,
             show_ts: self.show_ts,
+            count_only: spec.count_only,
         };
-        self.read(&from.db, &from.coll, reading, cx.vars.now())
+        self.read(database, collection, reading, now)
+    }
+}
+
+impl Sources for EngineSources {
+    fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+        self.read_spec(&from.db, &from.coll, spec, None, cx.vars.now())
     }
 
     fn find_equal(
@@ -131,9 +166,14 @@ impl Sources for EngineSources {
         };
         let source = self.handles.add(&collection);
         let mut scratch = Vec::new();
+        // An array may name the same document twice; it is found once.
+        let mut met: Option<HashSet<u64>> = (keys.len() > 1).then(HashSet::default);
         collection.read(cx.vars.now(), |view| {
             for key in &keys {
                 if let Some((id, stored)) = view.by_id(key) {
+                    if met.as_mut().is_some_and(|met| !met.insert(id.0)) {
+                        continue;
+                    }
                     let mut doc = Doc::new(stored.bytes);
                     if self.show_ts {
                         scratch.clear();
@@ -153,11 +193,26 @@ impl Sources for EngineSources {
         Ok(true)
     }
 
-    fn sink(&self, _: &Cx<'_>, _: &Arc<Output>) -> Result<Box<dyn Sink>> {
-        Err(Error::not_implemented("$out and $merge"))
+    fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>> {
+        let catalog = Arc::clone(&self.catalog);
+        let ids = Arc::clone(&self.more()?.ids);
+        match &**output {
+            Output::Replace { into, .. } => Ok(Box::new(out::begin(catalog, ids, into, cx)?)),
+            Output::Merge(_) => Ok(Box::new(merge::begin(
+                catalog,
+                ids,
+                Arc::clone(output),
+                cx,
+            )?)),
+        }
     }
 
-    fn report(&self, _: &Cx<'_>, _: &Target, _: &Report, _: &mut Batch) -> Result<()> {
-        Err(Error::not_implemented("$collStats"))
+    fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+        let about = About {
+            catalog: &self.catalog,
+            host: &self.more()?.host,
+            now: cx.vars.now(),
+        };
+        report(&about, on, what, out)
     }
 }

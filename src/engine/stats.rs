@@ -1,7 +1,7 @@
 //! A collection in figures, exactly as of one moment: what has ended counts nowhere.
 
 use crate::storage::{Collection, Totals, View};
-use crate::value::{DocBuilder, Millis};
+use crate::value::{DocBuf, DocBuilder, Millis, Value};
 
 /// What collStats, dbStats and `$collStats` are made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,9 +82,48 @@ impl Figures {
 }
 
 /// Int32 where it fits, else int64, as mongod does.
-fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
+pub(super) fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
     match i32::try_from(n) {
         Ok(n) => out.put_i32(name, n),
         Err(_) => out.put_i64(name, i64::try_from(n).unwrap_or(i64::MAX)),
     };
+}
+
+/// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
+/// index of that name serves it.
+pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
+    let mut all = vec![DocBuf::build(put_id_index)];
+    let seconds = view.default_ttl().seconds();
+    let shown = view.ts_index();
+    for index in view.indexes().iter().filter(|index| index.ready) {
+        let mut doc = DocBuf::build(|doc| index.spec.describe(doc));
+        if let (Some(seconds), Some(ts)) = (seconds, shown)
+            && ts.name == index.spec.name
+        {
+            doc.put(
+                "expireAfterSeconds",
+                Value::int32(seconds).as_ref(),
+            );
+        }
+        all.push(doc);
+    }
+    if let (Some(seconds), Some(ts)) = (seconds, shown)
+        && view.index(&ts.name).is_none()
+    {
+        all.push(DocBuf::build(|doc| {
+            doc.put_i32("v", 2)
+                .put_doc("key", ts.key.as_doc())
+                .put_str("name", &ts.name)
+                .put_i32("expireAfterSeconds", seconds);
+        }));
+    }
+    all
+}
+
+pub fn put_id_index(doc: &mut DocBuilder<'_>) {
+    doc.put_i32("v", 2);
+    let mut key = doc.doc("key");
+    key.put_i32("_id", 1);
+    key.end();
+    doc.put_str("name", "_id_");
 }

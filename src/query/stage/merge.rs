@@ -3,8 +3,9 @@
 use super::field_path::FieldPath;
 use super::out::{check_target, writes};
 use super::pipeline::{missing_field, unknown_field, wrong_type};
-use super::{Output, Place, Stage, Target, Transform};
+use super::{Output, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
+use crate::query::update::Update;
 use crate::query::{Expr, scope};
 use crate::value::{Doc, Type, ValueRef};
 
@@ -26,7 +27,8 @@ pub enum WhenMatched {
     KeepExisting,
     Merge,
     Fail,
-    Pipeline(Transform),
+    /// With `$$new` and the variables of `let` in reach.
+    Pipeline(Update),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,11 +258,8 @@ fn parse_matched(
                 let names = std::iter::once("new")
                     .chain(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
                 let scope = place.scope.with(names);
-                let stages = value.as_array().unwrap_or(Doc::EMPTY);
-                return Ok((
-                    WhenMatched::Pipeline(Transform::parse(stages, &scope)?),
-                    bound,
-                ));
+                let update = Update::parse(value, None, &scope)?;
+                return Ok((WhenMatched::Pipeline(update), bound));
             }
             other => {
                 return Err(Error::location(

@@ -1,0 +1,197 @@
+//! `aggregate`: runs a pipeline.
+
+use std::sync::Arc;
+
+use super::args::{self, fields, required};
+use super::cursor::{self, Opening};
+use super::rows::RowSource;
+use super::write::{collation, hint};
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::engine::EngineSources;
+use crate::engine::choose::Hint;
+use crate::error::{Code, Error, Result};
+use crate::query::stage::{Empty, Limits, Pipeline, Place, names_root};
+use crate::query::{Scope, Vars, bind_let};
+use crate::storage::index::TS_FIELD;
+use crate::value::{Doc, DocBuilder, Type, ValueRef};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "aggregate",
+    Access::Read,
+    "Runs a pipeline over a collection or a database.",
+    run,
+)
+.with(
+    Flags::READ_CONCERN
+        .and(Flags::WRITE_CONCERN)
+        .and(Flags::STABLE)
+        .and(Flags::SECONDARY),
+);
+
+/// What an aggregate says.
+pub(super) struct Aggregate<'a> {
+    /// None for `{aggregate: 1}`.
+    pub collection: Option<&'a str>,
+    pub pipeline: Doc<'a>,
+    pub let_vars: Option<Doc<'a>>,
+    pub hint: Option<Hint>,
+    pub allow_disk_use: Option<bool>,
+    pub explain: bool,
+    batch_size: Option<u32>,
+    has_cursor: bool,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let aggregate = Aggregate::read(call)?;
+    if !aggregate.has_cursor && !aggregate.explain {
+        return Err(Error::failed_to_parse(
+            "The 'cursor' option is required, except for aggregate with the explain argument",
+        ));
+    }
+    if aggregate.explain {
+        return Err(Error::not_implemented("explain of an aggregation"));
+    }
+    let (source, namespace) = aggregate.open(call)?;
+    cursor::open(
+        call,
+        reply,
+        Box::new(source),
+        Opening {
+            namespace,
+            batch_size: aggregate.batch_size,
+            single_batch: false,
+            no_timeout: false,
+        },
+    )
+}
+
+// === impl Aggregate ===
+
+impl<'a> Aggregate<'a> {
+    pub fn read(call: &Call<'a>) -> Result<Self> {
+        let collection = target(call)?;
+        let mut pipeline = None;
+        let mut aggregate = Self {
+            collection,
+            pipeline: Doc::EMPTY,
+            let_vars: None,
+            hint: None,
+            allow_disk_use: None,
+            explain: false,
+            batch_size: None,
+            has_cursor: false,
+        };
+        for arg in call.args().skip(1) {
+            match arg.name() {
+                "pipeline" => {
+                    pipeline = Some(arg.value().as_array().ok_or_else(|| {
+                        Error::type_mismatch("'pipeline' option must be specified as an array")
+                    })?);
+                }
+                "cursor" => {
+                    aggregate.has_cursor = true;
+                    let spec = arg
+                        .doc()?
+                        .ok_or_else(|| arg.wrong_type(&[Type::Document]))?;
+                    for option in fields("cursor", spec) {
+                        match option.name() {
+                            "batchSize" => {
+                                aggregate.batch_size = option
+                                    .int_at_least(0)?
+                                    .map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+                            }
+                            _ => return Err(option.unknown()),
+                        }
+                    }
+                }
+                "let" => aggregate.let_vars = arg.doc()?,
+                "hint" => aggregate.hint = hint(&arg)?,
+                "allowDiskUse" => aggregate.allow_disk_use = arg.strict_bool()?,
+                "explain" => aggregate.explain = arg.strict_bool()?.unwrap_or(false),
+                "collation" => collation(&arg)?,
+                "bypassDocumentValidation"
+                | "bypassEmptyTsReplacement"
+                | "isMapReduceCommand"
+                | "rawData" => {
+                    arg.bool()?;
+                }
+                "fromMongos"
+                | "fromRouter"
+                | "needsMerge"
+                | "needsSortedMerge"
+                | "exchange"
+                | "encryptionInformation"
+                | "collectionUUID"
+                | "isClusterQueryWithoutShardKeyCmd"
+                | "requestReshardingResumeToken"
+                | "resumeAfter" => {
+                    if !arg.is_null() && args::truthy(arg.value()) {
+                        return Err(Error::not_implemented(format_args!(
+                            "aggregate.{}",
+                            arg.name()
+                        )));
+                    }
+                }
+                "querySettings" => {
+                    arg.doc()?;
+                }
+                _ => return Err(arg.unknown()),
+            }
+        }
+        aggregate.pipeline = required(pipeline, "aggregate", "pipeline")?;
+        Ok(aggregate)
+    }
+
+    /// Parses the pipeline and puts it to work.
+    pub fn open(&self, call: &Call<'_>) -> Result<(RowSource, String)> {
+        let vars = Vars::at(call.now);
+        let (scope, vars) = match self.let_vars {
+            None => (Scope::new(), vars),
+            Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
+        };
+        let place = Place::new(&scope, call.database(), self.collection);
+        let pipeline = Pipeline::parse(self.pipeline, &place)?;
+        if self.collection.is_none() && pipeline.is_empty() {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                "{aggregate: 1} is not valid for an empty pipeline.",
+            ));
+        }
+        let context = call.context;
+        let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
+        let sources = EngineSources::new(
+            Arc::clone(&context.catalog),
+            names_ts || context.config.expose_ts,
+        );
+        let sources = Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host()));
+        let rows = match self.collection {
+            Some(name) if !pipeline.is_own_source() => {
+                let (spec, rest) = pipeline.split_source();
+                let hint = self.hint.clone();
+                let found = sources.read_spec(call.database(), name, &spec, hint, call.now)?;
+                rest.open(found)
+            }
+            _ => pipeline.open(Box::new(Empty)),
+        };
+        let limits = Limits {
+            allow_disk_use: self.allow_disk_use.unwrap_or(true),
+            ..Limits::default()
+        };
+        let namespace = call.namespace(self.collection.unwrap_or("$cmd.aggregate"));
+        Ok((RowSource::new(rows, sources, vars, limits), namespace))
+    }
+}
+
+/// The collection, or none for `{aggregate: 1}`.
+fn target<'a>(call: &Call<'a>) -> Result<Option<&'a str>> {
+    let value = call.target();
+    if value.ty() == Type::String {
+        return call.collection().map(Some);
+    }
+    match value.as_num() {
+        Some(number) if number.to_i64_exact() == Some(1) => Ok(None),
+        _ => Err(Error::failed_to_parse(
+            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
+        )),
+    }
+}

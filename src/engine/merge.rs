@@ -1,0 +1,283 @@
+//! `$merge`: each row into the collection, document by document.
+
+use std::sync::Arc;
+
+use super::ObjectIds;
+use super::access::Walk;
+use super::choose::choose;
+use super::write::{Intake, Match, Modified, Picked, Picker, insert_batch, modify};
+use crate::error::{Code, Error, Result};
+use crate::query::filter::Filter;
+use crate::query::stage::{Batch, Cx, Endless, Merge, Output, Sink, WhenMatched, WhenNotMatched};
+use crate::query::update::{Apply, Update};
+use crate::query::{Scope, Vars};
+use crate::storage::{Catalog, Collection};
+use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
+
+/// How often a lost race is run again before its error is shown.
+const MAX_LOST: u32 = 10;
+
+pub struct Merging {
+    catalog: Arc<Catalog>,
+    ids: Arc<ObjectIds>,
+    output: Arc<Output>,
+    /// The paths of `on`.
+    on: Vec<Path>,
+    /// The unique index behind `on` leaves documents without these fields out.
+    sparse: bool,
+    /// What `replace` and `merge` do, as a pipeline over `$$new`.
+    builtin: Option<Update>,
+}
+
+/// Checks that `on` names one document at most.
+pub fn begin(
+    catalog: Arc<Catalog>,
+    ids: Arc<ObjectIds>,
+    output: Arc<Output>,
+    cx: &Cx<'_>,
+) -> Result<Merging> {
+    let Output::Merge(merge) = &*output else {
+        return Err(Error::new(Code::InternalError, "not a $merge"));
+    };
+    let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
+    let by_id = matches!(on.as_slice(), [path] if path.as_str() == "_id");
+    let unique = if by_id {
+        Some(false)
+    } else {
+        catalog
+            .get(&merge.into.db, &merge.into.coll)
+            .and_then(|collection| unique_index(&collection, &on, cx.vars.now()))
+    };
+    let sparse = unique.ok_or_else(|| {
+        Error::location(
+            51183,
+            "Cannot find index to verify that join fields will be unique",
+        )
+    })?;
+    let builtin = match &merge.when_matched {
+        WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
+            stage.put_str("$replaceWith", "$$new");
+        })?),
+        WhenMatched::Merge => Some(pipeline(cx.vars, |stage| {
+            let mut with = stage.doc("$replaceWith");
+            let mut merged = with.array("$mergeObjects");
+            merged.push_str("$$ROOT").push_str("$$new");
+            merged.end();
+            with.end();
+        })?),
+        _ => None,
+    };
+    Ok(Merging {
+        on,
+        sparse,
+        builtin,
+        catalog,
+        ids,
+        output,
+    })
+}
+
+/// A pipeline of one stage, in which the row is `$$new`: the variable behind those of the command.
+fn pipeline(vars: &Vars, write: impl FnOnce(&mut crate::value::DocBuilder<'_>)) -> Result<Update> {
+    let before: Vec<String> = (0..vars.len()).map(|n| format!("v{n}")).collect();
+    let scope = Scope::new()
+        .with(before.iter().map(String::as_str))
+        .with(["new"]);
+    let stages = DocBuf::build(|doc| {
+        let mut array = doc.array("p");
+        let mut stage = array.doc();
+        write(&mut stage);
+        stage.end();
+        array.end();
+    });
+    Update::parse(stages.as_doc().get("p"), None, &scope)
+}
+
+/// Whether there is a unique index on exactly these fields, and if so whether it is sparse.
+fn unique_index(collection: &Collection, on: &[Path], now: Millis) -> Option<bool> {
+    collection.read(now, |view| {
+        view.indexes()
+            .iter()
+            .filter(|index| index.ready && index.spec.unique && index.spec.partial.is_none())
+            .find(|index| {
+                let paths = &index.spec.paths;
+                paths.len() == on.len() && on.iter().all(|path| paths.contains(path))
+            })
+            .map(|index| index.spec.sparse)
+    })
+}
+
+// === impl Merging ===
+
+impl Merging {
+    fn merge(&self) -> Result<&Merge> {
+        match &*self.output {
+            Output::Merge(merge) => Ok(merge),
+            Output::Replace { .. } => Err(Error::new(Code::InternalError, "not a $merge")),
+        }
+    }
+
+    /// `{on: {$eq: value}, ...}` for a row.
+    fn filter(&self, row: Doc<'_>) -> Result<Filter> {
+        let mut filter = DocBuf::new();
+        for path in &self.on {
+            let value = path.get(row);
+            if value.ty() == Type::Array {
+                return Err(Error::location(
+                    51185,
+                    format!("$merge write error: 'on' field '{path}' cannot be an array"),
+                ));
+            }
+            if value.is_nullish() && self.sparse {
+                return Err(Error::location(
+                    51132,
+                    format!(
+                        "$merge write error: 'on' field '{path}' cannot be missing, null or undefined if supporting index is sparse"
+                    ),
+                ));
+            }
+            let equal = DocBuf::build(|doc| {
+                doc.put(
+                    "$eq",
+                    if value.is_missing() {
+                        ValueRef::NULL
+                    } else {
+                        value
+                    },
+                );
+            });
+            filter.put(path.as_str(), ValueRef::document(equal.as_doc()));
+        }
+        Filter::parse(filter.as_doc(), &Scope::new())
+    }
+
+    fn one(&self, row: Doc<'_>, vars: &Vars) -> Result<()> {
+        let merge = self.merge()?;
+        let intake = Intake {
+            ids: &self.ids,
+            now: vars.now(),
+        };
+        // A row without an `_id` that is asked for by `_id` matches nothing.
+        let new = if row.has("_id") || self.on.len() != 1 || self.on[0].as_str() != "_id" {
+            row.bytes().into()
+        } else {
+            intake.admit(row)?
+        };
+        let row = Doc::new(&new);
+        let filter = Arc::new(self.filter(row)?);
+        let mut lost = 0;
+        loop {
+            let matched = match (&merge.when_matched, &self.builtin) {
+                // The insert below says whether it is there.
+                (WhenMatched::Fail, _) => false,
+                (WhenMatched::Pipeline(update), _) => {
+                    let mut values = vec![Value::document(row.bytes().to_vec())];
+                    for (name, expr) in &merge.lets {
+                        let value = expr.eval(row, vars)?.into_value();
+                        if value.is_missing() {
+                            return Err(Error::location(
+                                17276,
+                                format!("Use of undefined variable: {name}"),
+                            ));
+                        }
+                        values.push(value);
+                    }
+                    self.change(&filter, &vars.with(values), Some(update))?
+                }
+                (WhenMatched::KeepExisting, _) => self.change(&filter, vars, None)?,
+                (_, builtin) => {
+                    let vars = vars.with([Value::document(row.bytes().to_vec())]);
+                    self.change(&filter, &vars, builtin.as_ref())?
+                }
+            };
+            if matched {
+                return Ok(());
+            }
+            match merge.when_not_matched {
+                WhenNotMatched::Discard => return Ok(()),
+                WhenNotMatched::Fail => {
+                    return Err(Error::location(
+                        13113,
+                        "$merge could not find a matching document in the target collection for at least one document in the source collection",
+                    ));
+                }
+                WhenNotMatched::Insert => {}
+            }
+            let admitted = intake.admit(row)?;
+            let (collection, _) = self.catalog.get_or_create(&merge.into.db, &merge.into.coll);
+            let Ok(inserted) =
+                insert_batch(&collection, std::iter::once(admitted.as_ref()), vars.now())
+            else {
+                continue;
+            };
+            match inserted.failed {
+                None => return Ok(()),
+                // Somebody was faster: then it can be matched now, unless another key is in the way.
+                Some(error)
+                    if error.code() == Code::DuplicateKey
+                        && !matches!(merge.when_matched, WhenMatched::Fail)
+                        && lost < MAX_LOST =>
+                {
+                    lost += 1;
+                }
+                Some(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Changes the document that the filter finds; without an update it is left as it is, `_ts` included. Says whether there
+    /// is one.
+    fn change(&self, filter: &Arc<Filter>, vars: &Vars, update: Option<&Update>) -> Result<bool> {
+        let merge = self.merge()?;
+        let now = vars.now();
+        let mut current = Vec::new();
+        loop {
+            let Some(collection) = self.catalog.get(&merge.into.db, &merge.into.coll) else {
+                return Ok(false);
+            };
+            let chosen = choose(&collection, filter, None, None, now)?;
+            let walk = Walk::new(collection, chosen.access).for_writing();
+            let mut picker = Picker::new(walk, Arc::clone(filter), None);
+            let id = match picker.next(now, vars, &Endless, &mut current)? {
+                Picked::One(id) => id,
+                Picked::Pause => continue,
+                Picked::None => return Ok(false),
+            };
+            let Some(update) = update else {
+                return Ok(true);
+            };
+            let still = Match {
+                filter,
+                vars,
+                names_ts: false,
+            };
+            let modified = modify(picker.collection(), id, &mut current, &still, now, |doc| {
+                update.apply(
+                    doc,
+                    &Apply {
+                        now,
+                        vars,
+                        position: None,
+                        inserting: false,
+                    },
+                )
+            })?;
+            if let Ok(Modified::Changed(_) | Modified::Unchanged) = modified {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Sink for Merging {
+    fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
+        for row in rows.iter() {
+            self.one(row.doc, cx.vars)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Cx<'_>) -> Result<()> {
+        Ok(())
+    }
+}

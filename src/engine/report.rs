@@ -1,0 +1,108 @@
+//! The stages that report: `$collStats` and `$indexStats`.
+
+use super::stats::{Figures, describe_indexes, put_number};
+use crate::error::{Code, Error, Result};
+use crate::query::stage::{Batch, Report, Target};
+use crate::storage::Catalog;
+use crate::value::{DocBuilder, Millis};
+
+/// What a report needs besides the collection.
+pub struct About<'a> {
+    pub catalog: &'a Catalog,
+    /// `HOST:PORT` of this server.
+    pub host: &'a str,
+    pub now: Millis,
+}
+
+pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+    match what {
+        Report::CollStats { .. } => coll_stats(about, on, what, out),
+        Report::IndexStats => {
+            index_stats(about, on, out);
+            Ok(())
+        }
+    }
+}
+
+fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+    let Report::CollStats {
+        latency,
+        storage,
+        count,
+        exec,
+    } = what
+    else {
+        return Ok(());
+    };
+    let figures = about
+        .catalog
+        .get(&on.db, &on.coll)
+        .map(|collection| Figures::of(&collection, about.now));
+    if figures.is_none() && (storage.is_some() || *count || *exec) {
+        return Err(Error::new(
+            Code::NamespaceNotFound,
+            format!("Unable to retrieve storageStats in $collStats stage :: caused by :: Collection [{on}] not found."),
+        ));
+    }
+    let figures = figures.unwrap_or_default();
+    out.push_doc(None, |doc| {
+        doc.put_str("ns", &on.to_string())
+            .put_str("host", about.host)
+            .put_date("localTime", about.now.0);
+        if let Some(histograms) = latency {
+            put_latency(doc, *histograms);
+        }
+        if let Some(scale) = storage {
+            let mut stats = doc.doc("storageStats");
+            figures.put(&mut stats, *scale);
+            stats.end();
+        }
+        if *count {
+            put_number(doc, "count", figures.documents.count);
+        }
+        if *exec {
+            let mut stats = doc.doc("queryExecStats");
+            let mut scans = stats.doc("collectionScans");
+            scans.put_i64("total", 0).put_i64("nonTailable", 0);
+            scans.end();
+            stats.end();
+        }
+    });
+    Ok(())
+}
+
+/// Latencies are not kept by collection: the fields are there for those who read them.
+fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
+    let mut stats = doc.doc("latencyStats");
+    for kind in ["reads", "writes", "commands", "transactions"] {
+        let mut one = stats.doc(kind);
+        if histograms {
+            one.array("histogram").end();
+        }
+        one.put_i64("latency", 0)
+            .put_i64("ops", 0)
+            .put_i64("queryableEncryptionLatencyMicros", 0);
+        one.end();
+    }
+    stats.end();
+}
+
+fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) {
+    let Some(collection) = about.catalog.get(&on.db, &on.coll) else {
+        return;
+    };
+    collection.read(about.now, |view| {
+        for index in describe_indexes(view) {
+            let spec = index.as_doc();
+            out.push_doc(None, |doc| {
+                doc.put("name", spec.get("name"))
+                    .put("key", spec.get("key"))
+                    .put_str("host", about.host);
+                let mut accesses = doc.doc("accesses");
+                accesses.put_i64("ops", 0).put_date("since", about.now.0);
+                accesses.end();
+                doc.put_doc("spec", spec);
+            });
+        }
+    });
+}
