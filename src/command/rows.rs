@@ -109,7 +109,9 @@ fn check_size(row: Doc<'_>) -> Result<()> {
     if size > MAX_ROW {
         return Err(Error::new(
             Code::BSONObjectTooLarge,
-            format!("BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_ROW}(16MB)"),
+            format!(
+                "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_ROW}(16MB)"
+            ),
         ));
     }
     Ok(())

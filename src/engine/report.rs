@@ -41,7 +41,9 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     if figures.is_none() && (storage.is_some() || *count || *exec) {
         return Err(Error::new(
             Code::NamespaceNotFound,
-            format!("Unable to retrieve storageStats in $collStats stage :: caused by :: Collection [{on}] not found."),
+            format!(
+                "Unable to retrieve storageStats in $collStats stage :: caused by :: Collection [{on}] not found."
+            ),
         ));
     }
     let figures = figures.unwrap_or_default();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::access::Walk;
 use super::choose::{Hint, choose, id_key_of};
-use super::write::append_ts;
 use super::report::{About, report};
+use super::write::append_ts;
 use super::{CollectionRows, Handles, ObjectIds, merge, out};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;

@@ -100,10 +100,7 @@ pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
         if let (Some(seconds), Some(ts)) = (seconds, shown)
             && ts.name == index.spec.name
         {
-            doc.put(
-                "expireAfterSeconds",
-                Value::int32(seconds).as_ref(),
-            );
+            doc.put("expireAfterSeconds", Value::int32(seconds).as_ref());
         }
         all.push(doc);
     }
