@@ -203,7 +203,8 @@ impl CollMod {
                 "Indexing mode value cannot be 'none' while there are indexes other than the one on _id",
             ));
         }
-        plan.drain |= default_ttl::can_lengthen(before, default);
+        // Whatever the rule was: what has ended under it must not come back under the next one.
+        plan.drain |= plan.default.is_some();
         Ok(plan)
     }
 }
@@ -291,7 +292,7 @@ impl IndexMod {
                     Value::int64(seconds.into()).as_ref(),
                 );
                 plan.expire = Some(seconds);
-                plan.drain |= old.is_some_and(|old| seconds > old);
+                plan.drain = true;
             } else {
                 return Err(Error::new(
                     Code::InvalidOptions,

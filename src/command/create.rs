@@ -191,7 +191,7 @@ impl Create {
                     self.refused = Some("encryptedFields");
                 }
             }
-            "expireAfterSeconds" => self.expires = arg.exact_int()?.is_some(),
+            "expireAfterSeconds" => self.expires = arg.int()?.is_some(),
             "recordIdsReplicated" => {
                 arg.strict_bool()?;
             }

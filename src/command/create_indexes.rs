@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Collection, IndexingMode, RecordId, Refused, TsIndex, View};
+use crate::storage::{Collection, IndexingMode, RecordId, Refused, TsIndex, View, Writer};
 use crate::value::{DocBuilder, Millis};
 
 pub(super) const COMMAND: Command =
@@ -149,6 +149,7 @@ fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
                 ));
             }
             Wanted::Index(spec) => {
+                check_against_default(view, &spec)?;
                 let existing = view.indexes().iter().map(|index| &index.spec);
                 if !exists(existing.chain(&new), &spec)? {
                     new.push(*spec);
@@ -163,6 +164,48 @@ fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
         ));
     }
     Ok((new, default))
+}
+
+/// The index that shows the default takes part in the rules about names and keys.
+fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
+    let Some(ts) = view.ts_index() else {
+        return Ok(());
+    };
+    if view.index(&ts.name).is_some() {
+        return Ok(());
+    }
+    let same_key = default_ttl::is_ts_key(spec.key.as_doc());
+    if same_key {
+        return Err(Error::new(
+            Code::IndexOptionsConflict,
+            format!(
+                "An equivalent index already exists with different options. Requested index: {}, existing index: {}",
+                spec.name, ts.name
+            ),
+        ));
+    }
+    if ts.name == spec.name {
+        return Err(Error::new(
+            Code::IndexKeySpecsConflict,
+            format!(
+                "An existing index has the same name as the requested index: {}",
+                ts.name
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A plain index on `_ts`, as the index that shows a default.
+fn plain_ts_index(view: &View<'_>) -> Option<TsIndex> {
+    let plain = view
+        .indexes()
+        .iter()
+        .find(|index| default_ttl::is_ts_key(index.spec.key.as_doc()))?;
+    Some(default_ttl::ts_index(
+        Some(&plain.spec.name),
+        Some(plain.spec.key.as_doc()),
+    ))
 }
 
 /// Whether the very same index is there; an error if one is there that it would clash with.
@@ -251,21 +294,19 @@ impl Building {
     fn finish(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let now = self.context.clock.now();
         if let Some((default, shown)) = self.default.clone() {
-            let current = self.collection.read(now, |view| view.default_ttl());
-            let set = |writer: &mut crate::storage::Writer<'_>| {
-                default_ttl::set(writer, default, Some(shown));
-            };
-            if default_ttl::can_lengthen(current, default) {
-                let until = TimeSlice::begin();
-                let drained = self.collection.drain_then(now, until.until(), set);
-                match drained.map_err(|_| drained::dropped())? {
-                    Ok(()) => {}
-                    Err(_) => return Ok(Step::More),
-                }
-            } else {
+            // A plain index on _ts becomes the one that shows the default.
+            let shown = self
+                .collection
+                .read(now, |view| plain_ts_index(view))
+                .unwrap_or(shown);
+            let until = TimeSlice::begin();
+            let drained =
                 self.collection
-                    .write(now, set)
-                    .map_err(|_| drained::dropped())?;
+                    .drain_then(now, until.until(), |writer: &mut Writer<'_>| {
+                        default_ttl::set(writer, default, Some(shown));
+                    });
+            if drained.map_err(|_| drained::dropped())?.is_err() {
+                return Ok(Step::More);
             }
         }
         self.over = true;

@@ -61,17 +61,6 @@ pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
     }
 }
 
-/// Whether a change from one default to the other could make a document live longer.
-pub fn can_lengthen(from: DefaultTtl, to: DefaultTtl) -> bool {
-    match (from, to) {
-        (DefaultTtl::Off, _) => false,
-        (DefaultTtl::Never, DefaultTtl::Off) => true,
-        (DefaultTtl::Never, _) => false,
-        (DefaultTtl::Seconds(_), DefaultTtl::Off | DefaultTtl::Never) => true,
-        (DefaultTtl::Seconds(from), DefaultTtl::Seconds(to)) => to > from,
-    }
-}
-
 /// Sets the default; the index that shows it keeps its name unless a new one is given.
 pub fn set(writer: &mut Writer<'_>, default: DefaultTtl, shown: Option<TsIndex>) {
     let shown = match default {
@@ -137,28 +126,4 @@ pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -
         ));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use DefaultTtl::{Never, Off, Seconds};
-
-    #[test]
-    fn which_changes_could_revive_something() {
-        let rows = [
-            (Off, Seconds(1), false),
-            (Off, Never, false),
-            (Never, Seconds(9), false),
-            (Never, Off, true),
-            (Seconds(5), Seconds(4), false),
-            (Seconds(5), Seconds(5), false),
-            (Seconds(5), Seconds(6), true),
-            (Seconds(5), Never, true),
-            (Seconds(5), Off, true),
-        ];
-        for (from, to, expected) in rows {
-            assert_eq!(can_lengthen(from, to), expected, "{from:?} -> {to:?}");
-        }
-    }
 }

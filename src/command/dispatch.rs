@@ -246,39 +246,9 @@ impl Work for Waiting {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::clock::{Clock, Millis};
+    use crate::command::check::{ask, server};
     use crate::config::Config;
     use bson::{Bson, Document, doc};
-
-    fn server(config: Config) -> (Commands, Connection) {
-        let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_000_000))));
-        let peer = Peer {
-            id: 7,
-            address: ([127, 0, 0, 1], 5000).into(),
-        };
-        let connection = commands.open(peer);
-        (commands, connection)
-    }
-
-    fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
-        let request = Request {
-            body: command.to_vec().unwrap().into(),
-            sequences: Vec::new(),
-            query_database: None,
-            unacknowledged: false,
-            exhaust_allowed: false,
-            request_id: 1,
-            form: crate::wire::Form::Msg,
-        };
-        let mut reply = Vec::new();
-        if let handler::Outcome::Work(mut work) =
-            commands.call(connection, request, &mut reply).unwrap()
-        {
-            while work.step(&mut reply).unwrap() != Progress::Done {}
-        }
-        Document::from_reader(&reply[..]).unwrap()
-    }
 
     #[test]
     fn refusals_have_mongods_codes() {

@@ -46,21 +46,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns not found {}.{name}", call.database()),
         ));
     };
-    let (which, drain) = collection.read(call.now, |view| -> Result<_> {
-        let which = find(view, index)?;
-        let drain = which.has_a_rule(view);
-        Ok((which, drain))
-    })?;
+    let which = collection.read(call.now, |view| find(view, index))?;
+    // An index may be what documents expire by: nothing that has ended may come back when it goes.
     let change = move |writer: &mut Writer<'_>| Ok(which.take(writer));
-    if drain {
-        drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
-    } else {
-        let done = collection
-            .write(call.now, change)
-            .map_err(|_| drained::dropped())?;
-        reply.put_body(done?.as_doc().body());
-        Ok(Outcome::Reply)
-    }
+    drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
 }
 
 fn find(view: &View<'_>, index: ValueRef<'_>) -> Result<Which> {
@@ -140,15 +129,6 @@ impl Which {
             Self::All => true,
             Self::Names(names) => names.iter().any(|picked| picked == name),
         }
-    }
-
-    /// Whether something goes that documents expire by.
-    fn has_a_rule(&self, view: &View<'_>) -> bool {
-        view.ts_index().is_some_and(|ts| self.picks(&ts.name))
-            || view
-                .indexes()
-                .iter()
-                .any(|index| index.spec.expire_after.is_some() && self.picks(&index.spec.name))
     }
 
     fn take(&self, writer: &mut Writer<'_>) -> DocBuf {

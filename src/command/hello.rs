@@ -144,6 +144,14 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
 
 /// `saslSupportedMechs` names a user as `db.name`.
 fn check_user(value: ValueRef<'_>) -> Result<()> {
+    if !matches!(value.ty(), Type::String | Type::Document) {
+        return Err(super::args::wrong_type(
+            "hello",
+            "saslSupportedMechs",
+            value.ty(),
+            &[Type::String],
+        ));
+    }
     let well_formed = value
         .as_str()
         .and_then(|text| text.split_once('.'))

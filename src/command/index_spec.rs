@@ -84,6 +84,9 @@ pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
             "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found key: {key}"
         )));
     }
+    if options.expire.is_some() && default_ttl::names_ts(key) {
+        return options.default_ttl(name, key, spec);
+    }
     check_kind(key)?;
     if let Some(option) = options.foreign {
         return Err(match option {
@@ -94,9 +97,6 @@ pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
                 "The field '{option}' is not valid for this kind of index. Specification: {spec}"
             )),
         });
-    }
-    if options.expire.is_some() && default_ttl::names_ts(key) {
-        return options.default_ttl(name, key, spec);
     }
     options
         .index(name, key, spec)
@@ -308,9 +308,10 @@ impl<'a> Options<'a> {
                 "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
             )));
         }
-        if self.unique || self.sparse || self.partial.is_some() {
+        let plain = key.iter().all(|elem| elem.value.ty().is_number());
+        if !plain || self.unique || self.sparse || self.partial.is_some() {
             return Err(cannot(format!(
-                "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial. Index spec: {spec}"
+                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse or partial. Index spec: {spec}"
             )));
         }
         let default = default_ttl::parse_seconds(value)

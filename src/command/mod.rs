@@ -12,6 +12,8 @@ mod aggregate;
 pub mod args;
 mod build_info;
 mod call;
+#[cfg(test)]
+mod check;
 mod client;
 mod coll_mod;
 mod coll_stats;
@@ -25,6 +27,8 @@ pub mod cursor;
 mod default_ttl;
 mod delete;
 mod dispatch;
+#[cfg(test)]
+mod doors;
 mod drained;
 mod drop;
 mod drop_indexes;
