@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
+use sundown::query::filter::{FILTERS, Status};
+use sundown::query::update::UPDATES;
 use support::script::Script;
 use support::statement::Runner;
 use tokio::runtime::Runtime;
@@ -47,6 +49,38 @@ fn golden() {
         files.len(),
         failures.join("\n")
     );
+}
+
+/// Adding an operator means adding its case.
+#[test]
+fn every_operator_has_a_case() {
+    let updates = UPDATES.iter().map(|row| ("update", row.name));
+    let filters = FILTERS
+        .iter()
+        .filter(|row| matches!(row.status, Status::Top(_) | Status::Field(_)))
+        .map(|row| ("filter", row.name));
+    for (area, name) in updates.chain(filters) {
+        let file = match name {
+            "$options" => "regex".to_owned(),
+            "$db" | "$id" => "ref".to_owned(),
+            name => snake(name),
+        };
+        let path = format!("tests/cases/{area}/{file}.case");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        assert!(path.exists(), "{name} has no {}", path.display());
+    }
+}
+
+/// `$addToSet` -> `add_to_set`
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.trim_start_matches('$').chars() {
+        if c.is_uppercase() {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

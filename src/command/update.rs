@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Style, Update};
 use crate::session;
-use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -94,7 +94,14 @@ impl<'a> Statement<'a> {
         for arg in fields(PATH, doc) {
             match arg.name() {
                 "q" => filter = arg.doc()?,
-                "u" => update = Some(arg.value()),
+                "u" => {
+                    if !matches!(arg.value().ty(), Type::Document | Type::Array) {
+                        return Err(Error::failed_to_parse(
+                            "Update argument must be either an object or an array",
+                        ));
+                    }
+                    update = Some(arg.value());
+                }
                 "multi" => multi = arg.bool()?.unwrap_or(false),
                 "upsert" => upsert = arg.bool()?.unwrap_or(false),
                 "arrayFilters" => {

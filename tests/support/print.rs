@@ -2,25 +2,27 @@
 
 use std::fmt::Write;
 
-use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-/// Prints values. ObjectIds that the server made up differ from run to run, so they are numbered in order of appearance.
+/// Prints values. ObjectIds and UUIDs that the server made up differ from run to run, so they are numbered in order of
+/// appearance.
 #[derive(Default)]
 pub struct Printer {
     /// Ids that the script itself names: printed as they are.
-    known: Vec<ObjectId>,
-    made: Vec<ObjectId>,
+    known: Vec<Vec<u8>>,
+    ids: Vec<Vec<u8>>,
+    uuids: Vec<Vec<u8>>,
 }
 
 // === impl Printer ===
 
 impl Printer {
-    /// Notes every ObjectId in a value that a script sends.
+    /// Notes every id in a value that a script sends.
     pub fn learn(&mut self, value: &Bson) {
         match value {
-            Bson::ObjectId(id) => self.known.push(*id),
+            Bson::ObjectId(id) => self.known.push(id.bytes().to_vec()),
+            Bson::Binary(binary) => self.known.push(binary.bytes.clone()),
             Bson::Array(array) => array.iter().for_each(|value| self.learn(value)),
             Bson::Document(document) => document.values().for_each(|value| self.learn(value)),
             _ => {}
@@ -80,16 +82,8 @@ impl Printer {
             Bson::Int64(long) => write!(out, "NumberLong({long})"),
             Bson::Decimal128(decimal) => write!(out, "NumberDecimal(\"{decimal}\")"),
             Bson::ObjectId(id) => {
-                if self.known.contains(id) {
-                    write!(out, "ObjectId(\"{id}\")")
-                } else {
-                    let made = self.made.iter().position(|known| known == id);
-                    let nth = made.unwrap_or_else(|| {
-                        self.made.push(*id);
-                        self.made.len() - 1
-                    });
-                    write!(out, "ObjectId(#{})", nth + 1)
-                }
+                let shown = shown(&self.known, &mut self.ids, &id.bytes());
+                write!(out, "ObjectId({shown})")
             }
             Bson::DateTime(date) => match date.try_to_rfc3339_string() {
                 Ok(text) => write!(out, "ISODate(\"{text}\")"),
@@ -100,7 +94,8 @@ impl Printer {
             }
             Bson::RegularExpression(regex) => write!(out, "/{}/{}", regex.pattern, regex.options),
             Bson::Binary(binary) if binary.subtype == BinarySubtype::Uuid => {
-                write!(out, "UUID(\"{}\")", hex(&binary.bytes))
+                let shown = shown(&self.known, &mut self.uuids, &binary.bytes);
+                write!(out, "UUID({shown})")
             }
             Bson::Binary(binary) => {
                 let subtype = u8::from(binary.subtype);
@@ -116,6 +111,19 @@ impl Printer {
             other => write!(out, "{other:?}"),
         };
     }
+}
+
+/// An id as it is, if the script knows it, else its number among those made up.
+fn shown(known: &[Vec<u8>], made: &mut Vec<Vec<u8>>, id: &[u8]) -> String {
+    if known.iter().any(|known| known == id) {
+        return format!("\"{}\"", hex(id));
+    }
+    let nth = made.iter().position(|known| known == id);
+    let nth = nth.unwrap_or_else(|| {
+        made.push(id.to_vec());
+        made.len() - 1
+    });
+    format!("#{}", nth + 1)
 }
 
 fn write_name(name: &str, out: &mut String) {

@@ -18,8 +18,10 @@ pub struct Runner<'a> {
     /// Whose statement is running.
     speaking: String,
     /// What `clock>` does with its words.
-    clock: Box<dyn FnMut(&str) -> Read<String> + 'a>,
+    clock: Box<Clock<'a>>,
 }
+
+type Clock<'a> = dyn FnMut(&str) -> Read<String> + 'a;
 
 struct Speaker {
     client: Client,

@@ -1,7 +1,7 @@
 //! `$rename`: a set of the new path and an unset of the old one, both within the same walk.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Type, Val, ValueRef, equal};
+use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
 use super::modify::{At, Change, Missing, Modify};
@@ -143,16 +143,13 @@ impl To {
 }
 
 impl Modify for To {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
+    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
         let Some(source) = self.source(at.root, at)? else {
             return Ok(Change::Same);
         };
         Self::check_target(at)?;
-        Ok(if equal(old, source) {
-            Change::Same
-        } else {
-            Change::Put(Val::Ref(source))
-        })
+        // Also where the values are equal: the old name goes in any case, and `_id` is not written at all.
+        Ok(Change::Put(Val::Ref(source)))
     }
 
     fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {

@@ -186,6 +186,7 @@ fn current_date_and_rename() {
         {a: 1, b: 2} | {$rename: {a: 'b.x'}} | error 28
         {_id: 1} | {$rename: {_id: 'x'}} | error 66
         {_id: 1, a: 2} | {$rename: {a: '_id'}} | error 66
+        {_id: 1, a: 1} | {$rename: {a: '_id'}} | error 66
         {a: 1} | {$rename: {a: 'b', b: 'c'}} | error 40
         {a: 1} | {$rename: {a: 'b'}, $set: {a: 1}} | error 40
         {a: 1} | {$rename: {a: '_ts'}} | error 2
