@@ -135,10 +135,10 @@ impl Create {
                 self.shown.put(arg.name(), or_missing(arg));
             }
             "collation" => {
-                if let Some(collation) = arg.doc()? {
-                    if !check_collation(collation)? {
-                        self.refused = Some("collation");
-                    }
+                if let Some(collation) = arg.doc()?
+                    && !check_collation(collation)?
+                {
+                    self.refused = Some("collation");
                 }
             }
             "storageEngine" => {

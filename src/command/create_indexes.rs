@@ -252,7 +252,9 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
 }
 
 /// What makes two indexes the same: key, uniqueness, and which documents they hold.
-fn signature(spec: &IndexSpec) -> (Vec<(&str, bool)>, bool, bool, Option<&[u8]>) {
+type Signature<'a> = (Vec<(&'a str, bool)>, bool, bool, Option<&'a [u8]>);
+
+fn signature(spec: &IndexSpec) -> Signature<'_> {
     let names = spec.key.as_doc().iter().map(|elem| elem.name());
     (
         names.zip(spec.descending.iter().copied()).collect(),
@@ -295,10 +297,7 @@ impl Building {
         let now = self.context.clock.now();
         if let Some((default, shown)) = self.default.clone() {
             // A plain index on _ts becomes the one that shows the default.
-            let shown = self
-                .collection
-                .read(now, |view| plain_ts_index(view))
-                .unwrap_or(shown);
+            let shown = self.collection.read(now, plain_ts_index).unwrap_or(shown);
             let until = TimeSlice::begin();
             let drained =
                 self.collection

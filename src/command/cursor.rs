@@ -63,7 +63,11 @@ pub fn open(
     let info = CursorInfo {
         no_timeout: opening.no_timeout,
         remaining_millis: call.max_time_millis(),
-        ..CursorInfo::new(&opening.namespace, call.session(), call.body())
+        ..CursorInfo::new(
+            &opening.namespace,
+            call.session(),
+            call.request.body.clone(),
+        )
     };
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = Filled::First {

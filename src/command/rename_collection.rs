@@ -65,7 +65,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             ));
         }
         let there = call.context.catalog.get(to.database(), to.collection());
-        if !there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
+        if there.is_none_or(|c| *c.uuid().as_bytes() != uuid) {
             return Err(mismatch());
         }
     }

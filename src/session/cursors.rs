@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 
 use super::{Batch, Idle, SessionId};
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, Millis};
+use crate::value::Millis;
 
 /// A client's handle on an open cursor. Zero means that there is none.
 pub type CursorId = i64;
@@ -44,7 +45,7 @@ pub struct CursorInfo {
     pub session: Option<SessionId>,
     pub no_timeout: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
-    pub command: DocBuf,
+    pub command: Bytes,
     /// `maxTimeMS` of the opening command that is left for its getMores; zero means no limit.
     pub remaining_millis: u64,
 }
@@ -101,6 +102,11 @@ impl Cursors {
                 ),
             ));
         }
+        // A copy of its own: the client's whole message is not kept alive by a cursor.
+        let info = CursorInfo {
+            command: Bytes::copy_from_slice(&info.command),
+            ..info
+        };
         let mut slot = Slot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
@@ -248,12 +254,12 @@ impl OpenCursor {
 // === impl CursorInfo ===
 
 impl CursorInfo {
-    pub fn new(namespace: &str, session: Option<SessionId>, command: Doc<'_>) -> Self {
+    pub fn new(namespace: &str, session: Option<SessionId>, command: Bytes) -> Self {
         Self {
             namespace: namespace.into(),
             session,
             no_timeout: false,
-            command: DocBuf::from_bytes(command.bytes().to_vec()),
+            command,
             remaining_millis: 0,
         }
     }
@@ -266,6 +272,7 @@ pub(super) fn not_found(id: CursorId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::DocBuf;
 
     struct Numbers(i32);
 
@@ -285,7 +292,7 @@ mod tests {
     }
 
     fn info() -> CursorInfo {
-        CursorInfo::new("db.c", None, Doc::EMPTY)
+        CursorInfo::new("db.c", None, Bytes::new())
     }
 
     #[test]
