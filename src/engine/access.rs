@@ -53,6 +53,8 @@ pub struct Walk {
     /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
     met: Option<HashSet<u64>>,
     show_ts: bool,
+    /// The way itself is the filter: what it leads to needs no test.
+    exact: bool,
     scratch: Vec<u8>,
     pub counted: Counted,
 }
@@ -108,6 +110,7 @@ impl Walk {
             newest: None,
             met: several.then(HashSet::new),
             show_ts: false,
+            exact: false,
             scratch: Vec::new(),
             counted: Counted::default(),
         }
@@ -117,6 +120,13 @@ impl Walk {
     #[must_use]
     pub fn show_ts(mut self, show: bool) -> Self {
         self.show_ts = show;
+        self
+    }
+
+    /// The way leads to nothing that the filter would not let pass.
+    #[must_use]
+    pub fn exact(mut self, exact: bool) -> Self {
+        self.exact = exact;
         self
     }
 
@@ -151,6 +161,7 @@ impl Walk {
             let mut test = Test {
                 filter,
                 vars,
+                exact: self.exact,
                 show_ts: self.show_ts,
                 scratch: &mut scratch,
                 each: &mut each,
@@ -332,6 +343,7 @@ impl<F: FnMut(Found<'_>) -> Result<ControlFlow<()>>> Sink for F {}
 struct Test<'t, F> {
     filter: &'t Filter,
     vars: &'t Vars,
+    exact: bool,
     show_ts: bool,
     scratch: &'t mut Vec<u8>,
     each: &'t mut F,
@@ -348,7 +360,7 @@ impl<F: Sink> Test<'_, F> {
             append_ts(shown, stored.ts, self.scratch);
             shown = Doc::new(self.scratch);
         }
-        if !self.filter.matches(shown, self.vars)? {
+        if !self.exact && !self.filter.matches(shown, self.vars)? {
             return Ok(ControlFlow::Continue(()));
         }
         (self.each)(Found { id, stored, shown })

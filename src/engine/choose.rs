@@ -25,6 +25,8 @@ pub enum Hint {
 pub struct Chosen {
     pub access: Access,
     pub sorted: bool,
+    /// The way leads to nothing that the filter would not let pass.
+    pub exact: bool,
 }
 
 /// A filter as storage asks it of documents: the condition of a partial index.
@@ -45,6 +47,7 @@ pub fn choose(
         return Ok(Chosen {
             access: Access::Ids(vec![key]),
             sorted: true,
+            exact: true,
         });
     }
     order_ids(collection, filter, sort, now);
@@ -66,7 +69,11 @@ pub fn choose(
                 descending: scan.direction == Direction::Backward,
             },
         };
-        Ok(Chosen { access, sorted })
+        Ok(Chosen {
+            access,
+            sorted,
+            exact: false,
+        })
     })
 }
 

@@ -95,7 +95,9 @@ impl EngineSources {
             count_only,
         } = reading;
         let chosen = choose(&collection, &filter, sort.as_deref(), hint.as_ref(), now)?;
-        let walk = Walk::new(collection, chosen.access).show_ts(show_ts);
+        let walk = Walk::new(collection, chosen.access)
+            .exact(chosen.exact)
+            .show_ts(show_ts);
         let sort = sort.filter(|sort| !chosen.sorted && !sort.is_empty());
         let Some(sort) = sort else {
             let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);

@@ -132,8 +132,8 @@ impl Segment {
         let at = self.heap.len() as u32;
         if self.heap.len() + bytes.len() > self.heap.capacity() && self.heap.len() >= HEAP_BYTES / 2
         {
-            // Grown in eighths: doubling a heap for one longer document would waste most of it.
-            self.heap.reserve_exact(bytes.len() + HEAP_BYTES / 8);
+            // Grown in quarters: doubling a heap for one longer document would waste most of it.
+            self.heap.reserve_exact(bytes.len() + HEAP_BYTES / 4);
         }
         self.heap.extend_from_slice(bytes);
         self.heap_live += bytes.len();
@@ -299,10 +299,10 @@ impl Segment {
         std::mem::take(&mut self.slots[at].len) as usize
     }
 
-    /// Rewrites the segment when more than half of its heap is holes. Cheap enough (a quarter of a megabyte) to do on the spot.
+    /// Rewrites the segment when a third of its heap is holes. Cheap enough (a quarter of a megabyte) to do on the spot.
     pub fn compact_if_worth_it(&mut self) {
         let dead = self.heap.len() - self.heap_live;
-        if dead < MIN_DEAD || dead < self.heap_live {
+        if dead < MIN_DEAD || dead < self.heap_live / 2 {
             return;
         }
         let mut heap = Vec::with_capacity(self.heap_live);

@@ -85,6 +85,7 @@ impl Selection {
             now,
         )?;
         let walk = Walk::new(collection, chosen.access)
+            .exact(chosen.exact)
             .show_ts(self.names_ts)
             .for_writing();
         let sort = if chosen.sorted {

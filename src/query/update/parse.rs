@@ -105,7 +105,8 @@ impl Update {
 
     /// The document that comes of `doc`; `None` where nothing changes.
     pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
-        let mut out = Vec::new();
+        // Most updates leave the size about as it is.
+        let mut out = Vec::with_capacity(doc.bytes().len() + 64);
         Ok(self.apply_into(doc, apply, &mut out)?.then_some(out))
     }
 
