@@ -52,13 +52,13 @@ pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         let value = arg.eval_in(env)?;
         match value.as_ref().as_array() {
-            // An array stands for its elements.
-            Some(array) => {
+            // An array that is the only argument stands for its elements.
+            Some(array) if call.args.len() == 1 => {
                 for item in items(array) {
                     take_in(&mut result, item)?;
                 }
             }
-            None => take_in(&mut result, value.as_ref())?,
+            _ => take_in(&mut result, value.as_ref())?,
         }
     }
     Ok(Val::Own(Value::document(result.into_bytes())))
@@ -351,7 +351,7 @@ pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resu
     // Only $literal is taken for a constant; another operator is not run to see.
     let computed = match field.as_doc().and_then(Doc::first) {
         Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
-        None => matches!(field.ty(), Type::Document | Type::Array),
+        None => field.ty() == Type::Array,
     };
     let field = operand(field, scope)?;
     let Some(field) = field.as_const().filter(|_| !computed) else {

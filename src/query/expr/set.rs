@@ -101,9 +101,12 @@ pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let values: Vec<Val<'_>> = call
-        .args
-        .iter()
+    // Constants come last, where MongoDB's optimizer gathers them: a null before them answers first.
+    let (constant, other): (Vec<_>, Vec<_>) =
+        call.args.iter().partition(|arg| arg.as_const().is_some());
+    let values: Vec<Val<'_>> = other
+        .into_iter()
+        .chain(constant)
         .map(|arg| arg.eval_in(env))
         .collect::<Result<_>>()?;
     let mut all = Vec::new();

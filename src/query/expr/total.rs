@@ -52,6 +52,15 @@ impl Total {
         }
     }
 
+    /// For an average whole numbers count as doubles, as in MongoDB.
+    #[inline]
+    pub fn add_for_average(&mut self, num: Num) {
+        match num {
+            Num::Decimal(_) => self.add(num),
+            other => self.add(Num::Double(other.to_f64())),
+        }
+    }
+
     /// Whole numbers that do not count for the type, such as a date.
     pub fn add_whole(&mut self, value: i64) {
         self.whole += i128::from(value);
@@ -92,15 +101,13 @@ impl Total {
             Ok(whole) => Decimal::from_i64(whole),
             Err(_) => Decimal::parse(&self.whole.to_string()).unwrap_or(Decimal::ZERO),
         };
-        let mut total = self.decimal;
-        if self.whole != 0 {
-            total = total.add(whole);
-        }
+        let mut rest = whole;
         if self.sum != 0.0 || !self.plain.is_finite() {
             let doubles = Self { whole: 0, ..self };
-            total = total.add(Decimal::from_f64(doubles.double()));
+            // All the digits that the double has, and no zeros behind them.
+            rest = rest.add(Decimal::from_f64_full(doubles.double()).normalize());
         }
-        total
+        self.decimal.add(rest)
     }
 
     /// The sum in the widest type seen; whole numbers grow from int to long to double.

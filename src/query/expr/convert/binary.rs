@@ -1,5 +1,6 @@
 //! Binary data from text and numbers, and back.
 
+use super::super::text::check_length;
 use super::target::{Format, Options, fail};
 use crate::error::{Error, Result};
 use crate::value::{Type, Value};
@@ -39,6 +40,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
             uuid::Uuid::from_bytes(bytes).to_string()
         }
     };
+    check_length(text.len())?;
     Ok(Value::string(&text))
 }
 
@@ -51,7 +53,11 @@ pub fn read(text: &str, options: Options) -> Result<Value> {
     };
     let format = match options.format {
         None => return Err(no_format("string", "binData")),
-        Some(Format::Auto) => Format::Base64,
+        Some(Format::Auto) => {
+            return Err(fail(
+                "The 'auto' format cannot be used when converting from string to binData",
+            ));
+        }
         Some(format) => format,
     };
     if (format == Format::Uuid) != (options.subtype == UUID) {

@@ -59,12 +59,12 @@ pub fn parse(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr
     let (to, subtype) = match parts {
         None => (to, None),
         Some(doc) => {
-            let [ty, subtype] = named(doc, ["type", "subtype"], |field| {
-                Error::failed_to_parse(format!("$convert found an unknown argument: to.{field}"))
-            })?;
-            let ty =
-                ty.ok_or_else(|| Error::failed_to_parse("Missing 'type' parameter to $convert"))?;
-            (ty, subtype)
+            // Other fields than these two are not looked at.
+            let field = |name: &str| Some(doc.get(name)).filter(|value| !value.is_missing());
+            let ty = field("type")
+                .filter(|value| !value.is_nullish())
+                .ok_or_else(|| Error::failed_to_parse("Missing 'type' parameter to $convert"))?;
+            (ty, field("subtype"))
         }
     };
     let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
@@ -167,7 +167,12 @@ impl Op for Convert {
         let options = self.options(env)?;
         match (convert(input.as_ref(), target, options), &self.on_error) {
             (Ok(value), _) => Ok(Val::Own(value)),
-            (Err(error), Some(instead)) if error.code() == Code::ConversionFailure => {
+            (Err(error), Some(instead))
+                if matches!(
+                    error.code(),
+                    Code::ConversionFailure | Code::Location(16493)
+                ) =>
+            {
                 instead.eval_in(env)
             }
             (Err(error), _) => Err(error),

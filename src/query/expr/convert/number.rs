@@ -70,19 +70,65 @@ pub fn read(text: &str, target: Type) -> Result<Value> {
             .map(Value::int64)
             .map_err(|_| refuse("Did not consume whole string.")),
         Type::Double => {
-            let number: f64 = text
-                .parse()
-                .map_err(|_| refuse("Did not consume whole string."))?;
-            let spelled = text.to_ascii_lowercase().contains("inf");
-            if number.is_infinite() && !spelled {
+            let number: f64 = match text.parse() {
+                Ok(number) => number,
+                Err(_) => {
+                    hex_double(text).ok_or_else(|| refuse("Did not consume whole string."))?
+                }
+            };
+            if lost(text, number.is_infinite(), number == 0.0) {
                 return Err(refuse("Out of range"));
             }
             Ok(Value::double(number))
         }
-        _ => Decimal::parse(text)
-            .map(|decimal| Num::Decimal(decimal).to_value())
-            .ok_or_else(|| refuse("Failed to parse string to decimal")),
+        _ => {
+            let decimal =
+                Decimal::parse(text).ok_or_else(|| refuse("Failed to parse string to decimal"))?;
+            if lost(text, decimal.is_infinite(), decimal.is_zero()) {
+                return Err(refuse("Conversion from string to decimal would overflow"));
+            }
+            Ok(Num::Decimal(decimal).to_value())
+        }
     }
+}
+
+/// Whether a number was too large or too small for its type: infinite or zero, though the text spells neither.
+fn lost(text: &str, infinite: bool, zero: bool) -> bool {
+    let digits = text.split(['e', 'E', 'p', 'P']).next().unwrap_or_default();
+    let digits = digits
+        .trim_start_matches(['+', '-'])
+        .trim_start_matches("0x")
+        .trim_start_matches("0X");
+    let letters = digits.starts_with(['i', 'I']);
+    (infinite && !letters) || (zero && digits.chars().any(|c| c.is_ascii_hexdigit() && c != '0'))
+}
+
+/// C's form of a double in base sixteen: `0x1.8p3`.
+fn hex_double(text: &str) -> Option<f64> {
+    let (negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let rest = rest.strip_prefix("0x").or(rest.strip_prefix("0X"))?;
+    let (digits, exponent) = match rest.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (rest, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.len() + fraction.len() == 0 {
+        return None;
+    }
+    let mut value = 0f64;
+    for letter in whole.chars() {
+        value = value * 16.0 + f64::from(letter.to_digit(16)?);
+    }
+    let mut scale = 1.0 / 16.0;
+    for letter in fraction.chars() {
+        value += f64::from(letter.to_digit(16)?) * scale;
+        scale /= 16.0;
+    }
+    let value = value * 2f64.powi(exponent);
+    Some(if negative { -value } else { value })
 }
 
 /// The fewest digits that give the same double, in the style of C's `%g`.

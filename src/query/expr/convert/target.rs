@@ -195,7 +195,7 @@ impl Options {
         byte_order: ValueRef<'_>,
     ) -> Result<Self> {
         let mut options = Self::default();
-        if !subtype.is_nullish() {
+        if !subtype.is_missing() {
             if !subtype.ty().is_number() {
                 return Err(Error::location(
                     4341108,

@@ -89,7 +89,7 @@ impl Op for Diff {
         if start.is_nullish() || end.is_nullish() || unit.is_nullish() {
             return Ok(Val::NULL);
         }
-        let unit = Unit::of("$dateDiff", unit, 5439013)?;
+        let unit = Unit::of("$dateDiff", unit)?;
         let first_day = match &self.week {
             Some(_) if unit == Unit::Week => {
                 if week.is_nullish() {

@@ -60,7 +60,7 @@ pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Re
         .and_then(Expr::as_const)
         .and_then(|value| value.as_str())
     {
-        check(text)?;
+        check(text, SPECIFIERS)?;
     }
     Ok(Expr::op(ToString {
         date: operand(date, scope)?,
@@ -70,8 +70,10 @@ pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Re
     }))
 }
 
+const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
+
 /// Refuses a format with a specifier that does not exist.
-fn check(format: &str) -> Result<()> {
+pub fn check(format: &str, specifiers: &str) -> Result<()> {
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
@@ -84,7 +86,7 @@ fn check(format: &str) -> Result<()> {
                     "Unmatched '%' at end of format string",
                 ));
             }
-            Some(spec) if "bBdGHjLmMSuUVwYzZ%".contains(spec) => {}
+            Some(spec) if specifiers.contains(spec) => {}
             Some(spec) => {
                 return Err(Error::location(
                     18536,
@@ -145,7 +147,7 @@ fn write(format: &str, local: &Local) -> Result<String> {
                 minutes.abs() / 60,
                 minutes.abs() % 60
             ),
-            Some('Z') => write!(out, "{sign}{:03}", minutes.abs()),
+            Some('Z') => write!(out, "{minutes}"),
             Some(other) => write!(out, "{other}"),
             None => Ok(()),
         };
@@ -179,7 +181,7 @@ impl Op for ToString {
             ));
         }
         if let Some(text) = format.as_str() {
-            check(text)?;
+            check(text, SPECIFIERS)?;
         }
         let Some(millis) = moment_or_null(date.as_ref())? else {
             return null();
@@ -226,7 +228,7 @@ mod tests {
             ),
             (
                 bson!({"$dateToString": {"date": date, "format": "%Y/%m/%d %H:%M:%S:%L %j %u %w %U %G-%V %b %B %z %Z %%", "timezone": "-01:30"}}),
-                bson!("2020/12/31 23:00:15:123 366 4 5 52 2020-53 Dec December -0130 -090 %"),
+                bson!("2020/12/31 23:00:15:123 366 4 5 52 2020-53 Dec December -0130 -90 %"),
             ),
             (
                 bson!({"$dateToString": {"date": Bson::Null, "onNull": "none"}}),

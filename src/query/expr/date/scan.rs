@@ -5,7 +5,7 @@ use super::super::args::{named, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month, iso_year_start};
-use super::format::MONTHS;
+use super::format::{MONTHS, check};
 use super::zone::Zone;
 use super::{ZoneArg, zone_of};
 use crate::error::{Code, Error, Result};
@@ -29,6 +29,8 @@ struct Found {
     month: Option<i64>,
     day: Option<i64>,
     day_of_year: Option<i64>,
+    /// Whether that day is counted from one, as in ISO 8601.
+    ordinal: bool,
     iso_year: Option<i64>,
     iso_week: Option<i64>,
     iso_day: Option<i64>,
@@ -37,7 +39,12 @@ struct Found {
     second: i64,
     milli: i64,
     zone: Option<Zone>,
+    /// A zone by its name (`Z` is one) may not stand beside a `timezone` argument; an offset may, and holds.
+    named_zone: bool,
 }
+
+/// What may stand behind a percent sign. Weeks that begin on Sunday and days in them are only written, not read.
+const SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
 
 /// Reads a text from left to right.
 struct Cursor<'t> {
@@ -69,7 +76,7 @@ pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) 
         .and_then(Expr::as_const)
         .and_then(|value| value.as_str())
     {
-        check(text)?;
+        check(text, SPECIFIERS)?;
     }
     Ok(Expr::op(FromString {
         text: operand(text, scope)?,
@@ -81,31 +88,6 @@ pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) 
         on_error: maybe(on_error)?,
         on_null: maybe(on_null)?,
     }))
-}
-
-fn check(format: &str) -> Result<()> {
-    let mut letters = format.chars();
-    while let Some(letter) = letters.next() {
-        if letter != '%' {
-            continue;
-        }
-        match letters.next() {
-            None => {
-                return Err(Error::location(
-                    18535,
-                    "Unmatched '%' at end of format string",
-                ));
-            }
-            Some(spec) if "bBdGHjLmMSuUVwYzZ%".contains(spec) => {}
-            Some(spec) => {
-                return Err(Error::location(
-                    18536,
-                    format!("Invalid format character '%{spec}' in format string"),
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A date from text in ISO 8601 or a form near it.
@@ -120,7 +102,7 @@ fn read(text: &str, format: Option<&str>, zone: Option<&Zone>) -> std::result::R
         None => free(text),
     };
     let found = found.ok_or_else(|| error("0: The string does not have the form of a date"))?;
-    if zone.is_some() && found.zone.is_some() {
+    if zone.is_some() && found.named_zone {
         return Err(error(
             "you cannot pass in a date/time string with time zone information together with a timezone argument",
         ));
@@ -136,7 +118,10 @@ fn read(text: &str, format: Option<&str>, zone: Option<&Zone>) -> std::result::R
 
 /// Without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
 fn free(text: &str) -> Option<Found> {
-    let mut cursor = Cursor { rest: text.trim() };
+    let blank = |c: char| c.is_ascii_whitespace() || c == '\0';
+    let mut cursor = Cursor {
+        rest: text.trim_matches(blank),
+    };
     let mut found = Found::default();
     cursor.date(&mut found)?;
     if cursor.rest.is_empty() {
@@ -149,7 +134,11 @@ fn free(text: &str) -> Option<Found> {
         cursor.spaces();
     }
     if !cursor.rest.is_empty() {
-        found.zone = Some(cursor.zone()?);
+        cursor.zone_into(&mut found)?;
+        // As in `Wed Jan 31 12:05:28 +03:30 1996`.
+        if found.year.is_none() && cursor.spaces() {
+            found.year = Some(cursor.number(4, 4)?);
+        }
     }
     cursor.rest.is_empty().then_some(found)
 }
@@ -177,11 +166,8 @@ fn formatted(text: &str, format: &str) -> Option<Found> {
             'G' => found.iso_year = Some(cursor.number(4, 4)?),
             'V' => found.iso_week = Some(cursor.within(1, 2, 1..=53)?),
             'u' => found.iso_day = Some(cursor.within(1, 1, 1..=7)?),
-            'U' | 'w' => {
-                cursor.number(1, 2)?;
-            }
             'b' | 'B' => found.month = Some(cursor.month()?),
-            'z' => found.zone = Some(cursor.zone()?),
+            'z' => cursor.zone_into(&mut found)?,
             'Z' => {
                 let sign = if cursor.eat('-') {
                     -1
@@ -217,7 +203,8 @@ impl Found {
                 month: 1,
                 day: 1,
             };
-            return Some(first.to_days() + day - 1);
+            // Counted from zero, as by the library that mongod reads dates with.
+            return Some(first.to_days() + day - i64::from(self.ordinal));
         }
         let (month, day) = (self.month?, self.day?);
         if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
@@ -242,7 +229,7 @@ impl<'t> Cursor<'t> {
 
     fn spaces(&mut self) -> bool {
         let before = self.rest.len();
-        self.rest = self.rest.trim_start_matches([' ', ',']);
+        self.rest = self.rest.trim_start_matches([' ', ',', '\t']);
         self.rest.len() != before
     }
 
@@ -321,6 +308,13 @@ impl<'t> Cursor<'t> {
                 if word.len() < 3 || !self.spaces() {
                     return None;
                 }
+                if self.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                    // `Wed Jan 31 12:05:28 1996`: the year comes last.
+                    found.month = Some(self.month()?);
+                    self.spaces();
+                    found.day = Some(self.number(1, 2)?);
+                    return Some(());
+                }
                 found.day = Some(self.number(1, 2)?);
                 self.spaces();
                 found.month = Some(self.month()?);
@@ -353,6 +347,7 @@ impl<'t> Cursor<'t> {
                 let second = self.digits(3);
                 if second.len() == 3 {
                     found.day_of_year = second.parse().ok();
+                    found.ordinal = true;
                     return Some(());
                 }
                 found.month = Some(second.parse().ok()?);
@@ -413,20 +408,27 @@ impl<'t> Cursor<'t> {
         Some(())
     }
 
-    fn zone(&mut self) -> Option<Zone> {
+    fn zone_into(&mut self, found: &mut Found) -> Option<()> {
         let end = self
             .rest
             .find(char::is_whitespace)
             .unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        match text {
-            "z" => Some(Zone::UTC),
-            _ => {
-                let bare = text.strip_prefix("GMT").filter(|rest| !rest.is_empty());
-                Zone::parse(bare.unwrap_or(text)).ok()
-            }
+        if text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            // The year of a date that names it last.
+            found.year = text.parse().ok();
+            self.rest = rest;
+            return Some(());
         }
+        self.rest = rest;
+        let bare = text.strip_prefix("GMT").filter(|rest| !rest.is_empty());
+        let text = bare.unwrap_or(text);
+        found.named_zone = !text.starts_with(['+', '-']);
+        found.zone = Some(match text {
+            "Z" | "z" => Zone::UTC,
+            _ => Zone::parse(text).ok()?,
+        });
+        Some(())
     }
 }
 
@@ -452,7 +454,7 @@ impl Op for FromString {
             ));
         }
         if let Some(text) = format.as_str() {
-            check(text)?;
+            check(text, SPECIFIERS)?;
         }
         let zone = match &self.zone {
             None => None,

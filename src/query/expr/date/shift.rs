@@ -104,13 +104,7 @@ impl Op for Shift {
                 ),
             )
         })?;
-        let unit = unit.as_str().ok_or_else(|| {
-            Error::location(
-                5166404,
-                format!("{} expects string defining the time unit", self.name),
-            )
-        })?;
-        let unit = Unit::parse(unit)?;
+        let unit = Unit::of(self.name, unit)?;
         let given = integral_i64(amount).ok_or_else(|| {
             Error::location(
                 5166405,

@@ -21,6 +21,9 @@ struct Trunc {
     week: Option<Expr>,
 }
 
+/// MongoDB counts no larger bins of calendar units.
+const MAX_BIN: i64 = 100_000_000_000;
+
 /// Days from 1970 to 2000-01-01, a Saturday.
 const REFERENCE: i64 = 10_957;
 
@@ -61,6 +64,10 @@ fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> 
                 .checked_mul(step)?,
         )
     };
+    let calendar = unit.months().is_some() || matches!(unit, Unit::Week | Unit::Day);
+    if calendar && bin > MAX_BIN {
+        return None;
+    }
     let local = zone.local(millis);
     if let Some(months) = unit.months() {
         let step = bin.checked_mul(months)?;
@@ -116,13 +123,17 @@ impl Op for Trunc {
         if null {
             return Ok(Val::NULL);
         }
-        let unit = Unit::of("$dateTrunc", unit, 5439013)?;
+        let unit = Unit::of("$dateTrunc", unit)?;
         let first_day = match &self.week {
             Some(_) if unit == Unit::Week => {
                 if week.is_nullish() {
                     return Ok(Val::NULL);
                 }
                 weekday("$dateTrunc", week)?
+            }
+            // Over a constant date MongoDB folds this away before it looks; else null is null.
+            Some(_) if week.is_nullish() && self.date.as_const().is_none() => {
+                return Ok(Val::NULL);
             }
             _ => 7,
         };
@@ -131,7 +142,7 @@ impl Op for Trunc {
         };
         let millis = moment(date).ok_or_else(|| {
             Error::location(
-                5439012,
+                5166307,
                 format!(
                     "$dateTrunc requires 'date' to be a date, but got {}",
                     date.ty().alias()

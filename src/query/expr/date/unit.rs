@@ -49,11 +49,11 @@ impl Unit {
             .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {text}")))
     }
 
-    /// The `unit` argument of an operator; `code` complains of one that is no string.
-    pub fn of(name: &str, value: ValueRef<'_>, code: i32) -> Result<Self> {
+    /// The `unit` argument of an operator.
+    pub fn of(name: &str, value: ValueRef<'_>) -> Result<Self> {
         let text = value.as_str().ok_or_else(|| {
             Error::location(
-                code,
+                5439013,
                 format!(
                     "{name} requires 'unit' to be a string, but got {}",
                     value.ty().alias()
