@@ -106,11 +106,8 @@ impl Accumulator {
             }
             (Rule::Min, State::One(least)) => extreme::keep(least, value, false),
             (Rule::Max, State::One(most)) => extreme::keep(most, value, true),
-            (Rule::First, State::One(first)) => {
-                if first.is_none() {
-                    *first = Some(value.to_value());
-                }
-            }
+            (Rule::First, State::One(first @ None)) => *first = Some(value.to_value()),
+            (Rule::First, State::One(Some(_))) => return Ok(0),
             (Rule::Last, State::One(last)) => *last = Some(value.to_value()),
             (Rule::Push, State::List(list)) => list.push(value),
             (Rule::ConcatArrays, State::List(list)) => {

@@ -12,12 +12,15 @@ pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
 /// Numbers, and at most one date, which makes the sum a date.
 pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut total = Total::default();
+    // With a decimal among them, the numbers are added one by one as decimals.
+    let mut running: Option<Num> = None;
     let mut date = false;
     for arg in &call.args {
         let value = arg.eval_in(env)?;
         let value = value.as_ref();
         if let Some(num) = value.as_num() {
             total.add(num);
+            running = Some(running.map_or(num, |before| before.add(num)));
         } else if let Some(millis) = value.as_date() {
             if date {
                 return Err(Error::location(
@@ -45,7 +48,10 @@ pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             .ok_or_else(|| Error::new(Code::Overflow, "date overflow in $add"))?;
         return Ok(Val::Own(Value::date(millis)));
     }
-    num_val(total.to_num())
+    match running {
+        Some(sum @ Num::Decimal(_)) => num_val(sum),
+        _ => num_val(total.to_num()),
+    }
 }
 
 /// Two numbers, two dates (milliseconds between them) or a date and a number.

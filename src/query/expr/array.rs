@@ -29,12 +29,12 @@ fn pick<'a>(array: Val<'a>, choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>) ->
     match &array {
         Val::Ref(value) => value
             .as_array()
-            .and_then(|array| choose(array))
+            .and_then(&choose)
             .map_or(Val::MISSING, Val::Ref),
         Val::Own(value) => value
             .as_ref()
             .as_array()
-            .and_then(|array| choose(array))
+            .and_then(choose)
             .map_or(Val::MISSING, |found| Val::Own(found.to_value())),
     }
 }

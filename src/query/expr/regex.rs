@@ -19,6 +19,9 @@ struct Regex {
     ready: Option<Pattern>,
 }
 
+/// Longer patterns are refused, as by mongod.
+const MAX_PATTERN: usize = 16 * 1024;
+
 pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     let doc = value.as_doc().ok_or_else(|| {
         Error::location(
@@ -102,6 +105,9 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
             format!("{name}: regular expression cannot contain an embedded null byte"),
         ));
     }
+    if regex.is_nullish() {
+        return Ok(None);
+    }
     if flags.contains('\0') {
         return Err(Error::location(
             51110,
@@ -116,8 +122,11 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
             format!("{name} invalid flag in regex options: {flag}"),
         ));
     }
-    if regex.is_nullish() {
-        return Ok(None);
+    if source.len() > MAX_PATTERN {
+        return Err(Error::location(
+            51111,
+            format!("Invalid Regex in {name}: regular expression is too large"),
+        ));
     }
     match Pattern::new(source, flags) {
         Ok(pattern) => Ok(Some(pattern)),

@@ -18,7 +18,7 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let length = call.arg(2, env)?;
     let text = coerce(text.as_ref())?;
     let number = |value: ValueRef<'_>, code, what: &str| {
-        value.as_num().map(Num::to_i64_saturating).ok_or_else(|| {
+        let num = value.as_num().ok_or_else(|| {
             Error::location(
                 code,
                 format!(
@@ -27,7 +27,16 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                     value.ty().alias()
                 ),
             )
-        })
+        })?;
+        match (num.to_i64_trunc(), num) {
+            (Some(whole), _) => Ok(whole),
+            // A decimal that does not fit becomes the least long.
+            (None, Num::Decimal(_)) => Ok(i64::MIN),
+            (None, _) => Err(Error::location(
+                31109,
+                format!("Can't coerce out of range value {} to long", show(value)),
+            )),
+        }
     };
     let start = number(start.as_ref(), 16034, "starting index")?;
     let length = number(length.as_ref(), 16035, "length")?;
@@ -174,6 +183,9 @@ pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 
 pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     index_of(call, env, [40093, 40094], |text, wanted, start, end| {
+        if text.is_empty() && wanted.is_empty() && start == 0 {
+            return Some(0);
+        }
         // A match must begin before the end; it may reach beyond.
         text.char_indices()
             .map(|(at, _)| at)

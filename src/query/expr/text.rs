@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::args::{count_val, int_val};
-use super::date::civil;
+use super::date::{civil, zone::Zone};
 use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{Type, Val, Value, ValueRef};
@@ -42,8 +42,18 @@ pub fn coerce(value: ValueRef<'_>) -> Result<Cow<'_, str>> {
             .into(),
         Type::Date => civil::iso_string(value.as_date().unwrap_or_default()).into(),
         Type::Timestamp => {
+            // As C's `ctime` prints it, without weekday and year.
             let (seconds, increment) = value.as_timestamp().unwrap_or_default();
-            format!("Timestamp({seconds}, {increment})").into()
+            let local = Zone::UTC.local(i64::from(seconds) * 1000);
+            format!(
+                "{} {:2} {:02}:{:02}:{:02}:{increment}",
+                local.date.month_name().get(..3).unwrap_or_default(),
+                local.date.day,
+                local.hour,
+                local.minute,
+                local.second
+            )
+            .into()
         }
         ty => {
             return Err(Error::location(

@@ -20,7 +20,7 @@ fn no_format(from: &str, to: &str) -> Error {
 pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value> {
     let format = match format {
         None => return Err(no_format("binData", "string")),
-        Some(Format::Auto) if subtype == UUID => Format::Uuid,
+        Some(Format::Auto) if subtype == UUID && bytes.len() == 16 => Format::Uuid,
         Some(Format::Auto) => Format::Base64,
         Some(format) => format,
     };
@@ -40,7 +40,13 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
             uuid::Uuid::from_bytes(bytes).to_string()
         }
     };
-    check_length(text.len())?;
+    if matches!(format, Format::Utf8) {
+        check_length(text.len())?;
+    } else if check_length(text.len()).is_err() {
+        return Err(fail(
+            "The text of the binData would be too long for a string",
+        ));
+    }
     Ok(Value::string(&text))
 }
 

@@ -167,12 +167,7 @@ impl Op for Convert {
         let options = self.options(env)?;
         match (convert(input.as_ref(), target, options), &self.on_error) {
             (Ok(value), _) => Ok(Val::Own(value)),
-            (Err(error), Some(instead))
-                if matches!(
-                    error.code(),
-                    Code::ConversionFailure | Code::Location(16493)
-                ) =>
-            {
+            (Err(error), Some(instead)) if error.code() == Code::ConversionFailure => {
                 instead.eval_in(env)
             }
             (Err(error), _) => Err(error),

@@ -118,11 +118,7 @@ fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
         }
         Type::Timestamp => i64::from(value.as_timestamp()?.0) * 1000,
         Type::String => {
-            return Some(
-                scan::date(value.as_str()?)
-                    .map(Value::date)
-                    .map_err(|why| fail(why)),
-            );
+            return Some(scan::date(value.as_str()?).map(Value::date).map_err(fail));
         }
         _ => return None,
     };

@@ -2,6 +2,21 @@
 
 pub const MILLIS_PER_DAY: i64 = 86_400_000;
 
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
 /// A calendar date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Civil {
@@ -47,6 +62,14 @@ impl Civil {
         let day_of_year = (153 * shifted_month + 2) / 5 + self.day - 1;
         let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
         era * 146_097 + day_of_era - 719_468
+    }
+
+    pub fn month_name(self) -> &'static str {
+        usize::try_from(self.month - 1)
+            .ok()
+            .and_then(|at| MONTHS.get(at))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// 1 to 366.

@@ -15,21 +15,6 @@ use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, ValueRef};
 
-pub const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
 #[derive(Debug)]
 struct ToString {
     date: Expr,
@@ -112,11 +97,7 @@ fn write(format: &str, local: &Local) -> Result<String> {
             ),
         ))
     };
-    let month = usize::try_from(local.date.month - 1)
-        .ok()
-        .and_then(|at| MONTHS.get(at))
-        .copied()
-        .unwrap_or_default();
+    let month = local.date.month_name();
     let minutes = local.offset / 60_000;
     let sign = if minutes < 0 { '-' } else { '+' };
     while let Some(letter) = letters.next() {

@@ -12,7 +12,7 @@ pub mod scan;
 mod shift;
 mod trunc;
 mod unit;
-mod zone;
+pub mod zone;
 
 pub use diff::date_diff;
 pub use extract::extract;

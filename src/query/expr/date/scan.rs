@@ -4,8 +4,8 @@ use super::super::Env;
 use super::super::args::{named, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
-use super::civil::{Civil, MILLIS_PER_DAY, days_in_month, iso_year_start};
-use super::format::{MONTHS, check};
+use super::civil::{Civil, MILLIS_PER_DAY, MONTHS, days_in_month, iso_year_start};
+use super::format::check;
 use super::zone::Zone;
 use super::{ZoneArg, zone_of};
 use crate::error::{Code, Error, Result};
@@ -118,7 +118,7 @@ fn read(text: &str, format: Option<&str>, zone: Option<&Zone>) -> std::result::R
 
 /// Without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
 fn free(text: &str) -> Option<Found> {
-    let blank = |c: char| c.is_ascii_whitespace() || c == '\0';
+    let blank = |c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{a0}';
     let mut cursor = Cursor {
         rest: text.trim_matches(blank),
     };
