@@ -12,7 +12,7 @@ use super::client::{Client, Connection};
 use super::counters::{Counted, Counters};
 use super::generic::Generic;
 use super::task::Running;
-use super::{COMMANDS, Command, Context, Flags, Outcome, Status, reply};
+use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, reply};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Work};
@@ -198,11 +198,17 @@ fn run(
         generic,
         own,
     };
+    // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
+    let terse = call.generic.unacknowledged && command.access == Access::Write;
+    let start = out.len();
     let mut builder = DocBuilder::begin(out);
     match run(&mut call, &mut builder)? {
         Outcome::Reply => {
             builder.put_f64("ok", 1.0);
             builder.end();
+            if terse {
+                reply::shorten(out, start);
+            }
             Ok(Attempt::Replied)
         }
         Outcome::Work(task) => {
@@ -221,6 +227,7 @@ fn run(
                 operation,
                 deadline: call.deadline,
                 shard: Counters::shard(client.id),
+                terse,
             })))
         }
     }

@@ -152,11 +152,7 @@ fn check_user(value: ValueRef<'_>) -> Result<()> {
             &[Type::String],
         ));
     }
-    let well_formed = value
-        .as_str()
-        .and_then(|text| text.split_once('.'))
-        .is_some_and(|(database, user)| !database.is_empty() || !user.is_empty());
-    if well_formed {
+    if value.as_str().is_some_and(|text| text.contains('.')) {
         return Ok(());
     }
     Err(Error::bad_value(

@@ -9,6 +9,14 @@ pub(super) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
     error.write_reply(out);
 }
 
+/// Replaces whatever stands behind `start` by `{ok: 1}`.
+pub(super) fn shorten(out: &mut Vec<u8>, start: usize) {
+    out.truncate(start);
+    let mut reply = DocBuilder::begin(out);
+    reply.put_f64("ok", 1.0);
+    reply.end();
+}
+
 /// `writeErrors`, where there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.
 pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
     if errors.is_empty() {

@@ -35,6 +35,8 @@ pub(super) struct Running {
     pub operation: Operation,
     pub deadline: Option<Instant>,
     pub shard: usize,
+    /// The reply is `ok` alone.
+    pub terse: bool,
 }
 
 // === impl Running ===
@@ -73,7 +75,12 @@ impl Work for Running {
             }
         };
         Ok(match stepped {
-            Ok(Step::Done) => Progress::Done,
+            Ok(Step::Done) => {
+                if self.terse {
+                    reply::shorten(out, start);
+                }
+                Progress::Done
+            }
             Ok(Step::More) => {
                 out.truncate(start);
                 Progress::More
