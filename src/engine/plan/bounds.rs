@@ -39,6 +39,11 @@ pub fn of_test(test: &Test, place: Place) -> Option<Bounds> {
     match test {
         Test::Compare(comparison) => of_comparison(comparison, place),
         Test::In(members) => of_members(members, place),
+        // Any of them is there; one is enough to look for.
+        Test::All(members) => {
+            let first = members.values().first()?.as_ref();
+            Some(points(value_points(first, place)?))
+        }
         Test::Regex(pattern) => Some(of_pattern(pattern)),
         Test::Type(types) => of_types(*types),
         Test::Mod(_) => of_types(TypeSet::of(&[Type::Int32])),

@@ -72,7 +72,7 @@ impl Predicate<'_> {
 pub fn needs_field(test: &Test) -> bool {
     match test {
         Test::Compare(comparison) => !accepts_missing(comparison),
-        Test::In(members) => !members
+        Test::In(members) | Test::All(members) => !members
             .values()
             .iter()
             .any(|value| value.ty() == Type::Null),

@@ -1,7 +1,7 @@
 //! `$all`, `$elemMatch`, `$size`.
 
 use super::{
-    Comparison, Node, Op, Pattern, Test, integer,
+    Comparison, Members, Node, Op, Pattern, Test, integer,
     parse::{self, Cx, Site, is_operator_document},
 };
 use crate::{
@@ -9,6 +9,8 @@ use crate::{
     value::{Doc, Type, ValueRef},
 };
 
+/// From this many plain values on, `$all` looks them up instead of testing one by one.
+const MANY: usize = 16;
 const ELEM_MATCH: &str = "$elemMatch";
 
 /// `$all` asks for each entry by itself: `{$all: [1, 2]}` is an equality with 1 and one with 2.
@@ -22,6 +24,15 @@ pub(super) fn all(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Opt
     let first_is_elem_match = array
         .first()
         .is_some_and(|elem| elem_match_argument(elem.value).is_some());
+    let plain = |value: ValueRef<'_>| match value.ty() {
+        Type::Regex | Type::Undefined => false,
+        Type::Document => !starts_with_field_operator(value),
+        _ => true,
+    };
+    if array.count() >= MANY && array.iter().all(|elem| plain(elem.value)) {
+        let values = array.iter().map(|elem| elem.value.to_value()).collect();
+        return Ok(Some(Node::field(site.path, Test::All(Members::of(values)))));
+    }
     let nodes = array
         .iter()
         .map(|elem| {

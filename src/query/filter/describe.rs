@@ -79,6 +79,12 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
                 array.push(Value::regex(pattern.source(), pattern.flags()).as_ref());
             }
         }
+        Test::All(members) => {
+            let mut array = out.array("$all");
+            for value in members.values() {
+                array.push(value.as_ref());
+            }
+        }
         Test::Regex(pattern) => {
             out.put_str("$regex", pattern.source());
             if !pattern.flags().is_empty() {

@@ -1,37 +1,38 @@
 //! What an upsert takes over from its filter: the equalities that every matching document would have to satisfy.
 
+use std::collections::HashSet;
+
 use super::{Node, Op, Test};
 use crate::{
     error::{Code, Error, Result},
     value::Value,
 };
 
+const MAX_DEPTH: usize = 200;
+
 impl Node {
     /// The (path, value) pairs of the conjunctive equalities. The same path twice is refused, since no document could be built.
     pub(super) fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
         let mut pairs = Vec::new();
         self.collect(&mut pairs);
-        for (at, (path, _)) in pairs.iter().enumerate() {
-            for (other, _) in pairs.iter().take(at) {
-                if path == other {
-                    return Err(Error::new(
-                        Code::NotSingleValueField,
-                        format!("cannot infer query fields to set, path '{path}' is matched twice"),
-                    ));
-                }
-                let (short, long) = if path.len() < other.len() {
-                    (path, other)
-                } else {
-                    (other, path)
-                };
-                if long
-                    .strip_prefix(*short)
-                    .is_some_and(|rest| rest.starts_with('.'))
-                {
+        let mut paths = HashSet::with_capacity(pairs.len());
+        for (path, _) in &pairs {
+            if !paths.insert(*path) {
+                return Err(Error::new(
+                    Code::NotSingleValueField,
+                    format!("cannot infer query fields to set, path '{path}' is matched twice"),
+                ));
+            }
+        }
+        for (path, _) in &pairs {
+            // No document is deeper than that; a longer path fails when it is to be built.
+            for (dot, _) in path.match_indices('.').take(MAX_DEPTH) {
+                let outer = &path[..dot];
+                if paths.contains(outer) {
                     return Err(Error::new(
                         Code::NotSingleValueField,
                         format!(
-                            "cannot infer query fields to set, both paths '{other}' and '{path}' are matched"
+                            "cannot infer query fields to set, both paths '{outer}' and '{path}' are matched"
                         ),
                     ));
                 }
@@ -58,6 +59,12 @@ impl Node {
                         pairs.push((field.path.as_str(), value));
                     }
                 }
+                Test::All(members) => pairs.extend(
+                    members
+                        .values()
+                        .iter()
+                        .map(|value| (field.path.as_str(), value)),
+                ),
                 _ => {}
             },
             _ => {}

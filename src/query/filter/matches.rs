@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node, Test, evaluation};
+use super::{Field, Members, Node, Test, evaluation};
 use crate::{
     error::Result,
     query::{Vars, expr::is_true},
@@ -75,6 +75,9 @@ fn any(nodes: &[Node], doc: Doc<'_>, vars: &Vars) -> Result<bool> {
 impl Field {
     #[inline]
     pub(super) fn matches(&self, doc: Doc<'_>) -> bool {
+        if let Test::All(members) = &self.test {
+            return self.finds_all(members, doc);
+        }
         // One name and no array is the usual case: one walk over the document, nothing else.
         if self.path.len() == 1 {
             let value = doc.get(self.path.as_str());
@@ -85,6 +88,28 @@ impl Field {
         self.path
             .hits(doc, self.test.leaf(), |hit| {
                 if self.test.passes(hit.value) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+            .is_break()
+    }
+}
+
+impl Field {
+    /// Whether each member is among the values there.
+    fn finds_all(&self, members: &Members, doc: Doc<'_>) -> bool {
+        let mut found = vec![false; members.values().len()];
+        let mut left = found.len();
+        self.path
+            .hits(doc, Leaf::Elements, |hit| {
+                if let Some(slot) = members.find(hit.value).and_then(|at| found.get_mut(at))
+                    && !std::mem::replace(slot, true)
+                {
+                    left -= 1;
+                }
+                if left == 0 {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -109,6 +134,8 @@ impl Test {
         match self {
             Self::Compare(comparison) => comparison.passes(value),
             Self::In(members) => members.passes(value),
+            // Of a whole field `finds_all` decides; one value alone can only be one member.
+            Self::All(members) => members.values().len() == 1 && members.passes(value),
             Self::Regex(pattern) => pattern.passes(value),
             Self::Exists => !value.is_missing(),
             Self::Type(types) => types.has(value.ty()),

@@ -44,14 +44,34 @@ impl Members {
                 _ => values.push(elem.value.to_value()),
             }
         }
+        Ok(Self {
+            patterns,
+            ..Self::of(values)
+        })
+    }
+
+    /// A set of plain values.
+    pub(super) fn of(mut values: Vec<Value>) -> Self {
         values.sort_by(|a, b| value::compare(a.as_ref(), b.as_ref()));
         values.dedup_by(|a, b| value::compare(a.as_ref(), b.as_ref()).is_eq());
         let null = values.iter().any(|value| value.ty() == Type::Null);
-        Ok(Self {
+        Self {
             values,
-            patterns,
+            patterns: Vec::new(),
             null,
-        })
+        }
+    }
+
+    /// Which member a value is; a missing one is null.
+    pub(super) fn find(&self, value: ValueRef<'_>) -> Option<usize> {
+        let value = if value.is_missing() {
+            ValueRef::NULL
+        } else {
+            value
+        };
+        self.values
+            .binary_search_by(|member| value::compare(member.as_ref(), value))
+            .ok()
     }
 
     /// In BSON order, each once.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node};
+use super::{Field, Node, Test};
 use crate::{query::Vars, value::Doc};
 
 impl Node {
@@ -28,6 +28,18 @@ impl Node {
 
 impl Field {
     fn position(&self, doc: Doc<'_>) -> Option<usize> {
+        if let Test::All(members) = &self.test {
+            if !self.matches(doc) {
+                return None;
+            }
+            let found =
+                self.path
+                    .hits(doc, self.test.leaf(), |hit| match members.find(hit.value) {
+                        Some(_) => ControlFlow::Break(hit.index.map(|index| index as usize)),
+                        None => ControlFlow::Continue(()),
+                    });
+            return found.break_value().flatten();
+        }
         let found = self.path.hits(doc, self.test.leaf(), |hit| {
             if !self.test.passes(hit.value) {
                 return ControlFlow::Continue(());

@@ -511,6 +511,12 @@ fn arrays() {
             vec![doc! {"a": [{"b": 1}]}],
         ),
     ]);
+    let many = |n: i32| (0..n).collect::<Vec<_>>();
+    check(&[(
+        doc! {"a": {"$all": many(40)}},
+        vec![doc! {"a": many(50)}],
+        vec![doc! {"a": many(39)}, doc! {"a": 1}, doc! {}],
+    )]);
     refuse(&[
         (doc! {"a": {"$all": 1}}, 2, "$all needs an array"),
         (

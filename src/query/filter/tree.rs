@@ -43,6 +43,8 @@ pub struct Field {
 pub enum Test {
     Compare(Comparison),
     In(Members),
+    /// Each of them is found: a long `$all`, where a test per value would walk the array again and again.
+    All(Members),
     Regex(Pattern),
     Exists,
     Type(TypeSet),

@@ -1,7 +1,7 @@
 //! Whether a value satisfies a [`Schema`].
 
 use super::{Additional, Dependency, Items, Schema};
-use crate::value::{self, Doc, Type, ValueRef};
+use crate::value::{Doc, Type, ValueRef, key};
 
 // === impl Schema ===
 
@@ -37,7 +37,7 @@ impl Schema {
             && self
                 .values
                 .as_ref()
-                .is_none_or(|values| values.iter().any(|known| same(known.as_ref(), value)))
+                .is_none_or(|values| values.contains(&canonical(value)))
     }
 
     fn number(&self, value: ValueRef<'_>) -> bool {
@@ -98,21 +98,9 @@ impl Schema {
         if !self.unique_items {
             return true;
         }
-        // Sorting brings equals together, but only for values whose field order does not matter; documents are compared pairwise.
-        let mut plain: Vec<ValueRef<'_>> = Vec::new();
-        let mut nested: Vec<ValueRef<'_>> = Vec::new();
-        for elem in array {
-            match elem.value.ty() {
-                Type::Document | Type::Array => nested.push(elem.value),
-                _ => plain.push(elem.value),
-            }
-        }
-        plain.sort_by(|a, b| value::compare(*a, *b));
-        !plain.windows(2).any(|pair| value::equal(pair[0], pair[1]))
-            && !nested
-                .iter()
-                .enumerate()
-                .any(|(at, a)| nested.iter().skip(at + 1).any(|b| same(*a, *b)))
+        let mut keys: Vec<Vec<u8>> = array.iter().map(|elem| canonical(elem.value)).collect();
+        keys.sort_unstable();
+        !keys.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     fn document(&self, doc: Doc<'_>) -> bool {
@@ -122,9 +110,9 @@ impl Schema {
             return false;
         }
         self.required.iter().all(|name| doc.has(name.as_bytes()))
-            && self.properties.iter().all(|(name, schema)| {
-                let value = doc.get(name.as_bytes());
-                value.is_missing() || schema.matches(value)
+            && doc.iter().all(|elem| {
+                self.property(elem.name_bytes())
+                    .is_none_or(|schema| schema.matches(elem.value))
             })
             && self.others(doc)
             && self.dependencies.iter().all(|(name, dependency)| {
@@ -138,16 +126,21 @@ impl Schema {
             })
     }
 
+    fn property(&self, name: &[u8]) -> Option<&Schema> {
+        let at = self
+            .properties
+            .binary_search_by(|(known, _)| known.as_bytes().cmp(name))
+            .ok()?;
+        self.properties.get(at).map(|(_, schema)| schema)
+    }
+
     /// `patternProperties` and `additionalProperties`.
     fn others(&self, doc: Doc<'_>) -> bool {
         if self.pattern_properties.is_empty() && self.additional_properties.is_none() {
             return true;
         }
         doc.iter().all(|elem| {
-            let mut named = self
-                .properties
-                .iter()
-                .any(|(name, _)| name.as_bytes() == elem.name_bytes());
+            let mut named = self.property(elem.name_bytes()).is_some();
             for (pattern, schema) in &self.pattern_properties {
                 if pattern.is_found_in(elem.name_bytes()) {
                     if !schema.matches(elem.value) {
@@ -173,20 +166,33 @@ fn within(number: i64, min: Option<i64>, max: Option<i64>) -> bool {
     min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
 }
 
-/// Equality as schemas have it: the order of a document's fields does not matter.
-pub(super) fn same(a: ValueRef<'_>, b: ValueRef<'_>) -> bool {
-    match (a.ty(), b.ty()) {
-        (Type::Document, Type::Document) => {
-            let (a, b) = (Doc::new(a.data()), Doc::new(b.data()));
-            a.count() == b.count()
-                && a.iter()
-                    .all(|elem| same(elem.value, b.get(elem.name_bytes())))
+/// Bytes that are equal where schemas see equal values: the order of a document's fields does not matter.
+pub(super) fn canonical(value: ValueRef<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(value, &mut out);
+    out
+}
+
+fn write(value: ValueRef<'_>, out: &mut Vec<u8>) {
+    match value.ty() {
+        Type::Document => {
+            let mut fields: Vec<_> = Doc::new(value.data()).iter().collect();
+            fields.sort_by_key(|elem| elem.name_bytes());
+            out.push(Type::Document.tag());
+            for elem in fields {
+                out.extend_from_slice(elem.name_bytes());
+                out.push(0);
+                write(elem.value, out);
+            }
+            out.push(0);
         }
-        (Type::Array, Type::Array) => {
-            let (a, b) = (Doc::new(a.data()), Doc::new(b.data()));
-            a.count() == b.count() && a.iter().zip(b.iter()).all(|(x, y)| same(x.value, y.value))
+        Type::Array => {
+            out.push(Type::Array.tag());
+            for elem in Doc::new(value.data()) {
+                write(elem.value, out);
+            }
+            out.push(0);
         }
-        (Type::Missing, _) | (_, Type::Missing) => false,
-        _ => value::equal(a, b),
+        _ => key::encode(value, false, out),
     }
 }

@@ -5,8 +5,10 @@
 mod check;
 mod parse;
 
+use std::collections::HashSet;
+
 use super::{Comparison, Pattern, TypeSet};
-use crate::value::{Decimal, Value};
+use crate::value::Decimal;
 
 /// One schema: what a value must satisfy.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ pub struct Schema {
     additional_items: Option<Additional>,
     // Documents.
     required: Vec<Box<str>>,
+    /// Sorted by name.
     properties: Vec<(Box<str>, Schema)>,
     pattern_properties: Vec<(Pattern, Schema)>,
     additional_properties: Option<Additional>,
@@ -39,7 +42,8 @@ pub struct Schema {
     any_of: Vec<Schema>,
     one_of: Vec<Schema>,
     not: Option<Box<Schema>>,
-    values: Option<Vec<Value>>,
+    /// `enum`, in canonical bytes.
+    values: Option<HashSet<Vec<u8>>>,
 }
 
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! From a schema document to a [`Schema`], with mongod's refusals.
 
+use std::collections::HashSet;
+
 use super::{Additional, Dependency, Items, Schema};
 use crate::{
     error::{Code, Error, Result},
@@ -169,6 +171,7 @@ static KEYWORDS: &[Keyword] = &[
             })?;
             s.properties.push((name.into(), Schema::parse(doc)?));
         }
+        s.properties.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(())
     }),
     ("required", |s, key, v, _| {
@@ -329,7 +332,7 @@ fn required(key: &str, value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
     Ok(names)
 }
 
-fn values(key: &str, value: ValueRef<'_>) -> Result<Vec<crate::value::Value>> {
+fn values(key: &str, value: ValueRef<'_>) -> Result<HashSet<Vec<u8>>> {
     let array = value.as_array().ok_or_else(|| {
         must_be(
             key,
@@ -344,17 +347,13 @@ fn values(key: &str, value: ValueRef<'_>) -> Result<Vec<crate::value::Value>> {
             "$jsonSchema keyword '{key}' cannot be an empty array"
         )));
     }
-    let mut values: Vec<crate::value::Value> = Vec::new();
+    let mut values = HashSet::new();
     for elem in array {
-        if values
-            .iter()
-            .any(|known| super::check::same(known.as_ref(), elem.value))
-        {
+        if !values.insert(super::check::canonical(elem.value)) {
             return Err(Error::failed_to_parse(format!(
                 "$jsonSchema keyword '{key}' array cannot contain duplicate values."
             )));
         }
-        values.push(elem.value.to_value());
     }
     Ok(values)
 }
@@ -385,6 +384,7 @@ fn present(key: &str, property: &str, array: Doc<'_>) -> Result<Vec<Box<str>>> {
         )));
     }
     let mut names: Vec<Box<str>> = Vec::new();
+    let mut seen = HashSet::new();
     for elem in array {
         let name = elem.value.as_str().ok_or_else(|| {
             Error::type_mismatch(format!(
@@ -392,7 +392,7 @@ fn present(key: &str, property: &str, array: Doc<'_>) -> Result<Vec<Box<str>>> {
                 elem.value.ty().alias()
             ))
         })?;
-        if names.iter().any(|known| **known == *name) {
+        if !seen.insert(name) {
             return Err(Error::new(
                 Code::FailedToParse,
                 format!(
