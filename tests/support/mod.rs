@@ -1,4 +1,4 @@
-//! What several tests share: values as text, a client that speaks raw OP_MSG, golden scripts.
+//! What several tests share: values as text, a client that speaks raw OP_MSG, golden scripts, a server with its clock.
 
 // Every test binary takes a part of this only.
 #![allow(dead_code)]
@@ -8,3 +8,4 @@ pub mod literal;
 pub mod print;
 pub mod script;
 pub mod statement;
+pub mod world;

@@ -1,0 +1,241 @@
+//! A server in this process, a clock that stands still until the test moves it, and a client.
+
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+
+use bson::{Bson, Document, doc};
+use sundown::Sundown;
+use sundown::clock::{Clock, Millis};
+use sundown::config::Config;
+use tokio::runtime::{Builder, Runtime};
+
+use super::client::Client;
+
+/// 2030-01-01T00:00:00Z: where time begins.
+pub const START: i64 = 1_893_456_000_000;
+/// The database that is used where none is named.
+pub const DB: &str = "test";
+
+pub struct World {
+    pub client: Client,
+    pub clock: Clock,
+    pub server: Sundown,
+    // Last, so that it outlives the server while that is being dropped.
+    pub runtime: Runtime,
+}
+
+/// The reaper, at work or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reaper {
+    On,
+    Off,
+}
+
+// === impl World ===
+
+impl World {
+    /// Frozen at [`START`].
+    pub fn new(reaper: Reaper) -> Self {
+        Self::with(reaper, Clock::frozen(Millis(START)), |_| {})
+    }
+
+    pub fn with(reaper: Reaper, clock: Clock, set: impl FnOnce(&mut Config)) -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut config = Config {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            enable_test_commands: true,
+            ..Config::default()
+        };
+        set(&mut config);
+        let server = runtime
+            .block_on(Sundown::start(config, clock.clone()))
+            .expect("a server");
+        let client = Client::connect(server.local_addr()).expect("a connection");
+        let mut world = Self {
+            client,
+            clock,
+            server,
+            runtime,
+        };
+        if reaper == Reaper::Off {
+            world.reaper(false);
+        }
+        world
+    }
+
+    pub fn reaper(&mut self, on: bool) {
+        let reply = self
+            .client
+            .command("admin", doc! {"setParameter": 1, "ttlMonitorEnabled": on});
+        let reply = reply.expect("a reply");
+        assert_eq!(reply.get("ok").and_then(int), Some(1), "{reply}");
+    }
+
+    /// Another connection.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.server.local_addr()).expect("a connection")
+    }
+
+    /// Sets the clock to that many milliseconds after [`START`].
+    pub fn at(&self, millis: i64) {
+        self.clock.set(Millis(START + millis));
+    }
+
+    pub fn now(&self) -> i64 {
+        self.clock.now().0
+    }
+
+    /// The reply, whatever it says.
+    pub fn raw(&mut self, command: Document) -> Document {
+        self.client.command(DB, command).expect("a reply")
+    }
+
+    /// The reply of a command that succeeds, also in its write errors.
+    pub fn run(&mut self, command: Document) -> Document {
+        let shown = command.to_string();
+        let reply = self.raw(command);
+        let good = reply.get("ok").and_then(int) == Some(1) && !reply.contains_key("writeErrors");
+        assert!(good, "{shown}\n  {reply}");
+        reply
+    }
+
+    /// Code and message of a command that fails, or of its first write error.
+    pub fn refused(&mut self, command: Document) -> (i64, String) {
+        let shown = command.to_string();
+        let reply = self.raw(command);
+        failure(&reply).unwrap_or_else(|| panic!("{shown}\n  is not refused: {reply}"))
+    }
+
+    /// All rows of a cursor command.
+    pub fn rows(&mut self, command: Document) -> Vec<Document> {
+        let reply = self.run(command);
+        self.drain(&reply)
+    }
+
+    /// All rows of a cursor whose first batch came with `reply`.
+    pub fn drain(&mut self, reply: &Document) -> Vec<Document> {
+        let (mut rows, mut id, collection) = batch(reply);
+        while id != 0 {
+            let more = self.run(doc! {"getMore": id, "collection": &collection});
+            let (next, now, _) = batch(&more);
+            rows.extend(next);
+            id = now;
+        }
+        rows
+    }
+
+    pub fn insert(&mut self, collection: &str, documents: impl IntoIterator<Item = Document>) {
+        let documents: Vec<Document> = documents.into_iter().collect();
+        self.run(doc! {"insert": collection, "documents": documents});
+    }
+
+    /// The `_id`s of a find, in the order of the reply.
+    pub fn ids(&mut self, collection: &str, filter: Document) -> Vec<Bson> {
+        let rows = self.rows(doc! {"find": collection, "filter": filter});
+        ids(&rows)
+    }
+
+    /// As numbers.
+    pub fn int_ids(&mut self, collection: &str, filter: Document) -> Vec<i64> {
+        self.ids(collection, filter)
+            .iter()
+            .map(|id| int(id).expect("a number"))
+            .collect()
+    }
+
+    pub fn index(&mut self, collection: &str, index: Document) {
+        self.run(create_index(collection, index));
+    }
+
+    /// `metrics.ttl` of serverStatus.
+    pub fn ttl_metric(&mut self, name: &str) -> i64 {
+        let status = self.run(doc! {"serverStatus": 1});
+        let metric = status
+            .get_document("metrics")
+            .and_then(|metrics| metrics.get_document("ttl"))
+            .ok()
+            .and_then(|ttl| ttl.get(name))
+            .and_then(int);
+        metric.unwrap_or_else(|| panic!("no metrics.ttl.{name} in {status}"))
+    }
+}
+
+/// A name is made from the key where there is none.
+pub fn create_index(collection: &str, mut index: Document) -> Document {
+    if !index.contains_key("name") {
+        let key = index.get_document("key").expect("a key").clone();
+        let name: Vec<String> = key
+            .iter()
+            .map(|(field, how)| format!("{field}_{how}"))
+            .collect();
+        index.insert("name", name.join("_"));
+    }
+    doc! {"createIndexes": collection, "indexes": [index]}
+}
+
+/// (rows, cursor id, collection) of a cursor reply.
+pub fn batch(reply: &Document) -> (Vec<Document>, i64, String) {
+    let cursor = reply
+        .get_document("cursor")
+        .unwrap_or_else(|_| panic!("no cursor: {reply}"));
+    let rows = cursor
+        .get_array("firstBatch")
+        .or_else(|_| cursor.get_array("nextBatch"));
+    let rows = rows.expect("a batch").iter();
+    let rows = rows
+        .map(|row| row.as_document().expect("a document").clone())
+        .collect();
+    let namespace = cursor.get_str("ns").expect("ns");
+    let collection = namespace.split_once('.').map_or("", |(_, name)| name);
+    (
+        rows,
+        cursor.get_i64("id").expect("id"),
+        collection.to_owned(),
+    )
+}
+
+pub fn ids(rows: &[Document]) -> Vec<Bson> {
+    rows.iter()
+        .map(|row| row.get("_id").cloned().unwrap_or(Bson::Undefined))
+        .collect()
+}
+
+/// Code and message, if a reply tells of a failure.
+pub fn failure(reply: &Document) -> Option<(i64, String)> {
+    let error = match reply.get("ok").and_then(int) {
+        Some(1) => reply
+            .get_array("writeErrors")
+            .ok()?
+            .first()?
+            .as_document()?,
+        _ => reply,
+    };
+    let code = error.get("code").and_then(int).unwrap_or(-1);
+    Some((code, error.get_str("errmsg").unwrap_or_default().to_owned()))
+}
+
+/// A whole number of whatever type.
+pub fn int(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(n) => Some(i64::from(*n)),
+        Bson::Int64(n) => Some(*n),
+        Bson::Double(n) if n.fract() == 0.0 => Some(*n as i64),
+        _ => None,
+    }
+}
+
+/// Numbers as `_id`s.
+pub fn numbered(range: RangeInclusive<i64>) -> Vec<Bson> {
+    range
+        .map(|n| Bson::Int32(i32::try_from(n).expect("small")))
+        .collect()
+}
+
+pub fn date(millis: i64) -> Bson {
+    Bson::DateTime(bson::DateTime::from_millis(millis))
+}

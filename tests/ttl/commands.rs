@@ -1,0 +1,535 @@
+//! Every command that reads or writes documents: before, exactly at and after the instant, under each kind of index, by each
+//! rule that can end a document, with the reaper at work and without.
+
+use bson::{Bson, Document, bson, doc};
+
+use crate::support::world::{Reaper, World, batch, create_index, date, failure, ids, int};
+
+/// What is looked at in a reply.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    /// The `_id`s of all rows, sorted.
+    Ids,
+    /// The `_id`s of all rows, as they come.
+    Order,
+    /// All rows, as they come.
+    Rows,
+    /// A field of the reply, by its path; missing is null.
+    At(&'static str),
+    /// The code of the failure, or 0.
+    Code,
+    /// The `_id`s of all documents in the collection `made` afterwards.
+    Made,
+    /// The `_id`s of all documents in the collection afterwards.
+    After,
+}
+
+/// A name, a command on the collection, what to look at, and what is seen there before and after document 1 has ended.
+type Row = (&'static str, fn(&str) -> Document, Look, Bson, Bson);
+
+use Look::{After, At, Code, Ids, Made, Order, Rows};
+
+/// Three documents: 1 ends, 2 and 3 stay.
+fn documents(now: i64, rule: Rule) -> Vec<Document> {
+    let mut ending =
+        doc! {"_id": 1, "k": "a", "n": 1, "tags": ["x", "y"], "d": 7, "far": date(now + (1 << 40))};
+    match rule {
+        Rule::Inherited => {}
+        Rule::Own => {
+            ending.insert("ttl", 10);
+        }
+        Rule::Date => {
+            ending.insert("at", date(now));
+        }
+    }
+    vec![
+        ending,
+        doc! {"_id": 2, "k": "b", "n": 2, "tags": ["x", "z"], "d": 7, "ttl": -1},
+        doc! {"_id": 3, "k": "c", "n": 3, "tags": ["y"], "d": 9, "ttl": -1},
+    ]
+}
+
+/// What ends document 1, ten seconds after it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// The collection's default.
+    Inherited,
+    /// Its own ttl.
+    Own,
+    /// A TTL index on a date.
+    Date,
+}
+
+fn indexes() -> Vec<(&'static str, Vec<Document>)> {
+    vec![
+        ("none", vec![]),
+        (
+            "single",
+            vec![doc! {"key": {"k": 1}}, doc! {"key": {"n": 1}}],
+        ),
+        (
+            "descending",
+            vec![doc! {"key": {"k": -1}}, doc! {"key": {"n": -1}}],
+        ),
+        (
+            "compound",
+            vec![
+                doc! {"key": {"k": 1, "n": -1}},
+                doc! {"key": {"n": 1, "k": 1}},
+            ],
+        ),
+        (
+            "multikey",
+            vec![
+                doc! {"key": {"tags": 1}},
+                doc! {"key": {"tags": -1, "n": 1}},
+            ],
+        ),
+        (
+            "unique",
+            vec![
+                doc! {"key": {"k": 1}, "unique": true},
+                doc! {"key": {"n": 1, "k": 1}, "unique": true},
+            ],
+        ),
+        (
+            "sparse",
+            vec![
+                doc! {"key": {"k": 1}, "sparse": true},
+                doc! {"key": {"far": 1}, "sparse": true},
+            ],
+        ),
+        (
+            "partial",
+            vec![
+                doc! {"key": {"k": 1}, "partialFilterExpression": {"n": {"$gt": 0}}},
+                doc! {"key": {"n": 1}, "partialFilterExpression": {"n": {"$lt": 2}}, "unique": true},
+            ],
+        ),
+        ("hidden", vec![doc! {"key": {"k": 1}, "hidden": true}]),
+        (
+            "ttl",
+            vec![doc! {"key": {"far": 1}, "expireAfterSeconds": 100_000}],
+        ),
+        ("_ts", vec![doc! {"key": {"_ts": 1, "n": 1}}]),
+    ]
+}
+
+#[rustfmt::skip]
+fn reads() -> Vec<Row> {
+    vec![
+        ("find", |c| doc! {"find": c}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find by _id", |c| doc! {"find": c, "filter": {"_id": 1}}, Ids, bson!([1]), bson!([])),
+        ("find by _id and more", |c| doc! {"find": c, "filter": {"_id": 1, "k": "a"}}, Ids, bson!([1]), bson!([])),
+        ("find _id in", |c| doc! {"find": c, "filter": {"_id": {"$in": [1, 2, 9]}}}, Ids, bson!([1, 2]), bson!([2])),
+        ("find _id range", |c| doc! {"find": c, "filter": {"_id": {"$lt": 3}}}, Ids, bson!([1, 2]), bson!([2])),
+        ("find sorted by _id", |c| doc! {"find": c, "sort": {"_id": -1}}, Order, bson!([3, 2, 1]), bson!([3, 2])),
+        ("find equal", |c| doc! {"find": c, "filter": {"k": "a"}}, Ids, bson!([1]), bson!([])),
+        ("find range", |c| doc! {"find": c, "filter": {"k": {"$gte": "a", "$lt": "c"}}}, Ids, bson!([1, 2]), bson!([2])),
+        ("find in", |c| doc! {"find": c, "filter": {"k": {"$in": ["a", "c"]}}}, Ids, bson!([1, 3]), bson!([3])),
+        ("find prefix", |c| doc! {"find": c, "filter": {"k": {"$regex": "^a"}}}, Ids, bson!([1]), bson!([])),
+        ("find both", |c| doc! {"find": c, "filter": {"k": "a", "n": 1}}, Ids, bson!([1]), bson!([])),
+        ("find or", |c| doc! {"find": c, "filter": {"$or": [{"k": "a"}, {"n": 3}]}}, Ids, bson!([1, 3]), bson!([3])),
+        ("find in an array", |c| doc! {"find": c, "filter": {"tags": "y"}}, Ids, bson!([1, 3]), bson!([3])),
+        ("find exists", |c| doc! {"find": c, "filter": {"far": {"$exists": true}}}, Ids, bson!([1]), bson!([])),
+        ("find $expr", |c| doc! {"find": c, "filter": {"$expr": {"$lte": ["$n", 2]}}}, Ids, bson!([1, 2]), bson!([2])),
+        ("find sorted up", |c| doc! {"find": c, "sort": {"n": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find sorted down", |c| doc! {"find": c, "sort": {"k": -1}}, Order, bson!([3, 2, 1]), bson!([3, 2])),
+        ("find sorted by tags", |c| doc! {"find": c, "sort": {"tags": 1, "n": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find the first", |c| doc! {"find": c, "sort": {"n": 1}, "limit": 1}, Order, bson!([1]), bson!([2])),
+        ("find behind the first", |c| doc! {"find": c, "sort": {"n": 1}, "skip": 1}, Order, bson!([2, 3]), bson!([3])),
+        ("find limited", |c| doc! {"find": c, "limit": 2}, Order, bson!([1, 2]), bson!([2, 3])),
+        ("find natural", |c| doc! {"find": c, "hint": {"$natural": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find backwards", |c| doc! {"find": c, "hint": {"$natural": -1}}, Order, bson!([3, 2, 1]), bson!([3, 2])),
+        ("find with _ts", |c| doc! {"find": c, "filter": {"_ts": {"$gt": 0}}}, Ids, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find sorted by _ts", |c| doc! {"find": c, "sort": {"_ts": 1, "n": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("find projected", |c| doc! {"find": c, "projection": {"_id": 0, "n": 1}, "sort": {"n": 1}}, Rows, bson!([{"n": 1}, {"n": 2}, {"n": 3}]), bson!([{"n": 2}, {"n": 3}])),
+        ("find one by one", |c| doc! {"find": c, "batchSize": 1}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("count", |c| doc! {"count": c}, At("n"), bson!(3), bson!(2)),
+        ("count all", |c| doc! {"count": c, "query": {}}, At("n"), bson!(3), bson!(2)),
+        ("count some", |c| doc! {"count": c, "query": {"tags": "x"}}, At("n"), bson!(2), bson!(1)),
+        ("count by _id", |c| doc! {"count": c, "query": {"_id": 1}}, At("n"), bson!(1), bson!(0)),
+        ("count by key", |c| doc! {"count": c, "query": {"k": {"$lte": "b"}}}, At("n"), bson!(2), bson!(1)),
+        ("count behind", |c| doc! {"count": c, "skip": 1}, At("n"), bson!(2), bson!(1)),
+        ("count at most", |c| doc! {"count": c, "limit": 10}, At("n"), bson!(3), bson!(2)),
+        ("distinct", |c| doc! {"distinct": c, "key": "k"}, At("values"), bson!(["a", "b", "c"]), bson!(["b", "c"])),
+        ("distinct in arrays", |c| doc! {"distinct": c, "key": "tags", "query": {"n": {"$lte": 2}}}, At("values"), bson!(["x", "y", "z"]), bson!(["x", "z"])),
+        ("aggregate", |c| doc! {"aggregate": c, "pipeline": [], "cursor": {}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
+        ("$match", |c| doc! {"aggregate": c, "pipeline": [{"$match": {"k": {"$ne": "b"}}}], "cursor": {}}, Ids, bson!([1, 3]), bson!([3])),
+        ("$match by key", |c| doc! {"aggregate": c, "pipeline": [{"$match": {"k": "a"}}], "cursor": {}}, Ids, bson!([1]), bson!([])),
+        ("$count", |c| doc! {"aggregate": c, "pipeline": [{"$count": "n"}], "cursor": {}}, Rows, bson!([{"n": 3}]), bson!([{"n": 2}])),
+        ("$group", |c| doc! {"aggregate": c, "pipeline": [{"$group": {"_id": null, "n": {"$sum": "$n"}}}], "cursor": {}}, Rows, bson!([{"_id": null, "n": 6}]), bson!([{"_id": null, "n": 5}])),
+        ("$sort $limit", |c| doc! {"aggregate": c, "pipeline": [{"$sort": {"n": 1}}, {"$limit": 1}], "cursor": {}}, Order, bson!([1]), bson!([2])),
+        ("$skip", |c| doc! {"aggregate": c, "pipeline": [{"$skip": 1}], "cursor": {}}, Order, bson!([2, 3]), bson!([3])),
+        ("$project", |c| doc! {"aggregate": c, "pipeline": [{"$project": {"k": 1}}], "cursor": {}}, Rows, bson!([{"_id": 1, "k": "a"}, {"_id": 2, "k": "b"}, {"_id": 3, "k": "c"}]), bson!([{"_id": 2, "k": "b"}, {"_id": 3, "k": "c"}])),
+        ("$unwind", |c| doc! {"aggregate": c, "pipeline": [{"$unwind": "$tags"}, {"$match": {"tags": "y"}}], "cursor": {}}, Order, bson!([1, 3]), bson!([3])),
+        ("$facet", |c| doc! {"aggregate": c, "pipeline": [{"$facet": {"a": [{"$count": "n"}]}}], "cursor": {}}, Rows, bson!([{"a": [{"n": 3}]}]), bson!([{"a": [{"n": 2}]}])),
+        ("$sample", |c| doc! {"aggregate": c, "pipeline": [{"$sample": {"size": 9}}], "cursor": {}}, Ids, bson!([1, 2, 3]), bson!([2, 3])),
+        ("$sortByCount", |c| doc! {"aggregate": c, "pipeline": [{"$unwind": "$tags"}, {"$sortByCount": "$tags"}, {"$match": {"_id": "x"}}], "cursor": {}}, Rows, bson!([{"_id": "x", "count": 2}]), bson!([{"_id": "x", "count": 1}])),
+        ("$bucket", |c| doc! {"aggregate": c, "pipeline": [{"$bucket": {"groupBy": "$n", "boundaries": [0, 10]}}], "cursor": {}}, Rows, bson!([{"_id": 0, "count": 3}]), bson!([{"_id": 0, "count": 2}])),
+        ("$replaceRoot", |c| doc! {"aggregate": c, "pipeline": [{"$replaceRoot": {"newRoot": {"_id": "$k"}}}], "cursor": {}}, Order, bson!(["a", "b", "c"]), bson!(["b", "c"])),
+        ("$collStats", |c| doc! {"aggregate": c, "pipeline": [{"$collStats": {"count": {}}}, {"$project": {"count": 1}}], "cursor": {}}, Rows, bson!([{"count": 3}]), bson!([{"count": 2}])),
+        ("$lookup by field", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$lookup": {"from": c, "localField": "ref", "foreignField": "_id", "as": "r"}}, {"$match": {"r": {"$ne": []}}}], "cursor": {}}, Ids, bson!([101, 102, 103]), bson!([102, 103])),
+        ("$lookup by key", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$lookup": {"from": c, "localField": "k", "foreignField": "k", "as": "r"}}, {"$match": {"r": {"$ne": []}}}], "cursor": {}}, Ids, bson!([101, 102, 103]), bson!([102, 103])),
+        ("$lookup pipeline", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$match": {"_id": 101}}, {"$lookup": {"from": c, "let": {}, "pipeline": [{"$sort": {"n": 1}}, {"$project": {"n": 1}}], "as": "r"}}, {"$project": {"r": 1}}], "cursor": {}},
+            Rows, bson!([{"_id": 101, "r": [{"_id": 1, "n": 1}, {"_id": 2, "n": 2}, {"_id": 3, "n": 3}]}]), bson!([{"_id": 101, "r": [{"_id": 2, "n": 2}, {"_id": 3, "n": 3}]}])),
+        ("$lookup from it", |c| doc! {"aggregate": c, "pipeline": [
+            {"$lookup": {"from": "other", "localField": "_id", "foreignField": "ref", "as": "r"}}, {"$project": {"r._id": 1}}], "cursor": {}},
+            Rows, bson!([{"_id": 1, "r": [{"_id": 101}]}, {"_id": 2, "r": [{"_id": 102}]}, {"_id": 3, "r": [{"_id": 103}]}]), bson!([{"_id": 2, "r": [{"_id": 102}]}, {"_id": 3, "r": [{"_id": 103}]}])),
+        ("$unionWith", |c| doc! {"aggregate": "other", "pipeline": [{"$unionWith": c}], "cursor": {}}, Ids, bson!([1, 2, 3, 101, 102, 103]), bson!([2, 3, 101, 102, 103])),
+        ("$unionWith pipeline", |c| doc! {"aggregate": "other", "pipeline": [{"$match": {"_id": 0}}, {"$unionWith": {"coll": c, "pipeline": [{"$match": {"n": {"$lte": 2}}}]}}], "cursor": {}}, Ids, bson!([1, 2]), bson!([2])),
+        ("$out", |c| doc! {"aggregate": c, "pipeline": [{"$out": "made"}], "cursor": {}}, Made, bson!([1, 2, 3]), bson!([2, 3])),
+        ("$merge", |c| doc! {"aggregate": c, "pipeline": [{"$merge": {"into": "made"}}], "cursor": {}}, Made, bson!([1, 2, 3]), bson!([2, 3])),
+        ("$lookup into $out", |c| doc! {"aggregate": "other", "pipeline": [{"$match": {"_id": 0}}, {"$unionWith": c}, {"$out": "made"}], "cursor": {}}, Made, bson!([1, 2, 3]), bson!([2, 3])),
+        ("explain find", |c| doc! {"explain": {"find": c, "filter": {"k": "a"}}, "verbosity": "executionStats"}, At("executionStats.nReturned"), bson!(1), bson!(0)),
+        ("explain find all", |c| doc! {"explain": {"find": c, "filter": {}}, "verbosity": "executionStats"}, At("executionStats.totalDocsExamined"), bson!(3), bson!(2)),
+        ("explain find by _id", |c| doc! {"explain": {"find": c, "filter": {"_id": 1}}, "verbosity": "executionStats"}, At("executionStats.totalDocsExamined"), bson!(1), bson!(0)),
+        ("collStats", |c| doc! {"collStats": c}, At("count"), bson!(3), bson!(2)),
+        ("validate", |c| doc! {"validate": c}, At("nrecords"), bson!(3), bson!(2)),
+        ("validate keys", |c| doc! {"validate": c}, At("keysPerIndex._id_"), bson!(3), bson!(2)),
+        ("dataSize", |c| doc! {"dataSize": format!("test.{c}")}, At("numObjects"), bson!(3), bson!(2)),
+    ]
+}
+
+fn update(c: &str, statement: Document) -> Document {
+    doc! {"update": c, "updates": [statement]}
+}
+
+#[rustfmt::skip]
+fn writes() -> Vec<Row> {
+    vec![
+        ("update", |c| update(c, doc! {"q": {"_id": 1}, "u": {"$set": {"z": 1}}}), At("n"), bson!(1), bson!(0)),
+        ("update without a change", |c| update(c, doc! {"q": {"_id": 1}, "u": {"$set": {"n": 1}}}), At("n"), bson!(1), bson!(0)),
+        ("update by key", |c| update(c, doc! {"q": {"k": "a"}, "u": {"$inc": {"n": 10}}}), At("nModified"), bson!(1), bson!(0)),
+        ("update by array", |c| update(c, doc! {"q": {"tags": "y"}, "u": {"$inc": {"n": 10}}, "multi": true}), At("n"), bson!(2), bson!(1)),
+        ("update all", |c| update(c, doc! {"q": {}, "u": {"$set": {"z": 1}}, "multi": true}), At("n"), bson!(3), bson!(2)),
+        ("update the first", |c| update(c, doc! {"q": {}, "u": {"$set": {"z": 1}}, "sort": {"n": 1}}), At("n"), bson!(1), bson!(1)),
+        ("update by pipeline", |c| update(c, doc! {"q": {"n": {"$lt": 3}}, "u": [{"$set": {"z": "$n"}}], "multi": true}), At("nModified"), bson!(2), bson!(1)),
+        ("update ttl of what has none any more", |c| update(c, doc! {"q": {"_id": 1}, "u": {"$set": {"ttl": -1}}}), At("n"), bson!(1), bson!(0)),
+        ("replace", |c| update(c, doc! {"q": {"_id": 1}, "u": {"k": "z"}}), At("n"), bson!(1), bson!(0)),
+        ("replace by key", |c| update(c, doc! {"q": {"k": "a"}, "u": {"k": "z"}}), At("n"), bson!(1), bson!(0)),
+        ("upsert by _id", |c| update(c, doc! {"q": {"_id": 1}, "u": {"$set": {"n": 7}}, "upsert": true}), At("upserted.0._id"), Bson::Null, bson!(1)),
+        ("upsert by key", |c| update(c, doc! {"q": {"k": "a"}, "u": {"$setOnInsert": {"_id": 77}}, "upsert": true}), After, bson!([1, 2, 3]), bson!([2, 3, 77])),
+        ("upsert of a replacement", |c| update(c, doc! {"q": {"_id": 1}, "u": {"k": "new"}, "upsert": true}), At("upserted.0._id"), Bson::Null, bson!(1)),
+        ("upsert by pipeline", |c| update(c, doc! {"q": {"_id": 1}, "u": [{"$set": {"p": 1}}], "upsert": true}), At("upserted.0._id"), Bson::Null, bson!(1)),
+        ("delete", |c| doc! {"delete": c, "deletes": [{"q": {"_id": 1}, "limit": 1}]}, At("n"), bson!(1), bson!(0)),
+        ("delete by key", |c| doc! {"delete": c, "deletes": [{"q": {"k": "a"}, "limit": 1}]}, At("n"), bson!(1), bson!(0)),
+        ("delete the first", |c| doc! {"delete": c, "deletes": [{"q": {}, "limit": 1}]}, After, bson!([2, 3]), bson!([3])),
+        ("delete all", |c| doc! {"delete": c, "deletes": [{"q": {}, "limit": 0}]}, At("n"), bson!(3), bson!(2)),
+        ("findAndModify", |c| doc! {"findAndModify": c, "query": {"_id": 1}, "update": {"$set": {"z": 1}}}, At("value._id"), bson!(1), Bson::Null),
+        ("findAndModify by key", |c| doc! {"findAndModify": c, "query": {"k": "a"}, "update": {"$set": {"z": 1}}, "new": true}, At("value.z"), bson!(1), Bson::Null),
+        ("findAndModify the first", |c| doc! {"findAndModify": c, "query": {}, "sort": {"n": 1}, "update": {"$set": {"z": 1}}}, At("value._id"), bson!(1), bson!(2)),
+        ("findAndModify replaces", |c| doc! {"findAndModify": c, "query": {"_id": 1}, "update": {"z": 1}, "new": true}, At("value.z"), bson!(1), Bson::Null),
+        ("findAndModify upserts", |c| doc! {"findAndModify": c, "query": {"_id": 1}, "update": {"$set": {"z": 1}}, "upsert": true}, At("lastErrorObject.upserted"), Bson::Null, bson!(1)),
+        ("findAndModify removes", |c| doc! {"findAndModify": c, "query": {"_id": 1}, "remove": true}, At("value._id"), bson!(1), Bson::Null),
+        ("findAndModify removes the first", |c| doc! {"findAndModify": c, "query": {}, "sort": {"n": 1}, "remove": true}, At("value._id"), bson!(1), bson!(2)),
+        ("insert its _id", |c| doc! {"insert": c, "documents": [{"_id": 1, "k": "new"}]}, Code, bson!(11000), bson!(0)),
+        ("insert its _id, another number type", |c| doc! {"insert": c, "documents": [{"_id": 1.0, "k": "new"}]}, Code, bson!(11000), bson!(0)),
+        ("insert all its values", |c| doc! {"insert": c, "documents": [{"_id": 1, "k": "a", "n": 1, "tags": ["x", "y"], "d": 7}]}, Code, bson!(11000), bson!(0)),
+        ("a unique index that it would break", |c| create_index(c, doc! {"key": {"d": 1}, "unique": true}), Code, bson!(11000), bson!(0)),
+        ("$merge into it, failing on a match", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$match": {"_id": 101}}, {"$project": {"_id": "$ref"}}, {"$merge": {"into": c, "whenMatched": "fail"}}], "cursor": {}}, Code, bson!(11000), bson!(0)),
+        ("$merge into it, matches only", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$match": {"_id": 101}}, {"$project": {"_id": "$ref"}}, {"$merge": {"into": c, "whenNotMatched": "discard"}}], "cursor": {}}, After, bson!([1, 2, 3]), bson!([2, 3])),
+        ("$merge into it, only new ones", |c| doc! {"aggregate": "other", "pipeline": [
+            {"$project": {"_id": "$ref", "m": "new"}}, {"$merge": {"into": c, "whenMatched": "keepExisting"}}, ], "cursor": {}}, After, bson!([1, 2, 3]), bson!([1, 2, 3])),
+        ("$out over it", |c| doc! {"aggregate": "other", "pipeline": [{"$match": {"_id": 101}}, {"$out": c}], "cursor": {}}, After, bson!([101]), bson!([101])),
+    ]
+}
+
+/// Prepares the collection `c` at the moment; document 1 ends ten seconds later.
+fn prepare(world: &mut World, c: &str, rule: Rule, indexes: &[Document]) {
+    let mut create = doc! {"create": c};
+    match rule {
+        Rule::Inherited => drop(create.insert("defaultTtl", 10)),
+        Rule::Own => drop(create.insert("defaultTtl", -1)),
+        Rule::Date => {}
+    }
+    world.run(create);
+    // Half of the indexes are there before the documents, the others are built.
+    for index in indexes.iter().step_by(2) {
+        world.index(c, index.clone());
+    }
+    if rule == Rule::Date {
+        world.index(c, doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
+    }
+    let now = world.now();
+    world.insert(c, documents(now, rule));
+    for index in indexes.iter().skip(1).step_by(2) {
+        world.index(c, index.clone());
+    }
+}
+
+fn look(world: &mut World, c: &str, command: Document, look: Look) -> Bson {
+    let reply = world.raw(command);
+    if !matches!(look, Code)
+        && let Some((code, message)) = failure(&reply)
+    {
+        return Bson::String(format!("error {code}: {message}"));
+    }
+    match look {
+        Ids => {
+            let mut rows = ids(&world.drain(&reply));
+            rows.sort_by_key(|id| int(id).unwrap());
+            Bson::Array(rows)
+        }
+        Order => Bson::Array(ids(&world.drain(&reply))),
+        Rows => Bson::Array(
+            world
+                .drain(&reply)
+                .into_iter()
+                .map(Bson::Document)
+                .collect(),
+        ),
+        At(path) => at(&reply, path),
+        Code => Bson::Int32(failure(&reply).map_or(0, |(code, _)| code as i32)),
+        Made => {
+            let rows = sorted(world.ids("made", doc! {}));
+            world.run(doc! {"drop": "made"});
+            rows
+        }
+        After => sorted(world.ids(c, doc! {})),
+    }
+}
+
+fn sorted(mut rows: Vec<Bson>) -> Bson {
+    rows.sort_by_key(|id| int(id).unwrap());
+    Bson::Array(rows)
+}
+
+/// Numbers lose their type: what is counted matters here.
+fn at(reply: &Document, path: &str) -> Bson {
+    let mut value = Bson::Document(reply.clone());
+    for part in path.split('.') {
+        value = match &value {
+            Bson::Document(document) => document.get(part).cloned().unwrap_or(Bson::Null),
+            Bson::Array(array) => array
+                .get(part.parse::<usize>().unwrap())
+                .cloned()
+                .unwrap_or(Bson::Null),
+            _ => Bson::Null,
+        };
+    }
+    match int(&value) {
+        Some(n) => Bson::Int32(i32::try_from(n).unwrap()),
+        None => value,
+    }
+}
+
+fn every(rows: Vec<Row>, rule: Rule, reaper: Reaper) {
+    let mut world = World::new(reaper);
+    world.insert(
+        "other",
+        (1..=3).map(|n| doc! {"_id": 100 + n, "ref": n, "k": (["a", "b", "c"][n as usize - 1])}),
+    );
+    let mut wrong = Vec::new();
+    let mut number = 0;
+    for (kind, indexes) in indexes() {
+        for (name, command, what, before, after) in &rows {
+            for (millis, expected) in [
+                (9_999, before),
+                (10_000, after),
+                (10_001, after),
+                (100_000, after),
+            ] {
+                number += 1;
+                let c = format!("c{number}");
+                let begin = world.now();
+                prepare(&mut world, &c, rule, &indexes);
+                world.clock.advance(millis);
+                let seen = look(&mut world, &c, command(&c), *what);
+                if &seen != expected {
+                    wrong.push(format!(
+                        "{name} ({kind} index) after {millis} ms: {seen} instead of {expected}"
+                    ));
+                }
+                if let Err(problem) = agree(&mut world, &c) {
+                    wrong.push(format!(
+                        "after {name} ({kind} index) after {millis} ms: {problem}"
+                    ));
+                }
+                world.run(doc! {"drop": &c});
+                assert!(world.now() > begin);
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{rule:?}, reaper {reaper:?}: {} wrong\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// The collection as it is found without an index and through each of them.
+fn agree(world: &mut World, c: &str) -> Result<(), String> {
+    let all = world.rows(doc! {"find": c, "hint": {"$natural": 1}});
+    let mut listed = world.run(doc! {"listIndexes": c});
+    let (specs, ..) = batch(&std::mem::take(&mut listed));
+    for spec in specs {
+        let whole = !["sparse", "partialFilterExpression", "hidden"]
+            .iter()
+            .any(|option| spec.contains_key(option));
+        if !whole {
+            continue;
+        }
+        let name = spec.get_str("name").unwrap();
+        let mut through = world.rows(doc! {"find": c, "hint": name});
+        let mut plain = all.clone();
+        let key = |row: &Document| row.to_string();
+        through.sort_by_key(key);
+        plain.sort_by_key(key);
+        if through != plain {
+            return Err(format!("through {name}: {through:?}, else {plain:?}"));
+        }
+    }
+    let figures = world.run(doc! {"collStats": c});
+    match figures.get("count").and_then(int) {
+        Some(n) if n == all.len() as i64 => Ok(()),
+        other => Err(format!("collStats counts {other:?} of {}", all.len())),
+    }
+}
+
+macro_rules! cases {
+    ($($name:ident: $rows:expr, $rule:ident, $reaper:ident;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                every($rows, Rule::$rule, Reaper::$reaper);
+            }
+        )*
+    };
+}
+
+cases! {
+    reads_inherited_reaper_on: reads(), Inherited, On;
+    reads_inherited_reaper_off: reads(), Inherited, Off;
+    reads_own_reaper_on: reads(), Own, On;
+    reads_own_reaper_off: reads(), Own, Off;
+    reads_date_reaper_on: reads(), Date, On;
+    reads_date_reaper_off: reads(), Date, Off;
+    writes_inherited_reaper_on: writes(), Inherited, On;
+    writes_inherited_reaper_off: writes(), Inherited, Off;
+    writes_own_reaper_on: writes(), Own, On;
+    writes_own_reaper_off: writes(), Own, Off;
+    writes_date_reaper_on: writes(), Date, On;
+    writes_date_reaper_off: writes(), Date, Off;
+}
+
+/// The value of an ended document is free under a unique index of every shape.
+#[test]
+fn unique_values_of_ended_documents_are_free() {
+    let indexes = [
+        doc! {"key": {"k": 1}, "unique": true},
+        doc! {"key": {"k": -1, "n": 1}, "unique": true},
+        doc! {"key": {"tags": 1}, "unique": true},
+        doc! {"key": {"k": 1}, "unique": true, "sparse": true},
+        doc! {"key": {"k": 1}, "unique": true, "partialFilterExpression": {"n": {"$gt": 0}}},
+        doc! {"key": {"k": 1}, "unique": true, "hidden": true},
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for rule in [Rule::Inherited, Rule::Own, Rule::Date] {
+            let mut world = World::new(reaper);
+            for (nth, index) in indexes.iter().enumerate() {
+                for millis in [9_999, 10_000, 10_001] {
+                    for how in ["insert", "update", "upsert", "findAndModify"] {
+                        let c = format!("c{nth}");
+                        let mut create = doc! {"create": &c};
+                        match rule {
+                            Rule::Inherited => drop(create.insert("defaultTtl", 10)),
+                            Rule::Own => drop(create.insert("defaultTtl", -1)),
+                            Rule::Date => {}
+                        }
+                        world.run(create);
+                        world.index(&c, index.clone());
+                        if rule == Rule::Date {
+                            world.index(&c, doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
+                        }
+                        let mut first = documents(world.now(), rule);
+                        first.truncate(1);
+                        world.insert(&c, first);
+                        world.insert(
+                            &c,
+                            [doc! {"_id": 9, "k": "other", "n": 5, "tags": ["o"], "ttl": -1}],
+                        );
+                        world.clock.advance(millis);
+                        let fields = doc! {"k": "a", "n": 1, "tags": ["y", "q"]};
+                        let reply = world.raw(match how {
+                            "insert" => {
+                                let mut document = doc! {"_id": 5};
+                                document.extend(fields);
+                                doc! {"insert": &c, "documents": [document]}
+                            }
+                            "update" => update(&c, doc! {"q": {"_id": 9}, "u": {"$set": fields}}),
+                            "upsert" => update(&c, doc! {"q": {"_id": 5}, "u": {"$set": fields}, "upsert": true}),
+                            _ => doc! {"findAndModify": &c, "query": {"_id": 9}, "update": {"$set": fields}},
+                        });
+                        let code = failure(&reply).map_or(0, |(code, _)| code);
+                        let expected = if millis < 10_000 { 11_000 } else { 0 };
+                        assert_eq!(
+                            code, expected,
+                            "{how} under {index} after {millis} ms, {rule:?}, reaper {reaper:?}: {reply}"
+                        );
+                        let left = world.int_ids(&c, doc! {"k": "a"});
+                        let expected = match (millis, how) {
+                            (9_999, _) => vec![1],
+                            (_, "insert" | "upsert") => vec![5],
+                            _ => vec![9],
+                        };
+                        assert_eq!(left, expected, "{how} under {index} after {millis} ms");
+                        agree(&mut world, &c).unwrap();
+                        world.run(doc! {"drop": &c});
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a command changes is what was left, and the `_id` that comes back is a new document.
+#[test]
+fn an_id_that_comes_back_is_a_new_document() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.insert("c", [doc! {"_id": 1, "old": true}, doc! {"_id": 2}]);
+        world.at(10_000);
+        world.run(update(
+            "c",
+            doc! {"q": {"_id": 1}, "u": {"$set": {"new": true}}, "upsert": true},
+        ));
+        world.insert("c", [doc! {"_id": 2, "new": true}]);
+        let rows = world.rows(doc! {"find": "c"});
+        assert_eq!(
+            rows,
+            [doc! {"_id": 1, "new": true}, doc! {"_id": 2, "new": true}]
+        );
+        world.at(19_999);
+        assert_eq!(world.int_ids("c", doc! {}), [1, 2]);
+        world.at(20_000);
+        assert_eq!(world.int_ids("c", doc! {}), [0i64; 0]);
+    }
+}
+
+/// One command sees one now, and `$$NOW` is that instant.
+#[test]
+fn now_is_the_instant_of_the_command() {
+    let mut world = World::new(Reaper::Off);
+    world.insert("c", [doc! {"_id": 1}]);
+    world.at(1_234);
+    let now = date(world.now());
+    world.run(update(
+        "c",
+        doc! {"q": {}, "u": [{"$set": {"at": "$$NOW"}}]},
+    ));
+    world.run(update(
+        "c",
+        doc! {"q": {"$expr": {"$eq": ["$at", "$$NOW"]}}, "u": {"$currentDate": {"on": true}}},
+    ));
+    let row = world.rows(doc! {"find": "c"}).remove(0);
+    assert_eq!(row.get("at"), Some(&now));
+    assert_eq!(row.get("on"), Some(&now));
+}

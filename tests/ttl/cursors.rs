@@ -1,0 +1,196 @@
+//! A cursor that was opened before the expiry and is continued after it.
+
+use bson::{Bson, Document, bson, doc};
+
+use crate::support::world::{Reaper, World, batch, date, ids, int};
+
+/// Ten documents: the odd ones end after ten seconds, the even ones stay. `n` runs against `_id`.
+fn prepare(world: &mut World, index: Option<Document>) {
+    world.run(doc! {"create": "c", "defaultTtl": -1});
+    if let Some(index) = index {
+        world.index("c", index);
+    }
+    world.insert("c", (0..10).map(|id| doc! {"_id": id, "n": 9 - id, "tags": [id, id + 100], "ttl": if id % 2 == 1 { 10 } else { -1 }}));
+    world.insert("other", (0..10).map(|id| doc! {"_id": id, "ref": id}));
+}
+
+/// Opens with two rows, moves the clock, reads the rest.
+fn split(world: &mut World, command: Document, millis: i64) -> (Vec<Document>, Vec<Document>) {
+    let reply = world.run(command);
+    let (first, id, collection) = batch(&reply);
+    world.clock.advance(millis);
+    if id == 0 {
+        return (first, vec![]);
+    }
+    // In small batches: every one of them asks again.
+    let mut rest = Vec::new();
+    let mut id = id;
+    while id != 0 {
+        let more = world.run(doc! {"getMore": id, "collection": &collection, "batchSize": 3});
+        let (rows, next, _) = batch(&more);
+        rest.extend(rows);
+        id = next;
+    }
+    (first, rest)
+}
+
+fn numbers(rows: &[Document]) -> Vec<i64> {
+    ids(rows).iter().map(|id| int(id).unwrap()).collect()
+}
+
+#[rustfmt::skip]
+#[test]
+fn rows_that_stand_for_a_document_pass_the_rule_when_they_leave() {
+    let index = |key: Document| Some(doc! {"key": key});
+    // (name, index, command with two rows in its first batch, ids in the order they would come)
+    let up: Vec<i64> = (0..10).collect();
+    let down: Vec<i64> = (0..10).rev().collect();
+    let rows: Vec<(&str, Option<Document>, Document, &[i64])> = vec![
+        ("natural", None, doc! {"find": "c", "batchSize": 2}, &up),
+        ("backwards", None, doc! {"find": "c", "hint": {"$natural": -1}, "batchSize": 2}, &down),
+        ("sort", None, doc! {"find": "c", "sort": {"n": 1}, "batchSize": 2}, &down),
+        ("sort limit", None, doc! {"find": "c", "sort": {"n": 1}, "limit": 8, "batchSize": 2}, &down[..8]),
+        ("sort and project", None, doc! {"find": "c", "sort": {"n": 1}, "projection": {"n": 1}, "batchSize": 2}, &down),
+        ("by _id", None, doc! {"find": "c", "filter": {"_id": {"$gte": 0}}, "sort": {"_id": 1}, "batchSize": 2}, &up),
+        ("_ids", None, doc! {"find": "c", "filter": {"_id": {"$in": up.clone()}}, "sort": {"_id": 1}, "batchSize": 2}, &up),
+        ("index", index(doc! {"n": 1}), doc! {"find": "c", "filter": {"n": {"$gte": 0}}, "sort": {"n": 1}, "batchSize": 2}, &down),
+        ("index down", index(doc! {"n": 1}), doc! {"find": "c", "filter": {"n": {"$gte": 0}}, "sort": {"n": -1}, "batchSize": 2}, &up),
+        ("index compound", index(doc! {"n": -1, "tags": 1}), doc! {"find": "c", "filter": {"n": {"$gte": 0}}, "sort": {"n": -1}, "batchSize": 2}, &up),
+        ("index multikey", index(doc! {"tags": 1}), doc! {"find": "c", "filter": {"tags": {"$gte": 0, "$lt": 100}}, "hint": {"tags": 1}, "batchSize": 2}, &up),
+        ("index and another sort", index(doc! {"n": 1}), doc! {"find": "c", "filter": {"n": {"$gte": 0}}, "hint": {"n": 1}, "sort": {"tags": 1}, "batchSize": 2}, &up),
+        ("with _ts", None, doc! {"find": "c", "filter": {"_ts": {"$gt": 0}}, "sort": {"n": 1}, "batchSize": 2}, &down),
+        ("aggregate", None, doc! {"aggregate": "c", "pipeline": [], "cursor": {"batchSize": 2}}, &up),
+        ("$sort", None, doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}], "cursor": {"batchSize": 2}}, &down),
+        ("$sort $limit", None, doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, {"$limit": 8}], "cursor": {"batchSize": 2}}, &down[..8]),
+        ("$match $project $sort", None, doc! {"aggregate": "c", "pipeline": [{"$match": {"n": {"$gte": 0}}}, {"$project": {"n": 1}}, {"$sort": {"n": 1}}], "cursor": {"batchSize": 2}}, &down),
+        ("$addFields $sort", None, doc! {"aggregate": "c", "pipeline": [{"$addFields": {"m": {"$add": ["$n", 1]}}}, {"$sort": {"m": 1}}], "cursor": {"batchSize": 2}}, &down),
+        ("$sort $unwind", None, doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, {"$unwind": "$tags"}, {"$match": {"tags": {"$lt": 100}}}], "cursor": {"batchSize": 2}}, &down),
+        ("$sort $replaceRoot", None, doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, {"$replaceRoot": {"newRoot": {"_id": "$_id"}}}], "cursor": {"batchSize": 2}}, &down),
+        ("$sort $lookup", None, doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, {"$lookup": {"from": "other", "localField": "_id", "foreignField": "ref", "as": "r"}}], "cursor": {"batchSize": 2}}, &down),
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for (name, index, command, order) in &rows {
+            for millis in [9_999, 10_000, 10_001] {
+                let mut world = World::new(reaper);
+                prepare(&mut world, index.clone());
+                let (first, rest) = split(&mut world, command.clone(), millis);
+                let (early, late) = order.split_at(2);
+                assert_eq!(numbers(&first), early, "{name}");
+                let expected: Vec<i64> = late.iter().copied().filter(|id| millis < 10_000 || id % 2 == 0).collect();
+                assert_eq!(numbers(&rest), expected, "{name}, {millis} ms after, reaper {reaper:?}");
+            }
+        }
+    }
+}
+
+/// What was computed from several documents stays as it was computed.
+#[rustfmt::skip]
+#[test]
+fn computed_values_stay() {
+    let rows = [
+        ("$group", doc! {"aggregate": "c", "pipeline": [{"$sort": {"n": 1}}, {"$group": {"_id": {"$mod": ["$_id", 2]}, "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}], "cursor": {"batchSize": 0}},
+            bson!([{"_id": 0, "n": 5}, {"_id": 1, "n": 5}])),
+        ("$count", doc! {"aggregate": "c", "pipeline": [{"$group": {"_id": "$_id"}}, {"$count": "n"}], "cursor": {"batchSize": 0}}, bson!([{"n": 10}])),
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for (name, command, all) in &rows {
+            let mut world = World::new(reaper);
+            prepare(&mut world, None);
+            // Nothing has been read yet where the first batch is empty: the getMore is a command of its own.
+            let (first, rest) = split(&mut world, command.clone(), 9_999);
+            assert!(first.is_empty());
+            assert_eq!(Bson::Array(rest.into_iter().map(Bson::Document).collect()), *all, "{name}");
+        }
+        let mut world = World::new(reaper);
+        prepare(&mut world, None);
+        let command = doc! {"aggregate": "c", "pipeline": [{"$group": {"_id": "$_id", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}], "cursor": {"batchSize": 2}};
+        let (first, rest) = split(&mut world, command, 10_000);
+        assert_eq!(first.len() + rest.len(), 10);
+    }
+}
+
+/// Every getMore has its own now: documents that end between two of them leave one after the other.
+#[test]
+fn documents_end_between_getmores() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        for sort in [doc! {}, doc! {"n": -1}] {
+            let mut world = World::new(reaper);
+            world.run(doc! {"create": "c", "defaultTtl": -1});
+            // Document i ends after i + 1 seconds.
+            world.insert(
+                "c",
+                (0..300).map(|id| doc! {"_id": id, "n": -id, "ttl": id + 1}),
+            );
+            let reply = world.run(doc! {"find": "c", "sort": sort, "batchSize": 1});
+            let (_, cursor, _) = batch(&reply);
+            let mut seen = Vec::new();
+            let mut now = 0;
+            loop {
+                now += 7_500;
+                world.at(now);
+                let more = world.run(doc! {"getMore": cursor, "collection": "c", "batchSize": 3});
+                let (rows, next, _) = batch(&more);
+                for id in numbers(&rows) {
+                    assert!((id + 1) * 1000 > now, "{id} was given out at {now} ms");
+                    seen.push(id);
+                }
+                if next == 0 {
+                    break;
+                }
+            }
+            // Nobody who lives is passed over: the batch after each step begins with the first who is left.
+            for (nth, three) in seen.chunks(3).enumerate() {
+                let at = 7_500 * (nth as i64 + 1);
+                let last = if nth == 0 { 0 } else { seen[nth * 3 - 1] };
+                let first = (at / 1000).max(last + 1);
+                assert_eq!(three[0], first, "batch {nth} of {seen:?}");
+            }
+        }
+    }
+}
+
+/// A document that was deleted and came back under its `_id` is another one.
+#[test]
+fn an_id_that_came_back_is_not_the_row_that_was_found() {
+    let mut world = World::new(Reaper::Off);
+    prepare(&mut world, None);
+    let reply = world.run(doc! {"find": "c", "sort": {"n": 1}, "batchSize": 2});
+    let (first, cursor, _) = batch(&reply);
+    assert_eq!(numbers(&first), [9, 8]);
+    world.at(10_000);
+    world.insert("c", [doc! {"_id": 7, "n": 2, "again": true}]);
+    let more = world.run(doc! {"getMore": cursor, "collection": "c"});
+    let (rest, ..) = batch(&more);
+    assert_eq!(numbers(&rest), [6, 4, 2, 0]);
+}
+
+/// Cursors over dates, too, and over a default that was shortened meanwhile.
+#[test]
+fn other_rules_end_rows_in_the_middle_of_a_cursor() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        let now = world.now();
+        world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 5});
+        world.insert(
+            "c",
+            (0..10).map(|id| doc! {"_id": id, "at": date(now + id * 1000)}),
+        );
+        let (first, rest) = split(
+            &mut world,
+            doc! {"find": "c", "sort": {"at": -1}, "batchSize": 2},
+            11_000,
+        );
+        assert_eq!(numbers(&first), [9, 8]);
+        assert_eq!(numbers(&rest), [7]);
+
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 100});
+        world.insert("c", (0..5).map(|id| doc! {"_id": id}));
+        world.at(10_000);
+        world.insert("c", (5..10).map(|id| doc! {"_id": id}));
+        let reply = world.run(doc! {"find": "c", "sort": {"_id": -1, "x": 1}, "batchSize": 2});
+        world.run(doc! {"collMod": "c", "defaultTtl": 10});
+        let all = world.drain(&reply);
+        assert_eq!(numbers(&all), [9, 8, 7, 6, 5]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Statistics leave a document out from the instant on, to the byte.
+
+use bson::{Document, doc};
+
+use crate::support::world::{Reaper, World, batch, int};
+
+fn size(document: &Document) -> i64 {
+    document.to_vec().unwrap().len() as i64
+}
+
+fn number(reply: &Document, path: &str) -> i64 {
+    let mut parts = path.split('.').peekable();
+    let mut at = reply;
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            let value = at
+                .get(part)
+                .unwrap_or_else(|| panic!("no {path} in {reply}"));
+            return int(value).unwrap_or_else(|| panic!("{path} is {value}"));
+        }
+        at = at
+            .get_document(part)
+            .unwrap_or_else(|_| panic!("no {path} in {reply}"));
+    }
+    unreachable!()
+}
+
+#[test]
+fn sizes_and_counts() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.index("c", doc! {"key": {"pad": 1}});
+        world.index("c", doc! {"key": {"tags": 1}});
+        let short: Vec<Document> = (0..500)
+            .map(|id| doc! {"_id": id, "pad": "x".repeat(id as usize % 50), "tags": [id, -id - 1]})
+            .collect();
+        let long: Vec<Document> = (500..700)
+            .map(|id| doc! {"_id": id, "pad": "y", "tags": [id], "ttl": 20})
+            .collect();
+        world.insert("c", short.clone());
+        world.insert("c", long.clone());
+        world.insert("plain", [doc! {"_id": 1}]);
+        let plain = size(&doc! {"_id": 1});
+        let (all, few) = (
+            short.iter().chain(&long).map(size).sum(),
+            long.iter().map(size).sum(),
+        );
+        // (millis, documents, bytes, entries of the index on tags)
+        for (millis, count, bytes, entries) in [
+            (0, 700, all, 1_200),
+            (9_999, 700, all, 1_200),
+            (10_000, 200, few, 200),
+            (19_999, 200, few, 200),
+            (20_000, 0, 0, 0),
+        ] {
+            world.at(millis);
+            let stats = world.run(doc! {"collStats": "c"});
+            assert_eq!(number(&stats, "count"), count, "{millis} ms");
+            assert_eq!(number(&stats, "size"), bytes, "{millis} ms");
+            let stats = world.run(doc! {"dbStats": 1});
+            assert_eq!(number(&stats, "objects"), count + 1, "{millis} ms");
+            assert_eq!(number(&stats, "dataSize"), bytes + plain, "{millis} ms");
+            let stats = world.run(doc! {"dataSize": "test.c"});
+            assert_eq!(number(&stats, "numObjects"), count, "{millis} ms");
+            assert_eq!(number(&stats, "size"), bytes, "{millis} ms");
+            let found = world.run(doc! {"validate": "c"});
+            assert!(found.get_bool("valid").unwrap());
+            assert_eq!(number(&found, "nrecords"), count, "{millis} ms");
+            assert_eq!(number(&found, "keysPerIndex._id_"), count, "{millis} ms");
+            assert_eq!(number(&found, "keysPerIndex.pad_1"), count, "{millis} ms");
+            assert_eq!(
+                number(&found, "keysPerIndex.tags_1"),
+                entries,
+                "{millis} ms"
+            );
+            let counted = world.run(doc! {"count": "c"});
+            assert_eq!(number(&counted, "n"), count, "{millis} ms");
+            let (rows, ..) = batch(&world.run(doc! {"aggregate": "c", "pipeline": [{"$collStats": {"count": {}, "storageStats": {}}}], "cursor": {}}));
+            assert_eq!(number(&rows[0], "count"), count, "{millis} ms");
+            assert_eq!(number(&rows[0], "storageStats.count"), count, "{millis} ms");
+            assert_eq!(number(&rows[0], "storageStats.size"), bytes, "{millis} ms");
+        }
+    }
+}
+
+/// serverStatus tells what waits to be freed while the reaper is off, and how long it has been waiting.
+#[test]
+fn what_waits_is_reported() {
+    let mut world = World::new(Reaper::Off);
+    world.run(doc! {"create": "c", "defaultTtl": 10});
+    world.insert("c", (0..1_000).map(|id| doc! {"_id": id}));
+    assert_eq!(world.ttl_metric("pendingDocuments"), 0);
+    world.at(10_000);
+    assert_eq!(world.ttl_metric("pendingDocuments"), 1_000);
+    assert_eq!(world.ttl_metric("deletedDocuments"), 0);
+    world.at(13_000);
+    assert_eq!(world.ttl_metric("lagMillis"), 3_000);
+    // An insert takes the place of one.
+    world.insert("c", [doc! {"_id": 5}]);
+    assert_eq!(world.ttl_metric("pendingDocuments"), 999);
+    world.reaper(true);
+    let mut rounds = 0;
+    while world.ttl_metric("pendingDocuments") > 0 {
+        rounds += 1;
+        assert!(rounds < 100_000, "the reaper does not come");
+        std::thread::yield_now();
+    }
+    assert_eq!(world.ttl_metric("lagMillis"), 0);
+    assert!(world.ttl_metric("passes") >= 1);
+    assert_eq!(world.int_ids("c", doc! {}), [5]);
+}
+
+/// explain counts work on documents, and there is none on those that have ended.
+#[test]
+fn explain_counts_the_living() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.index("c", doc! {"key": {"n": 1}});
+        world.insert("c", (0..50).map(|id| doc! {"_id": id, "n": id, "m": id}));
+        world.insert(
+            "c",
+            (50..60).map(|id| doc! {"_id": id, "n": id, "m": id, "ttl": -1}),
+        );
+        for (millis, all, high) in [(9_999, 60, 20), (10_000, 10, 10)] {
+            world.at(millis);
+            for (filter, returned, examined) in [
+                (doc! {}, all, all),
+                (doc! {"m": {"$gte": 40}}, high, all),
+                (doc! {"n": {"$gte": 40}}, high, high),
+                (
+                    doc! {"_id": 1},
+                    i64::from(millis < 10_000),
+                    i64::from(millis < 10_000),
+                ),
+            ] {
+                let plan = world.run(doc! {"explain": {"find": "c", "filter": filter.clone()}, "verbosity": "executionStats"});
+                assert_eq!(
+                    number(&plan, "executionStats.nReturned"),
+                    returned,
+                    "{filter} at {millis} ms: {plan}"
+                );
+                assert_eq!(
+                    number(&plan, "executionStats.totalDocsExamined"),
+                    examined,
+                    "{filter} at {millis} ms: {plan}"
+                );
+            }
+            for command in [
+                doc! {"count": "c", "query": {"n": {"$gte": 40}}},
+                doc! {"distinct": "c", "key": "n", "query": {"n": {"$gte": 40}}},
+                doc! {"aggregate": "c", "pipeline": [{"$match": {"n": {"$gte": 40}}}], "cursor": {}},
+            ] {
+                let plan =
+                    world.run(doc! {"explain": command.clone(), "verbosity": "executionStats"});
+                // An aggregate shows its stages, the first of which has the figures.
+                let figures = match plan.get_array("stages") {
+                    Ok(stages) => stages[0]
+                        .as_document()
+                        .unwrap()
+                        .get_document("$cursor")
+                        .unwrap()
+                        .clone(),
+                    Err(_) => plan.clone(),
+                };
+                assert_eq!(
+                    number(&figures, "executionStats.totalDocsExamined"),
+                    high,
+                    "{command} at {millis} ms: {plan}"
+                );
+            }
+        }
+    }
+}

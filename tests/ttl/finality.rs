@@ -1,0 +1,257 @@
+//! Expired is final: no change of a rule and no move of the clock brings anything back.
+
+use bson::{Bson, Document, doc};
+
+use crate::support::world::{Reaper, START, World, date, int};
+
+const NOBODY: [i64; 0] = [];
+
+/// Many documents, so that draining takes more than one slice.
+const MANY: i32 = 3_000;
+
+fn prepare(reaper: Reaper, default: Bson, index: Option<Document>) -> World {
+    let mut world = World::new(reaper);
+    world.run(doc! {"create": "c", "defaultTtl": default});
+    if let Some(index) = index {
+        world.index("c", index);
+    }
+    world.insert(
+        "c",
+        (0..MANY).map(|id| doc! {"_id": id, "ttl": 10, "at": date(START)}),
+    );
+    world.insert("c", [doc! {"_id": -1, "ttl": -1}]);
+    world
+}
+
+/// Nobody but -1, now and later, also as `_id`s that are free.
+fn gone(world: &mut World, what: &str) {
+    assert_eq!(world.int_ids("c", doc! {}), [-1], "{what}");
+    let stats = world.run(doc! {"collStats": "c"});
+    assert_eq!(stats.get("count").and_then(int), Some(1), "{what}");
+    world.insert("c", (0..50).map(|id| doc! {"_id": id}));
+    let done =
+        world.run(doc! {"delete": "c", "deletes": [{"q": {"_id": {"$gte": 0}}, "limit": 0}]});
+    assert_eq!(done.get("n").and_then(int), Some(50), "{what}");
+    assert_eq!(world.int_ids("c", doc! {}), [-1], "{what}");
+}
+
+#[test]
+fn a_changed_default_brings_nothing_back() {
+    let changes = [
+        doc! {"collMod": "c", "defaultTtl": 1_000_000},
+        doc! {"collMod": "c", "defaultTtl": -1},
+        doc! {"collMod": "c", "defaultTtl": null},
+        doc! {"collMod": "c", "index": {"keyPattern": {"_ts": 1}, "expireAfterSeconds": 1_000_000}},
+        doc! {"collMod": "c", "index": {"name": "_ts_1", "expireAfterSeconds": -1}},
+        doc! {"dropIndexes": "c", "index": "_ts_1"},
+        doc! {"dropIndexes": "c", "index": {"_ts": 1}},
+        doc! {"dropIndexes": "c", "index": "*"},
+        doc! {"createIndexes": "c", "indexes": [{"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 1_000_000}]},
+        doc! {"createIndexes": "c", "indexes": [{"key": {"_ts": 1}, "name": "longer", "expireAfterSeconds": -1}]},
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for change in &changes {
+            // Those with a ttl of their own end at 10 s whatever the default, unless it goes away.
+            let mut world = prepare(reaper, Bson::Int32(20), None);
+            world.at(10_000);
+            world.run(change.clone());
+            gone(&mut world, &change.to_string());
+
+            // Those that inherit.
+            let mut world = World::new(reaper);
+            world.run(doc! {"create": "c", "defaultTtl": 20});
+            world.insert("c", (0..MANY).map(|id| doc! {"_id": id}));
+            world.insert("c", [doc! {"_id": -1, "ttl": -1}]);
+            world.at(20_000);
+            world.run(change.clone());
+            gone(&mut world, &change.to_string());
+        }
+    }
+}
+
+/// What lives when the rule changes lives on by the new one.
+#[test]
+fn the_living_live_on_by_the_new_rule() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.insert("c", [doc! {"_id": 1}]);
+        world.at(1);
+        world.insert("c", [doc! {"_id": 2}]);
+        world.at(10_000);
+        world.run(doc! {"collMod": "c", "defaultTtl": 30});
+        assert_eq!(world.int_ids("c", doc! {}), [2]);
+        world.at(30_000);
+        assert_eq!(world.int_ids("c", doc! {}), [2]);
+        world.at(30_001);
+        assert_eq!(world.int_ids("c", doc! {}), NOBODY);
+    }
+}
+
+#[test]
+fn a_changed_or_dropped_date_index_brings_nothing_back() {
+    let index = || doc! {"key": {"at": 1}, "expireAfterSeconds": 10};
+    let changes = [
+        doc! {"dropIndexes": "c", "index": "at_1"},
+        doc! {"dropIndexes": "c", "index": {"at": 1}},
+        doc! {"dropIndexes": "c", "index": "*"},
+        doc! {"dropIndexes": "c", "index": ["at_1"]},
+        doc! {"collMod": "c", "index": {"name": "at_1", "expireAfterSeconds": 1_000_000}},
+        doc! {"collMod": "c", "index": {"keyPattern": {"at": 1}, "expireAfterSeconds": 11}},
+        doc! {"collMod": "c", "index": {"name": "at_1", "hidden": true}},
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for change in &changes {
+            let mut world = prepare(reaper, Bson::Null, Some(index()));
+            world.at(10_000);
+            world.run(change.clone());
+            gone(&mut world, &change.to_string());
+        }
+        // The document's date is moved: too late.
+        let mut world = prepare(reaper, Bson::Null, Some(index()));
+        world.at(10_000);
+        let done = world.run(doc! {"update": "c", "updates": [{"q": {}, "u": {"$currentDate": {"at": true}}, "multi": true}]});
+        assert_eq!(done.get("n").and_then(int), Some(1));
+    }
+}
+
+/// In process and over the wire.
+#[test]
+fn time_that_goes_back_brings_nothing_back() {
+    let back: [(&str, fn(&mut World)); 5] = [
+        ("set", |world| world.at(0)),
+        ("advance", |world| world.clock.advance(-9_000)),
+        ("to", |world| {
+            drop(world.run(doc! {"timeTravel": 1, "to": date(START - 1_000_000)}))
+        }),
+        ("advanceSeconds", |world| {
+            drop(world.run(doc! {"timeTravel": 1, "advanceSeconds": -3600}))
+        }),
+        // The real time is long before 2030.
+        ("reset", |world| {
+            drop(world.run(doc! {"timeTravel": 1, "reset": true}))
+        }),
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for (rule, default, index) in [
+            ("own", Bson::Int32(-1), None),
+            (
+                "date",
+                Bson::Null,
+                Some(doc! {"key": {"at": 1}, "expireAfterSeconds": 10}),
+            ),
+        ] {
+            for (name, go) in &back {
+                let mut world = prepare(reaper, default.clone(), index.clone());
+                world.at(10_000);
+                go(&mut world);
+                assert!(world.now() < START + 10_000, "{name}");
+                gone(&mut world, &format!("{rule}, {name}, reaper {reaper:?}"));
+            }
+        }
+        // Also where nobody looked at it at that time, and where it was one millisecond.
+        let mut world = prepare(reaper, Bson::Int32(-1), None);
+        world.at(10_000);
+        world.at(9_999);
+        gone(&mut world, "one millisecond");
+        let mut world = prepare(reaper, Bson::Int32(-1), None);
+        world.at(9_999);
+        world.at(0);
+        assert_eq!(world.int_ids("c", doc! {}).len(), MANY as usize + 1);
+        world.at(10_000);
+        gone(&mut world, "forward again");
+    }
+}
+
+/// Documents written after time was set back live their full ttl by the new time.
+#[test]
+fn written_after_time_went_back() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.at(100_000);
+        world.insert("c", [doc! {"_id": "late"}]);
+        world.at(0);
+        world.insert("c", [doc! {"_id": 1}, doc! {"_id": 2, "ttl": 20}]);
+        let now = world.run(doc! {"timeTravel": 1});
+        assert_eq!(now.get("now"), Some(&date(START)));
+        assert_eq!(now.get("frozen"), Some(&Bson::Boolean(true)));
+        for (millis, ids) in [
+            (9_999, vec!["late", "1", "2"]),
+            (10_000, vec!["late", "2"]),
+            (19_999, vec!["late", "2"]),
+            (20_000, vec!["late"]),
+            (109_999, vec!["late"]),
+            (110_000, vec![]),
+        ] {
+            world.at(millis);
+            let found: Vec<String> = world
+                .ids("c", doc! {})
+                .iter()
+                .map(|id| id.to_string().replace('"', ""))
+                .collect();
+            assert_eq!(found, ids, "{millis} ms");
+        }
+    }
+}
+
+/// A write through an older moment (the clock set back) restarts the document from there.
+#[test]
+fn a_write_after_time_went_back_counts_from_there() {
+    let mut world = World::new(Reaper::Off);
+    world.run(doc! {"create": "c", "defaultTtl": 10});
+    world.at(5_000);
+    world.insert("c", [doc! {"_id": 1}]);
+    world.at(0);
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]});
+    world.at(9_999);
+    assert_eq!(world.int_ids("c", doc! {}), [1]);
+    world.at(10_000);
+    assert_eq!(world.int_ids("c", doc! {}), NOBODY);
+}
+
+#[test]
+fn time_travel_over_the_wire() {
+    let mut world = World::new(Reaper::On);
+    world.run(doc! {"create": "c", "defaultTtl": 10});
+    world.insert("c", [doc! {"_id": 1}]);
+    let told = world.run(doc! {"timeTravel": 1, "advanceSeconds": 9.999});
+    assert_eq!(told.get("now"), Some(&date(START + 9_999)));
+    assert_eq!(world.int_ids("c", doc! {}), [1]);
+    world.run(doc! {"timeTravel": 1, "advanceSeconds": 0.001});
+    assert_eq!(world.int_ids("c", doc! {}), NOBODY);
+    world.run(doc! {"timeTravel": 1, "to": date(START + 60_000)});
+    let status = world.run(doc! {"serverStatus": 1});
+    assert_eq!(status.get("localTime"), Some(&date(START + 60_000)));
+    let told = world.run(doc! {"timeTravel": 1, "freeze": false});
+    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(false)));
+    let told = world.run(doc! {"timeTravel": 1, "freeze": true});
+    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(true)));
+    let told = told.get_datetime("now").unwrap().timestamp_millis();
+    assert!((START + 60_000..START + 120_000).contains(&told));
+
+    let clock = sundown::clock::Clock::frozen(sundown::clock::Millis(START));
+    let mut world = World::with(Reaper::On, clock, |config| {
+        config.enable_test_commands = false
+    });
+    let (_, message) = world.refused(doc! {"timeTravel": 1, "advanceSeconds": 1});
+    assert!(message.contains("--enable-test-commands"), "{message}");
+}
+
+/// A multi-index build that fails leaves no rule behind, and no rule of it has ended anything.
+#[test]
+fn a_failed_build_ends_nobody() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.insert(
+            "c",
+            (0..MANY).map(|id| doc! {"_id": id, "at": date(START - 100_000), "u": 1}),
+        );
+        let both = doc! {"createIndexes": "c", "indexes": [
+            {"key": {"u": 1}, "name": "u", "unique": true},
+            {"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10},
+        ]};
+        assert_eq!(world.refused(both).0, 11_000);
+        assert_eq!(world.int_ids("c", doc! {}).len(), MANY as usize);
+    }
+}

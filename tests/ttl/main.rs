@@ -1,0 +1,16 @@
+//! What expiry promises, over the wire: the matrix and every rule of TTL.md, as tables. Time is moved and never waited for.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod commands;
+mod cursors;
+mod dates;
+mod doors;
+mod figures;
+mod finality;
+mod matrix;
+mod restarts;
+mod shown;

@@ -1,0 +1,234 @@
+//! `_ts` as clients see it: hidden, unless it is named.
+
+use bson::{Bson, Document, doc};
+
+use crate::support::world::{Reaper, START, World, int};
+
+const SECOND: i64 = START / 1000;
+
+fn world() -> World {
+    let mut world = World::new(Reaper::On);
+    world.at(1_999);
+    world.insert("c", [doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}}]);
+    world.at(3_000);
+    world.insert("c", [doc! {"_id": 2, "a": 2}]);
+    world
+}
+
+#[test]
+fn hidden_unless_it_is_named() {
+    let mut world = world();
+    let one = doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}};
+    let two = doc! {"_id": 2, "a": 2};
+    let with = |document: &Document, second: i64| {
+        let mut document = document.clone();
+        document.insert("_ts", SECOND + second);
+        document
+    };
+    let (one_ts, two_ts) = (with(&one, 1), with(&two, 3));
+    let rows: Vec<(Document, Vec<Document>)> = vec![
+        (doc! {"find": "c"}, vec![one.clone(), two.clone()]),
+        (doc! {"find": "c", "filter": {"_id": 1}}, vec![one.clone()]),
+        (
+            doc! {"find": "c", "filter": {"n._ts": "mine"}},
+            vec![one.clone()],
+        ),
+        (
+            doc! {"find": "c", "projection": {"a": 1}},
+            vec![doc! {"_id": 1, "a": 1}, doc! {"_id": 2, "a": 2}],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_ts": {"$gt": 0}}},
+            vec![one_ts.clone(), two_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_ts": SECOND + 1}},
+            vec![one_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_ts": {"$gt": SECOND + 1}}},
+            vec![two_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_id": 1, "_ts": SECOND + 1}},
+            vec![one_ts.clone()],
+        ),
+        (doc! {"find": "c", "filter": {"_id": 1, "_ts": 0}}, vec![]),
+        (
+            doc! {"find": "c", "filter": {"$or": [{"_ts": SECOND + 3}, {"a": 99}]}},
+            vec![two_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "filter": {"$expr": {"$eq": ["$_ts", SECOND + 3]}}},
+            vec![two_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "sort": {"_ts": -1}},
+            vec![two_ts.clone(), one_ts.clone()],
+        ),
+        (
+            doc! {"find": "c", "projection": {"_ts": 1}},
+            vec![
+                doc! {"_id": 1, "_ts": SECOND + 1},
+                doc! {"_id": 2, "_ts": SECOND + 3},
+            ],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_id": 1}, "projection": {"_ts": 1, "a": 1}},
+            vec![doc! {"_id": 1, "a": 1, "_ts": SECOND + 1}],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_id": 2}, "projection": {"_ts": 0}},
+            vec![two.clone()],
+        ),
+        (
+            doc! {"find": "c", "filter": {"_id": 2}, "projection": {"t": "$_ts"}},
+            vec![doc! {"_id": 2, "t": SECOND + 3}],
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [], "cursor": {}},
+            vec![one.clone(), two.clone()],
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$match": {"_ts": {"$gt": SECOND + 1}}}], "cursor": {}},
+            vec![two_ts.clone()],
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$match": {"a": 2}}, {"$project": {"t": "$_ts"}}], "cursor": {}},
+            vec![doc! {"_id": 2, "t": SECOND + 3}],
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$sort": {"_ts": -1}}], "cursor": {}},
+            vec![two_ts.clone(), one_ts.clone()],
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$group": {"_id": null, "last": {"$max": "$_ts"}}}], "cursor": {}},
+            vec![doc! {"_id": null, "last": SECOND + 3}],
+        ),
+    ];
+    for (command, expected) in rows {
+        let found = world.rows(command.clone());
+        assert_eq!(found, expected, "{command}");
+        for (found, expected) in found.iter().zip(&expected) {
+            // The last field, an int64.
+            assert_eq!(
+                found.to_vec().unwrap(),
+                expected.to_vec().unwrap(),
+                "{command}"
+            );
+        }
+    }
+    let distinct = world.run(doc! {"distinct": "c", "key": "_ts"});
+    assert_eq!(
+        distinct.get_array("values").unwrap(),
+        &[Bson::Int64(SECOND + 1), Bson::Int64(SECOND + 3)]
+    );
+    let counted = world.run(doc! {"count": "c", "query": {"_ts": {"$lt": SECOND + 3}}});
+    assert_eq!(counted.get("n").and_then(int), Some(1));
+}
+
+#[test]
+fn writes_select_by_it() {
+    let mut world = world();
+    let done = world.run(doc! {"update": "c", "updates": [{"q": {"_ts": SECOND + 3}, "u": {"$set": {"hit": true}}, "multi": true}]});
+    assert_eq!(done.get("n").and_then(int), Some(1));
+    assert_eq!(world.int_ids("c", doc! {"hit": true}), [2]);
+    world.at(10_000);
+    let gone = world
+        .run(doc! {"delete": "c", "deletes": [{"q": {"_ts": {"$lt": SECOND + 3}}, "limit": 0}]});
+    assert_eq!(gone.get("n").and_then(int), Some(1));
+    assert_eq!(world.int_ids("c", doc! {}), [2]);
+    let done = world.run(doc! {"findAndModify": "c", "query": {"_id": 2}, "update": {"$set": {"x": 1}}, "fields": {"_ts": 1}, "new": true});
+    assert_eq!(
+        done.get_document("value").unwrap(),
+        &doc! {"_id": 2, "_ts": SECOND + 10}
+    );
+    let done =
+        world.run(doc! {"findAndModify": "c", "query": {"_id": 2}, "update": {"$set": {"x": 2}}});
+    assert!(!done.get_document("value").unwrap().contains_key("_ts"));
+}
+
+/// What a client sends as `_ts` is ignored, so that reading, changing and replacing works; updating it is refused.
+#[test]
+fn reserved() {
+    let mut world = world();
+    world.insert("c", [doc! {"_id": 3, "_ts": 5i64, "a": 3}]);
+    let row = |world: &mut World, id: i32| {
+        world
+            .rows(doc! {"find": "c", "filter": {"_id": id}, "projection": {"_ts": 1, "a": 1}})
+            .remove(0)
+    };
+    assert_eq!(
+        row(&mut world, 3),
+        doc! {"_id": 3, "a": 3, "_ts": SECOND + 3}
+    );
+    world.at(5_000);
+    let mut read = row(&mut world, 3);
+    read.insert("a", 4);
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": read}]});
+    assert_eq!(
+        row(&mut world, 3),
+        doc! {"_id": 3, "a": 4, "_ts": SECOND + 5}
+    );
+    world.run(doc! {"findAndModify": "c", "query": {"_id": 3}, "update": {"_ts": "x", "a": 5}});
+    assert_eq!(
+        row(&mut world, 3),
+        doc! {"_id": 3, "a": 5, "_ts": SECOND + 5}
+    );
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 4}, "u": {"_ts": 1, "a": 6}, "upsert": true}]});
+    assert_eq!(
+        row(&mut world, 4),
+        doc! {"_id": 4, "a": 6, "_ts": SECOND + 5}
+    );
+    assert_eq!(
+        world.rows(doc! {"find": "c", "filter": {"_id": 4}}),
+        [doc! {"_id": 4, "a": 6}]
+    );
+    for update in [
+        Bson::from(doc! {"$set": {"_ts": 5}}),
+        Bson::from(doc! {"$unset": {"_ts": 1}}),
+        Bson::from(doc! {"$inc": {"_ts": 1}}),
+        Bson::from(doc! {"$rename": {"_ts": "b"}}),
+        Bson::from(doc! {"$rename": {"a": "_ts"}}),
+        Bson::from(doc! {"$max": {"_ts": 1}}),
+        Bson::from(doc! {"$currentDate": {"_ts": true}}),
+        Bson::from(doc! {"$setOnInsert": {"_ts": 1}}),
+        Bson::from(doc! {"$set": {"_ts.a": 5}}),
+        Bson::from(vec![doc! {"$set": {"_ts": 5}}]),
+        Bson::from(vec![doc! {"$unset": "_ts"}]),
+    ] {
+        let (code, message) = world
+            .refused(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": update.clone()}]});
+        assert_eq!(code, 2, "{update}: {message}");
+        let (code, message) = world
+            .refused(doc! {"findAndModify": "c", "query": {"_id": 3}, "update": update.clone()});
+        assert_eq!(code, 2, "{update}: {message}");
+    }
+    // Deeper down it is anybody's.
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": {"$set": {"n._ts": 5}}}]});
+    assert_eq!(world.int_ids("c", doc! {"n._ts": 5}), [3]);
+    world.run(
+        doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": [{"$set": {"seen": "$_ts"}}]}]},
+    );
+}
+
+#[test]
+fn exposed_always_where_the_server_is_told_to() {
+    let clock = sundown::clock::Clock::frozen(sundown::clock::Millis(START));
+    let mut world = World::with(Reaper::On, clock, |config| config.expose_ts = true);
+    world.insert("c", [doc! {"_id": 1}]);
+    let expected = [doc! {"_id": 1, "_ts": SECOND}];
+    for command in [
+        doc! {"find": "c"},
+        doc! {"find": "c", "filter": {"_id": 1}},
+        doc! {"aggregate": "c", "pipeline": [], "cursor": {}},
+    ] {
+        assert_eq!(world.rows(command.clone()), expected, "{command}");
+    }
+    let done =
+        world.run(doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"a": 1}}});
+    assert_eq!(
+        done.get_document("value").unwrap().get("_ts"),
+        Some(&Bson::Int64(SECOND))
+    );
+}
