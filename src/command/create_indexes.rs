@@ -36,7 +36,7 @@ struct Building {
     before: i32,
     /// Those not yet complete, the current one last.
     unfinished: Vec<Unfinished>,
-    /// Complete, and taken away again if a later one fails.
+    /// Filled, and taken away again if a later one fails.
     finished: Vec<String>,
     default: Option<(DefaultTtl, TsIndex)>,
     over: bool,
@@ -272,16 +272,9 @@ impl Building {
         let filled = self
             .collection
             .write(now, |writer| {
-                let next = match writer.index_some(&current.name, current.from, CHUNK) {
-                    Ok(next) => next,
-                    Err(reason) => {
-                        return Err(build_failure(&self.collection, &reason, &writer.view()));
-                    }
-                };
-                if next.is_none() {
-                    writer.finish_index(&current.name);
-                }
-                Ok(next)
+                writer
+                    .index_some(&current.name, current.from, CHUNK)
+                    .map_err(|reason| build_failure(&self.collection, &reason, &writer.view()))
             })
             .map_err(|_| drained::dropped())?;
         match filled? {
@@ -293,6 +286,7 @@ impl Building {
         }
     }
 
+    /// All are filled: they come into use together, so that a build that fails has ended no document by a date.
     fn finish(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let now = self.context.clock.now();
         if let Some((default, shown)) = self.default.clone() {
@@ -308,6 +302,13 @@ impl Building {
                 return Ok(Step::More);
             }
         }
+        self.collection
+            .write(now, |writer| {
+                for name in &self.finished {
+                    writer.finish_index(name);
+                }
+            })
+            .map_err(|_| drained::dropped())?;
         self.over = true;
         let after = self.collection.read(now, list_indexes::count);
         reply

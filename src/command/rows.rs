@@ -19,12 +19,13 @@ pub(super) struct RowSource {
     sources: Arc<EngineSources>,
     vars: Vars,
     limits: Limits,
-    /// When the cursor was opened.
-    opened: Millis,
-    /// Rows that were pulled and not dealt out yet, from `next` on; asked about at `asked`.
+    /// A batch has left already, so it is a later command that asks now.
+    later: bool,
+    /// Rows that were pulled and not dealt out yet, from `next` on.
     pulled: stage::Batch,
     next: usize,
-    asked: Millis,
+    /// This command has asked whether their documents are still there.
+    asked: bool,
     ended: bool,
 }
 
@@ -37,28 +38,35 @@ impl RowSource {
         vars: Vars,
         limits: Limits,
     ) -> Self {
-        let opened = vars.now();
         Self {
             rows,
             sources,
             vars,
             limits,
-            opened,
+            later: false,
             pulled: stage::Batch::new(),
             next: 0,
-            asked: opened,
+            asked: false,
             ended: false,
         }
     }
 
-    /// Drops pulled rows whose documents have ended by now.
+    /// Drops pulled rows whose documents have ended by now. A later command asks also when no time has passed: a rule may have
+    /// changed in between.
     fn ask_again(&mut self, now: Millis) {
-        if now != self.opened && now != self.asked && self.next < self.pulled.len() {
+        if self.later && !self.asked && self.next < self.pulled.len() {
             self.pulled.remove(0, self.next);
             self.next = 0;
             self.sources.handles().retain_visible(&mut self.pulled, now);
         }
-        self.asked = now;
+        self.asked = true;
+    }
+
+    /// The batch is full: it leaves, and whoever asks next is another command.
+    fn full(&mut self) -> Result<Fill> {
+        self.later = true;
+        self.asked = false;
+        Ok(Fill::Full)
     }
 }
 
@@ -74,7 +82,7 @@ impl Source for RowSource {
             while let Some(row) = self.pulled.get(self.next) {
                 check_size(row.doc)?;
                 if !batch.push(row.doc) {
-                    return Ok(Fill::Full);
+                    return self.full();
                 }
                 self.next += 1;
             }
@@ -82,7 +90,7 @@ impl Source for RowSource {
                 return Ok(Fill::End);
             }
             if batch.is_full() {
-                return Ok(Fill::Full);
+                return self.full();
             }
             if flow == Flow::Pause {
                 return Ok(Fill::Pause);
@@ -90,7 +98,7 @@ impl Source for RowSource {
             self.pulled.restart(batch.room() as usize);
             self.next = 0;
             // What a blocking stage holds was found at some earlier moment: have it asked.
-            self.asked = self.opened;
+            self.asked = false;
             let mut cx = Cx {
                 vars: &self.vars,
                 slice: &slice,

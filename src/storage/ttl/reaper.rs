@@ -29,7 +29,6 @@ pub struct Reaper {
     bells: Arc<Bells>,
     passes: AtomicU64,
     deleted: AtomicU64,
-    lag_millis: AtomicU64,
 }
 
 /// What the task listens to while it does nothing.
@@ -65,7 +64,6 @@ impl Reaper {
             bells: Arc::default(),
             passes: AtomicU64::new(0),
             deleted: AtomicU64::new(0),
-            lag_millis: AtomicU64::new(0),
         });
         let weak: Weak<Self> = Arc::downgrade(&reaper);
         clock.watch(weak);
@@ -106,14 +104,9 @@ impl Reaper {
                     return;
                 }
                 let now = self.clock.now();
-                let due = collection.due_since(now);
-                if due.is_none() && !collection.wants_shrinking() {
+                if collection.due_since(now).is_none() && !collection.wants_shrinking() {
                     break;
                 }
-                self.lag_millis.store(
-                    due.map_or(0, |since| now.0.abs_diff(since.0)),
-                    Ordering::Relaxed,
-                );
                 let before = self.served.load(Ordering::Relaxed);
                 let slice = collection.reap(now, clock::monotonic() + SLICE);
                 worked |= slice.removed > 0;
@@ -127,7 +120,6 @@ impl Reaper {
                 }
             }
         }
-        self.lag_millis.store(0, Ordering::Relaxed);
         if worked {
             self.passes.fetch_add(1, Ordering::Relaxed);
         }
@@ -162,17 +154,21 @@ impl Reaper {
 
     pub fn stats(&self) -> ReaperStats {
         let now = self.clock.now();
-        ReaperStats {
+        let mut stats = ReaperStats {
             passes: self.passes.load(Ordering::Relaxed),
             deleted: self.deleted.load(Ordering::Relaxed),
-            pending: self
-                .catalog
-                .collections()
-                .iter()
-                .map(|c| c.read(now, |view| view.ended().count))
-                .sum(),
-            lag_millis: self.lag_millis.load(Ordering::Relaxed),
+            ..ReaperStats::default()
+        };
+        for collection in self.catalog.collections() {
+            let (ended, since) = collection.read(now, |view| {
+                (view.ended().count, view.earliest_end().millis())
+            });
+            stats.pending += ended;
+            if ended > 0 {
+                stats.lag_millis = stats.lag_millis.max(now.0.abs_diff(since));
+            }
         }
+        stats
     }
 }
 
