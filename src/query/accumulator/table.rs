@@ -100,7 +100,7 @@ fn several(rule: fn(usize) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Resul
 pub fn constant_n(value: ValueRef<'_>, scope: &Scope) -> Result<usize> {
     let expr = Expr::parse(value, scope)?;
     match expr.as_const() {
-        Some(n) => check_n(n),
+        Some(n) => check_n(n).map_err(|error| Error::location(7548606, error.message())),
         None => Err(Error::not_implemented("An 'n' that is not constant")),
     }
 }

@@ -26,7 +26,13 @@ impl FieldPath {
         if path.ends_with('.') {
             return Err(Error::location(40353, "FieldPath must not end with a '.'."));
         }
-        path.split('.').try_for_each(check_name)?;
+        // The fields of a DBRef may stand behind another name.
+        let reference = |name: &str| matches!(name, "$id" | "$ref" | "$db");
+        for (at, name) in path.split('.').enumerate() {
+            if at == 0 || !reference(name) {
+                check_name(name)?;
+            }
+        }
         let path = Path::parse(path);
         if path.len() > MAX_NAMES {
             return Err(Error::new(Code::Overflow, "FieldPath is too long"));

@@ -26,8 +26,7 @@ struct SetField {
 
 /// The fields of both; a later value takes the place of an earlier one.
 pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
-    check_size(base.bytes().len() + over.bytes().len())?;
-    Ok(DocBuf::build(|out| {
+    let merged = DocBuf::build(|out| {
         for elem in base {
             let newer = over.get(elem.name_bytes());
             out.put(
@@ -44,7 +43,9 @@ pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
                 out.put(elem.name(), elem.value);
             }
         }
-    }))
+    });
+    check_size(merged.bytes().len())?;
+    Ok(merged)
 }
 
 pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {

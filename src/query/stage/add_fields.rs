@@ -102,6 +102,14 @@ impl AddFields {
                 if found.is_some() {
                     return Err(conflict());
                 }
+                if value.as_doc().is_some_and(|doc| doc.count() > 1) {
+                    return Err(Error::location(
+                        40181,
+                        format!(
+                            "an expression specification must contain exactly one field, the name of the expression: {value}"
+                        ),
+                    ));
+                }
                 let expr = Expr::parse(value, scope)?;
                 self.children.push((name.into(), Child::Value(expr)));
                 return Ok(());

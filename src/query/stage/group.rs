@@ -97,6 +97,20 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     Expr::parse(value, scope)
 }
 
+/// A key as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which code comes back as text and
+/// the two extreme keys come back in a document.
+fn shown(id: ValueRef<'_>) -> Value {
+    match id.ty() {
+        Type::Code => Value::new(Type::String, id.data()),
+        Type::MinKey | Type::MaxKey => {
+            let mut wrapped = DocBuf::new();
+            wrapped.put("", id);
+            Value::document(wrapped.into_bytes())
+        }
+        _ => id.to_value(),
+    }
+}
+
 // === impl Fields ===
 
 impl Fields {
@@ -254,7 +268,7 @@ impl Running {
                     let number = self.ids.len();
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
-                    self.ids.push(id.to_value());
+                    self.ids.push(shown(id));
                     self.stage.fields.start(&mut self.states);
                     self.used += OVERHEAD
                         + self.scratch.len()

@@ -135,12 +135,7 @@ impl Running {
             let inner_cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
             let rows = match (&stage.fields, &stage.from) {
                 (Some((local, foreign)), Some(from)) => {
-                    let mut keys = SmallVec::<[ValueRef<'_>; 8]>::new();
-                    values_at(ValueRef::document(row.doc), local.names(), &mut keys);
-                    if keys.is_empty() {
-                        // What is not there matches what is not there.
-                        keys.push(ValueRef::NULL);
-                    }
+                    let keys = keys_of(row.doc, local);
                     self.found.clear();
                     if cx.sources.find_equal(
                         &inner_cx,
@@ -178,7 +173,15 @@ impl Running {
                         }
                     }
                 }
-                _ => match &stage.sub {
+                // Rows that the pipeline brings itself are compared as they come.
+                (Some((local, foreign)), None) => match &stage.sub {
+                    Some(sub) => {
+                        let keys = keys_of(row.doc, local);
+                        sub.open_filtered(Arc::new(equal_filter(foreign.text(), &keys)?))
+                    }
+                    None => Box::new(Empty),
+                },
+                (None, _) => match &stage.sub {
                     Some(sub) => sub.open(&inner_cx, stage.from.as_ref())?,
                     None => Box::new(Empty),
                 },
@@ -274,6 +277,17 @@ impl Rows for Given {
     }
 }
 
+/// What a row is joined by.
+fn keys_of<'d>(row: Doc<'d>, local: &FieldPath) -> SmallVec<[ValueRef<'d>; 8]> {
+    let mut keys = SmallVec::new();
+    values_at(ValueRef::document(row), local.names(), &mut keys);
+    if keys.is_empty() {
+        // What is not there matches what is not there.
+        keys.push(ValueRef::NULL);
+    }
+    keys
+}
+
 /// Every value that a row offers at a path: array elements one by one, both on the way and at the end, and also the
 /// element that a number in the path points at.
 pub(super) fn values_at<'d>(
@@ -341,6 +355,12 @@ impl Sub {
             spec,
             rest,
         }
+    }
+
+    /// Opens a pipeline that brings its own rows, with a filter right behind them.
+    fn open_filtered(&self, filter: Arc<Filter>) -> Box<dyn Rows> {
+        let (first, rest) = self.whole.clone().split_first();
+        rest.open(super::filter(first.open(Box::new(Empty)), filter))
     }
 
     /// Opens the pipeline on a collection, or on the rows that it brings itself.

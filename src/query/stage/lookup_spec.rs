@@ -97,7 +97,7 @@ pub(super) fn parse(
         }
     };
     let mut bound = Vec::new();
-    if let Some(lets) = lets {
+    if let Some(lets) = lets.filter(|lets| lets.ty() != Type::Null) {
         let lets = lets
             .as_doc()
             .ok_or_else(|| wrong_type("$lookup", "let", lets.ty(), "object"))?;

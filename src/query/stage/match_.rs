@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Place, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
-use crate::value::ValueRef;
+use crate::value::{Doc, ValueRef};
 
 struct Match {
     input: Box<dyn Rows>,
@@ -25,7 +25,40 @@ pub(super) fn parse(
     let filter = value.as_doc().ok_or_else(|| {
         Error::location(15959, "the match filter must be an expression in an object")
     })?;
+    check(filter, place.first)?;
     push(Stage::Match(Arc::new(Filter::parse(filter, place.scope)?)));
+    Ok(())
+}
+
+/// Operators that a find takes and a pipeline does not.
+fn check(filter: Doc<'_>, first: bool) -> Result<()> {
+    for elem in filter {
+        match elem.name() {
+            "$where" => return Err(Error::bad_value("$where is not allowed in this context")),
+            "$text" if !first => {
+                return Err(Error::location(
+                    17313,
+                    "$match with $text is only allowed as the first pipeline stage",
+                ));
+            }
+            "$and" | "$or" | "$nor" => {
+                for part in elem.value.as_array().into_iter().flatten() {
+                    check(part.value.as_doc().unwrap_or(Doc::EMPTY), first)?;
+                }
+            }
+            _ => {
+                let operator = elem.value.as_doc().and_then(|doc| doc.first());
+                if operator
+                    .is_some_and(|op| ["$geoNear", "$near", "$nearSphere"].contains(&op.name()))
+                {
+                    return Err(Error::location(
+                        5626500,
+                        "$geoNear, $near, and $nearSphere are not allowed in this context, as these operators require sorting geospatial data. If you do not need sort, consider using $geoWithin instead.",
+                    ));
+                }
+            }
+        }
+    }
     Ok(())
 }
 

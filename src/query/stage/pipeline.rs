@@ -82,7 +82,8 @@ impl Pipeline {
                 .value
                 .as_doc()
                 .ok_or_else(|| place.within.not_a_document(elem.value.ty()))?;
-            parse_stage(spec, index, index + 1 == count, place, &mut steps)?;
+            let place = place.at(index == 0);
+            parse_stage(spec, index, index + 1 == count, &place, &mut steps)?;
         }
         Ok(Self { steps })
     }
@@ -150,6 +151,12 @@ impl Pipeline {
         (spec, self)
     }
 
+    /// The first stage, and the others.
+    pub(super) fn split_first(mut self) -> (Pipeline, Pipeline) {
+        let rest = self.steps.split_off(self.steps.len().min(1));
+        (self, Pipeline { steps: rest })
+    }
+
     /// Puts the stages to work behind a source.
     pub fn open(&self, source: Box<dyn Rows>) -> Box<dyn Rows> {
         let mut rows = source;
@@ -201,7 +208,7 @@ fn parse_stage(
     let row = find(name).ok_or_else(|| {
         Error::location(40324, format!("Unrecognized pipeline stage name: '{name}'"))
     })?;
-    check_collection(row, index, place)?;
+    check_collectionless(row, index, place)?;
     let refusal = match place.within {
         Within::Lookup | Within::UnionWith if !row.in_sub => Some(place.within.refusal(row.name)),
         _ if place.in_facet && !row.in_facet => Some(Within::Facet.refusal(row.name)),
@@ -229,6 +236,15 @@ fn parse_stage(
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
+    if !row.collectionless && place.coll.is_none() && index == 0 && place.within != Within::Facet {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!(
+                "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
+                row.name
+            ),
+        ));
+    }
     match row.position {
         Position::First if index > 0 => Err(Error::location(
             40602,
@@ -245,22 +261,20 @@ fn parse_stage(
     }
 }
 
-/// Most stages need a collection in front of them; a few must not have one.
-fn check_collection(row: &Entry, index: usize, place: &Place<'_>) -> Result<()> {
-    if row.collectionless && place.coll.is_some() && place.within != Within::Facet {
-        return Err(Error::new(
+/// A few stages must not have a collection in front of them.
+fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<()> {
+    let refuse = |why: &str| {
+        Err(Error::new(
             Code::InvalidNamespace,
-            format!("{} can only be run with {{aggregate: 1}}", row.name),
-        ));
+            format!("{} {why}", row.name),
+        ))
+    };
+    if row.collectionless && place.coll.is_some() && index == 0 && place.within != Within::Facet {
+        return refuse("can only be run with {aggregate: 1}");
     }
-    if !row.collectionless && place.coll.is_none() && index == 0 && place.within != Within::Facet {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!(
-                "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
-                row.name
-            ),
-        ));
+    if row.name == "$listSessions" && (place.db, place.coll) != ("config", Some("system.sessions"))
+    {
+        return refuse("may only be run against config.system.sessions");
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub struct Place<'a> {
     pub within: Within,
     /// A `$facet` stands around it, near or far.
     pub in_facet: bool,
+    /// The stage is the first of its pipeline.
+    pub first: bool,
     depth: u32,
 }
 
@@ -46,8 +48,14 @@ impl<'a> Place<'a> {
             coll,
             within: Within::Command,
             in_facet: false,
+            first: true,
             depth: 0,
         }
+    }
+
+    /// The place of a stage of this pipeline.
+    pub(super) fn at(self, first: bool) -> Self {
+        Self { first, ..self }
     }
 
     /// The place of a pipeline inside a stage that stands here.

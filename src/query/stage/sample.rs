@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::sort::{By, Sorted};
 use super::{Op, Place, Rows, Stage, limit};
 use crate::error::{Error, Result};
-use crate::value::{Num, ValueRef};
+use crate::value::ValueRef;
 
 struct Sample {
     size: u64,
@@ -28,7 +28,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
             .value
             .as_num()
             .ok_or_else(|| Error::location(28746, "size argument to $sample must be a number"))?;
-        size = Some(truncated(number));
+        size = Some(number.to_i64_saturating());
     }
     let size = size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))?;
     let size = u64::try_from(size)
@@ -39,15 +39,6 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
         })?;
     push(Stage::Op(Arc::new(Sample { size })));
     Ok(())
-}
-
-/// The whole part, cut to what 64 bits hold.
-fn truncated(number: Num) -> i64 {
-    match number {
-        Num::Int32(n) => i64::from(n),
-        Num::Int64(n) => n,
-        other => other.to_f64() as i64,
-    }
 }
 
 // === impl Sample ===

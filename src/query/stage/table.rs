@@ -148,6 +148,7 @@ pub static STAGES: &[Entry] = &[
     planned("$score"),
     planned_first("$scoreFusion"),
     planned_first("$search"),
+    planned_first("$searchBeta"),
     planned_first("$searchMeta"),
     any("$set", add_fields::parse_set),
     planned("$setWindowFields"),

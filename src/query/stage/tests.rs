@@ -426,7 +426,7 @@ fn wrong_pipelines_have_their_codes() {
         ),
         (bson!([{"$out": "x"}, {"$limit": 1}]), 40601),
         (bson!([{"$limit": 1}, {"$collStats": {}}]), 40602),
-        (bson!([{"$limit": 1}, {"$documents": []}]), 73),
+        (bson!([{"$limit": 1}, {"$documents": []}]), 40602),
         (bson!([{"$documents": 5}]), 5858203),
         (bson!([{"$replaceRoot": {}}]), 40414),
         (bson!([{"$replaceWith": 5}]), 40228),

@@ -47,6 +47,12 @@ pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Proj
         }
     }
     // A field name with a zero byte cannot stand in a document: it is refused before one is made of it.
+    if fields.iter().any(|field| field.contains('\0')) {
+        return Err(Error::location(
+            9527900,
+            "Invalid $unset :: caused by :: field names may not contain null bytes",
+        ));
+    }
     for field in &fields {
         super::field_path::FieldPath::parse(field)
             .map_err(|error| error.caused("Invalid $unset"))?;

@@ -107,6 +107,12 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
             format!("path option to $unwind stage should be prefixed with a '$': {path}"),
         )
     })?;
+    if path.contains('\0') {
+        return Err(Error::location(
+            16419,
+            "field path must not contain embedded null characters",
+        ));
+    }
     push(Stage::Op(Arc::new(Unwind {
         path: FieldPath::parse(path)?,
         preserve,
