@@ -199,7 +199,9 @@ fn run(
         own,
     };
     // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
-    let terse = call.generic.unacknowledged && command.access == Access::Write;
+    let terse = call.generic.unacknowledged
+        && command.access == Access::Write
+        && command.name != "findAndModify";
     let start = out.len();
     let mut builder = DocBuilder::begin(out);
     match run(&mut call, &mut builder)? {
