@@ -233,13 +233,14 @@ impl Operators {
 
     /// Root names with a `$` are refused where this update made or changed the field.
     fn check_names(&self, before: Doc<'_>, after: Doc<'_>) -> Result<()> {
-        // `$` sorts before letters: a look at the first child is nearly always all.
-        for child in &self.root.children {
+        for child in self
+            .root
+            .children
+            .iter()
+            .filter(|child| child.name.starts_with('$'))
+        {
             let value = after.get(&*child.name);
-            if child.name.starts_with('$')
-                && !value.is_missing()
-                && value != before.get(&*child.name)
-            {
+            if !value.is_missing() && value != before.get(&*child.name) {
                 check::check_root_name(after, &child.name)?;
             }
         }
