@@ -281,12 +281,23 @@ impl<'a> Runner<'a> {
     fn error(&mut self, error: &Document) -> String {
         let code = error.get("code").and_then(number).unwrap_or(0);
         let message = error.get_str("errmsg").unwrap_or("no message");
+        // mongod leads in what fails while documents are read; what the script is about comes behind it.
+        let message = LEADS
+            .iter()
+            .find_map(|lead| message.strip_prefix(lead))
+            .unwrap_or(message);
         match error.get_str("codeName") {
             Ok(name) => format!("error {code} {name}: {message}"),
             Err(_) => format!("error {code}: {message}"),
         }
     }
 }
+
+const LEADS: &[&str] = &[
+    "PlanExecutor error during aggregation :: caused by :: ",
+    "Executor error during find command :: caused by :: ",
+    "Plan executor error during findAndModify :: caused by :: ",
+];
 
 /// `name=value name=value ...` up to the end of the line.
 fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
