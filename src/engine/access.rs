@@ -32,6 +32,8 @@ pub enum Access {
         ranges: Vec<KeyRange>,
         descending: bool,
     },
+    /// These ways one after the other, each document once.
+    Union(Vec<Access>),
     /// None: the filter cannot be met.
     None,
 }
@@ -47,6 +49,8 @@ pub struct KeyRange {
 pub struct Walk {
     collection: Arc<Collection>,
     access: Access,
+    /// The ways still to be walked behind this one, the next one last.
+    later: Vec<Access>,
     place: Place,
     /// The newest record when the walk began: a statement does not meet what it (or anybody else) adds meanwhile.
     newest: Option<RecordId>,
@@ -101,11 +105,20 @@ impl Walk {
         let several = match &access {
             // With one range and no arrays every document is met once; the rest is found out when the index is seen.
             Access::Index { ranges, .. } => ranges.len() > 1,
+            Access::Union(_) => true,
             _ => false,
+        };
+        let (access, later) = match access {
+            Access::Union(mut ways) => {
+                ways.reverse();
+                (ways.pop().unwrap_or(Access::None), ways)
+            }
+            access => (access, Vec::new()),
         };
         Self {
             collection,
             access,
+            later,
             place: Place::Start,
             newest: None,
             met: several.then(HashSet::new),
@@ -171,10 +184,16 @@ impl Walk {
                 Access::All { descending: true } => self.down(view, newest, &mut test),
                 Access::Ids(_) => self.by_id(view, &mut test),
                 Access::Index { .. } => self.by_index(view, &mut test),
-                Access::None => Ok(Pace::End),
+                // Ways are not nested: the planner makes one level.
+                Access::Union(_) | Access::None => Ok(Pace::End),
             };
             self.scratch = scratch;
             if matches!(pace, Ok(Pace::End)) {
+                if let Some(next) = self.later.pop() {
+                    self.access = next;
+                    self.place = Place::Start;
+                    return Ok(Pace::More);
+                }
                 self.place = Place::End;
             }
             pace
@@ -246,6 +265,9 @@ impl Walk {
             self.place = Place::Id(n + 1);
             self.counted.keys += 1;
             if let Some((id, stored)) = view.by_id(key) {
+                if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
+                    continue;
+                }
                 self.counted.documents += 1;
                 if test.offer(id, stored)?.is_break() {
                     return Ok(Pace::More);

@@ -55,26 +55,33 @@ pub fn choose(
         let indexes = indexes(view);
         let plan = make(filter, sort, hint, &indexes, view)?;
         let sorted = plan.sort_covered || sort.is_none_or(Sort::is_empty);
-        let access = match plan.access {
-            plan::Access::Nothing => Access::None,
-            plan::Access::CollScan(direction) => Access::All {
-                descending: direction == Direction::Backward,
-            },
-            plan::Access::Ids(ids) => Access::Ids(ids.keys),
-            plan::Access::IndexScan(scan) => Access::Index {
-                name: indexes
-                    .get(scan.index)
-                    .map_or_else(String::new, |index| index.spec.name.clone()),
-                ranges: scan.ranges,
-                descending: scan.direction == Direction::Backward,
-            },
-        };
+        let access = walkable(plan.access, &indexes);
         Ok(Chosen {
             access,
             sorted,
             exact: false,
         })
     })
+}
+
+fn walkable(access: plan::Access, indexes: &[IndexInfo<'_>]) -> Access {
+    match access {
+        plan::Access::Nothing => Access::None,
+        plan::Access::CollScan(direction) => Access::All {
+            descending: direction == Direction::Backward,
+        },
+        plan::Access::Ids(ids) => Access::Ids(ids.keys),
+        plan::Access::IndexScan(scan) => Access::Index {
+            name: indexes
+                .get(scan.index)
+                .map_or_else(String::new, |index| index.spec.name.clone()),
+            ranges: scan.ranges,
+            descending: scan.direction == Direction::Backward,
+        },
+        plan::Access::Union(ways) => {
+            Access::Union(ways.into_iter().map(|way| walkable(way, indexes)).collect())
+        }
+    }
 }
 
 /// The plan as explain shows it under `winningPlan`. `sort` comes parsed and as it was written.

@@ -45,17 +45,16 @@ pub fn plan(
         return Ok(plan);
     }
     let hinted = hint.map(|hint| find(hint, indexes)).transpose()?;
-    let best = indexes
-        .iter()
-        .enumerate()
-        .filter(|(at, index)| match &hinted {
-            Some(hinted) => *hinted == Some(*at),
-            None => !index.spec.hidden,
-        })
-        .filter_map(|(at, index)| candidate(at, index, root, &predicates, sort, hinted.is_some()))
-        // `max_by` would take the last of equals: the first index wins.
-        .rev()
-        .max_by(|(a, _), (b, _)| a.cmp(b));
+    let best = best(root, &predicates, sort, hinted, indexes);
+    let narrow = best
+        .as_ref()
+        .is_some_and(|(score, _)| score.bounded || score.sorted);
+    if hint.is_none()
+        && !narrow
+        && let Some(plan) = by_alternatives(root, sort, indexes)
+    {
+        return Ok(plan);
+    }
     match best {
         Some((_, plan)) => Ok(plan),
         // The index on _id need not be one of the list.
@@ -133,6 +132,60 @@ fn by_id(root: &Node, predicates: &[Predicate<'_>]) -> Option<Plan> {
             alone,
             used: vec![part],
         }),
+    })
+}
+
+/// What the best index does for a query. With a hint only the hinted one is asked.
+fn best(
+    root: &Node,
+    predicates: &[Predicate<'_>],
+    sort: &[SortKey<'_>],
+    hinted: Option<Option<usize>>,
+    indexes: &[IndexInfo<'_>],
+) -> Option<(Score, Plan)> {
+    indexes
+        .iter()
+        .enumerate()
+        .filter(|(at, index)| match &hinted {
+            Some(hinted) => *hinted == Some(*at),
+            None => !index.spec.hidden,
+        })
+        .filter_map(|(at, index)| candidate(at, index, root, predicates, sort, hinted.is_some()))
+        // `max_by` would take the last of equals: the first index wins.
+        .rev()
+        .max_by(|(a, _), (b, _)| a.cmp(b))
+}
+
+/// The alternatives of an `$or` that all documents must satisfy, each through the index that serves it. One that no index
+/// serves would be a scan of everything, and that can be had once.
+fn by_alternatives(root: &Node, sort: &[SortKey<'_>], indexes: &[IndexInfo<'_>]) -> Option<Plan> {
+    let branches = match root {
+        Node::Or(branches) => branches,
+        Node::And(parts) => parts.iter().find_map(|part| match part {
+            Node::Or(branches) => Some(branches),
+            _ => None,
+        })?,
+        _ => return None,
+    };
+    let mut ways = Vec::new();
+    for branch in branches
+        .iter()
+        .filter(|branch| !matches!(branch, Node::False))
+    {
+        let predicates = predicates::collect(branch);
+        if let Some(plan) = by_id(branch, &predicates) {
+            ways.push(plan.access);
+            continue;
+        }
+        let (score, plan) = best(branch, &predicates, &[], None, indexes)?;
+        if !score.bounded {
+            return None;
+        }
+        ways.push(plan.access);
+    }
+    Some(Plan {
+        access: Access::Union(ways),
+        sort_covered: sort.is_empty(),
     })
 }
 

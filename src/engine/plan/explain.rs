@@ -1,6 +1,6 @@
 //! A plan as `explain` shows it.
 
-use super::{Access, IndexInfo, IndexScan, Plan};
+use super::{Access, IdPoints, IndexInfo, IndexScan, Plan};
 use crate::{
     query::Filter,
     value::{Doc, DocBuf, DocBuilder},
@@ -50,31 +50,54 @@ fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo<'_>], out: &mut Doc
         Access::Ids(ids) => {
             out.put_str("stage", "FETCH");
             put_rest(filter, &ids.used, out);
-            let mut input = out.doc("inputStage");
-            input.put_str("stage", "IXSCAN");
-            input.doc("keyPattern").put_i32("_id", 1);
-            input
-                .put_str("indexName", "_id_")
-                .put_bool("isMultiKey", false)
-                .put_bool("isUnique", true)
-                .put_bool("isSparse", false)
-                .put_bool("isPartial", false)
-                .put_i32("indexVersion", 2)
-                .put_str("direction", "forward");
-            let mut bounds = input.doc("indexBounds");
-            let mut list = bounds.array("_id");
-            for value in &ids.values {
-                list.push_str(&format!("[{0}, {0}]", value.as_ref()));
-            }
+            id_scan(ids, &mut out.doc("inputStage"));
         }
         Access::IndexScan(scan) => {
             out.put_str("stage", "FETCH");
             put_rest(filter, &scan.used, out);
-            let mut input = out.doc("inputStage");
             if let Some(index) = indexes.get(scan.index) {
-                index_scan(scan, index, &mut input);
+                index_scan(scan, index, &mut out.doc("inputStage"));
             }
         }
+        Access::Union(ways) => {
+            out.put_str("stage", "SUBPLAN");
+            let mut fetch = out.doc("inputStage");
+            fetch
+                .put_str("stage", "FETCH")
+                .put_doc("filter", filter.describe().as_doc());
+            let mut or = fetch.doc("inputStage");
+            or.put_str("stage", "OR");
+            let mut inputs = or.array("inputStages");
+            for way in ways {
+                match way {
+                    Access::Ids(ids) => id_scan(ids, &mut inputs.doc()),
+                    Access::IndexScan(scan) => {
+                        if let Some(index) = indexes.get(scan.index) {
+                            index_scan(scan, index, &mut inputs.doc());
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn id_scan(ids: &IdPoints, input: &mut DocBuilder<'_>) {
+    input.put_str("stage", "IXSCAN");
+    input.doc("keyPattern").put_i32("_id", 1);
+    input
+        .put_str("indexName", "_id_")
+        .put_bool("isMultiKey", false)
+        .put_bool("isUnique", true)
+        .put_bool("isSparse", false)
+        .put_bool("isPartial", false)
+        .put_i32("indexVersion", 2)
+        .put_str("direction", "forward");
+    let mut bounds = input.doc("indexBounds");
+    let mut list = bounds.array("_id");
+    for value in &ids.values {
+        list.push_str(&format!("[{0}, {0}]", value.as_ref()));
     }
 }
 

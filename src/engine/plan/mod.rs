@@ -78,6 +78,8 @@ pub enum Access {
     /// The documents with these `_id`s.
     Ids(IdPoints),
     IndexScan(IndexScan),
+    /// The alternatives of an `$or`, each by `_id` or through an index, each document once.
+    Union(Vec<Access>),
 }
 
 #[derive(Debug)]

@@ -208,6 +208,20 @@ fn bounds_as_mongod_prints_them() {
             "COLLSCAN",
             "",
         ),
+        (
+            doc! {"$or": [{"a": 1}, {"_id": 1}]},
+            none(),
+            ab(),
+            "SUBPLAN FETCH OR",
+            "",
+        ),
+        (
+            doc! {"c": 1, "$or": [{"a": 1}, {"a": 2}]},
+            doc! {"c": 1},
+            ab(),
+            "SORT SUBPLAN FETCH OR",
+            "",
+        ),
         (doc! {"$alwaysFalse": 1}, none(), ab(), "EOF", ""),
     ];
     for (query, sort, indexes, stages, bounds) in table {
@@ -260,7 +274,11 @@ fn which_index_wins() {
         (doc! {"$or": [{"p": 7}, {"p": 8}]}, doc! {}, Some("p")),
     ] {
         let plan = plan(&filter(&query), &keys_of(&sorting(&sort)), None, &indexes).unwrap();
-        let found = match &plan.access {
+        let first = match &plan.access {
+            Access::Union(ways) => &ways[0],
+            access => access,
+        };
+        let found = match first {
             Access::IndexScan(scan) => Some(indexes[scan.index].spec.name.as_str()),
             _ => None,
         };
@@ -488,6 +506,13 @@ fn check_law(rounds: u64, first_seed: u64) {
             };
             let scan = match &plan.access {
                 Access::IndexScan(found) => scan(found, &entries),
+                Access::Union(ways) => ways
+                    .iter()
+                    .flat_map(|way| match way {
+                        Access::IndexScan(found) => scan(found, &entries),
+                        way => panic!("{way:?}"),
+                    })
+                    .collect(),
                 Access::Nothing => Vec::new(),
                 _ => continue,
             };
