@@ -299,7 +299,7 @@ mod tests {
             (doc! {"$count": 1}, bson!("14")),
             (doc! {"$accumulator": {}}, bson!("238")),
             (doc! {"$mergeObjects": "$a"}, bson!("5911200")),
-            (doc! {"$firstN": {"n": 0, "input": 1}}, bson!("5787908")),
+            (doc! {"$firstN": {"n": 0, "input": 1}}, bson!("7548606")),
             (doc! {"$sum": {"$divide": ["$a", 0]}}, bson!("4848401")),
         ] {
             assert_eq!(run(spec.clone(), &docs), expected, "{spec}");
