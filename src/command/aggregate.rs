@@ -157,6 +157,12 @@ impl<'a> Aggregate<'a> {
                 "{aggregate: 1} is not valid for an empty pipeline.",
             ));
         }
+        if pipeline.output().is_some() && is_linearizable(call.body()) {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "$out and $merge cannot be used with a 'linearizable' read concern level",
+            ));
+        }
         let context = call.context;
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
         let sources = EngineSources::new(
@@ -180,6 +186,13 @@ impl<'a> Aggregate<'a> {
         let namespace = call.namespace(self.collection.unwrap_or("$cmd.aggregate"));
         Ok((RowSource::new(rows, sources, vars, limits), namespace))
     }
+}
+
+fn is_linearizable(command: Doc<'_>) -> bool {
+    command
+        .get("readConcern")
+        .as_doc()
+        .is_some_and(|concern| concern.get("level").as_str() == Some("linearizable"))
 }
 
 /// The collection, or none for `{aggregate: 1}`.

@@ -25,8 +25,9 @@ pub struct Merging {
     on: Vec<Path>,
     /// The unique index behind `on` leaves documents without these fields out.
     sparse: bool,
-    /// What `replace` and `merge` do, as a pipeline over `$$new`.
-    builtin: Option<Update>,
+    /// What becomes of a document that is there: for `replace` and `merge` a pipeline over `$$new`, else the client's, once
+    /// the first row has come.
+    update: Option<Update>,
 }
 
 /// Checks that `on` names one document at most.
@@ -54,7 +55,7 @@ pub fn begin(
             "Cannot find index to verify that join fields will be unique",
         )
     })?;
-    let builtin = match &merge.when_matched {
+    let update = match &merge.when_matched {
         WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
             stage.put_str("$replaceWith", "$$new");
         })?),
@@ -70,7 +71,7 @@ pub fn begin(
     Ok(Merging {
         on,
         sparse,
-        builtin,
+        update,
         catalog,
         ids,
         output,
@@ -167,10 +168,11 @@ impl Merging {
         let filter = Arc::new(self.filter(row)?);
         let mut lost = 0;
         loop {
-            let matched = match (&merge.when_matched, &self.builtin) {
+            let update = self.update.as_ref();
+            let matched = match &merge.when_matched {
                 // The insert below says whether it is there.
-                (WhenMatched::Fail, _) => false,
-                (WhenMatched::Pipeline(update), _) => {
+                WhenMatched::Fail => false,
+                WhenMatched::Pipeline { .. } => {
                     let mut values = vec![Value::document(row.bytes().to_vec())];
                     for (name, expr) in &merge.lets {
                         let value = expr.eval(row, vars)?.into_value();
@@ -182,12 +184,12 @@ impl Merging {
                         }
                         values.push(value);
                     }
-                    self.change(&filter, &vars.with(values), Some(update))?
+                    self.change(&filter, &vars.with(values), update)?
                 }
-                (WhenMatched::KeepExisting, _) => self.change(&filter, vars, None)?,
-                (_, builtin) => {
+                WhenMatched::KeepExisting => self.change(&filter, vars, None)?,
+                WhenMatched::Replace | WhenMatched::Merge => {
                     let vars = vars.with([Value::document(row.bytes().to_vec())]);
-                    self.change(&filter, &vars, builtin.as_ref())?
+                    self.change(&filter, &vars, update)?
                 }
             };
             if matched {
@@ -203,7 +205,8 @@ impl Merging {
                 }
                 WhenNotMatched::Insert => {}
             }
-            let admitted = intake.admit(row)?;
+            let added = self.added(row, &merge.when_matched);
+            let admitted = intake.admit(added.as_doc())?;
             let (collection, _) = self.catalog.get_or_create(&merge.into.db, &merge.into.coll);
             let Ok(inserted) =
                 insert_batch(&collection, std::iter::once(admitted.as_ref()), vars.now())
@@ -223,6 +226,26 @@ impl Merging {
                 Some(error) => return Err(error),
             }
         }
+    }
+
+    /// The document that is added where none was found. `merge` and `keepExisting` are upserts of single fields in MongoDB,
+    /// which adds them by name; a field of `on` that the row lacks is null.
+    fn added(&self, row: Doc<'_>, mode: &WhenMatched) -> DocBuf {
+        let mut fields: Vec<(&str, ValueRef<'_>)> =
+            row.iter().map(|elem| (elem.name(), elem.value)).collect();
+        for path in &self.on {
+            if path.len() == 1 && path.as_str() != "_id" && !row.has(path.as_str()) {
+                fields.push((path.as_str(), ValueRef::NULL));
+            }
+        }
+        if matches!(mode, WhenMatched::Merge | WhenMatched::KeepExisting) {
+            fields.sort_by_key(|(name, _)| (*name != "_id", *name));
+        }
+        DocBuf::build(|doc| {
+            for (name, value) in fields {
+                doc.put(name, value);
+            }
+        })
     }
 
     /// Changes the document that the filter finds; without an update it is left as it is, `_ts` included. Says whether there
@@ -271,10 +294,21 @@ impl Merging {
 
 impl Sink for Merging {
     fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
-        for row in rows.iter() {
-            self.one(row.doc, cx.vars)?;
+        if self.update.is_none()
+            && let Output::Merge(merge) = &*self.output
+            && let WhenMatched::Pipeline { stages, scope } = &merge.when_matched
+        {
+            self.update = Some(Update::parse(stages.as_ref(), None, scope)?);
         }
-        Ok(())
+        // The rows of a batch are written whatever becomes of those before them; then the first failure is reported.
+        let mut failed = Ok(());
+        for row in rows.iter() {
+            let written = self.one(row.doc, cx.vars);
+            if failed.is_ok() {
+                failed = written;
+            }
+        }
+        failed
     }
 
     fn finish(&mut self, _: &mut Cx<'_>) -> Result<()> {

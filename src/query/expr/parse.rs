@@ -80,9 +80,6 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
         "NOW" => scalar(Expr::Now),
         "CLUSTER_TIME" => scalar(Expr::ClusterTime),
         "REMOVE" => Expr::Const(Value::missing()),
-        "DESCEND" => scalar(Expr::Const(Value::string("descend"))),
-        "PRUNE" => scalar(Expr::Const(Value::string("prune"))),
-        "KEEP" => scalar(Expr::Const(Value::string("keep"))),
         "USER_ROLES" | "SEARCH_META" | "JS_SCOPE" | "IS_MR" => {
             return Err(Error::not_implemented(format_args!("$${name}")));
         }

@@ -135,8 +135,8 @@ pub(super) fn parse(
         ));
     };
     let fields = match output {
-        Some(fields) => fields,
-        None => Fields::count("count")?,
+        Some(fields) if fields.len() > 0 => fields,
+        _ => Fields::count("count")?,
     };
     push(Stage::Op(Arc::new(BucketAuto {
         by,
@@ -208,9 +208,7 @@ impl Running {
     fn add(&self, bucket: &mut Bucket, held: &DocBuf, cx: &Cx<'_>) -> Result<()> {
         let held = held.as_doc();
         let value = held.get("v");
-        if compare(value, bucket.max.as_ref()).is_gt() {
-            bucket.max = value.to_value();
-        }
+        bucket.max = value.to_value();
         let doc = held.get("d").as_doc().unwrap_or(Doc::EMPTY);
         self.stage.fields.feed(&mut bucket.states, doc, cx.vars)?;
         Ok(())

@@ -57,7 +57,6 @@ pub(super) fn parse(
                     }
                     match inner.value.ty() {
                         Type::Bool => latency = inner.value.as_bool(),
-                        Type::Null => {}
                         other => {
                             return Err(wrong_type(
                                 "$collStats.latencyStats",
@@ -75,36 +74,31 @@ pub(super) fn parse(
             "storageStats" => {
                 let mut scale = 1.0;
                 for inner in nested()?.into_iter().flatten() {
-                    match (inner.name(), inner.value.as_num()) {
-                        ("scale", Some(number)) => {
-                            // Truncated as mongod truncates it; a scale below one is refused.
-                            scale = number.to_f64().trunc();
-                            if scale.is_nan() || scale < 1.0 {
-                                return Err(Error::bad_value(format!(
-                                    "BSON field 'scale' value must be >= 1, actual value '{}'",
-                                    inner.value
-                                )));
-                            }
-                        }
-                        ("scale", None) if inner.value.ty() == Type::Null => {}
-                        ("scale", None) => {
-                            return Err(wrong_type(
-                                "$collStats.storageStats",
-                                "scale",
-                                inner.value.ty(),
-                                "int",
-                            ));
-                        }
-                        ("verbose" | "waitForLock" | "numericOnly", _) => {}
-                        (other, _) => return Err(unknown_field("$collStats.storageStats", other)),
+                    if inner.name() != "scale" || inner.value.ty() == Type::Null {
+                        continue;
                     }
+                    let Some(number) = inner.value.as_num() else {
+                        return Err(wrong_type(
+                            "$collStats.storageStats",
+                            "scale",
+                            inner.value.ty(),
+                            "int",
+                        ));
+                    };
+                    let whole = number.to_i64_saturating();
+                    if whole < 1 {
+                        return Err(Error::bad_value(format!(
+                            "BSON field 'scale' value must be >= 1, actual value '{whole}'"
+                        )));
+                    }
+                    scale = whole as f64;
                 }
                 if elem.value.ty() == Type::Document {
                     storage = Some(scale);
                 }
             }
-            "count" => count = empty()?,
-            "queryExecStats" => exec = empty()?,
+            "count" => count |= empty()?,
+            "queryExecStats" => exec |= empty()?,
             "operationStats" => {
                 empty()?;
             }

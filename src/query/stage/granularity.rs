@@ -12,7 +12,7 @@ pub(super) enum Granularity {
 
 /// Name and numbers. Each series repeats for every power of ten.
 const SERIES: &[(&str, &[f64])] = &[
-    ("1-2-5", &[10.0, 20.0, 50.0]),
+    ("1-2-5", &[1.0, 2.0, 5.0]),
     (
         "E12",
         &[1.0, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2],
@@ -185,24 +185,33 @@ fn series(numbers: &[f64], plain: f64, up: bool) -> f64 {
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
         return plain;
     };
-    let mut factor = 1.0;
-    // Into the decade of the series. The factor is what makes it round: the number itself is not touched.
-    while plain >= last * factor && factor < 1e300 {
-        factor *= 10.0;
+    // Into the decade of the number.
+    let mut power = 0;
+    while power < 300 && plain >= at(last, power) {
+        power += 1;
     }
-    while plain < first * factor && factor > 1e-300 {
-        factor /= 10.0;
+    while power > -300 && plain < at(first, power) {
+        power -= 1;
     }
     if up {
-        match numbers.iter().find(|&&round| round * factor > plain) {
-            Some(round) => round * factor,
-            None => first * factor * 10.0,
-        }
+        let above = numbers.iter().find(|&&round| at(round, power) > plain);
+        above.map_or(at(first, power + 1), |&round| at(round, power))
     } else {
-        match numbers.iter().rev().find(|&&round| round * factor < plain) {
-            Some(round) => round * factor,
-            None => last * factor / 10.0,
-        }
+        let below = numbers
+            .iter()
+            .rev()
+            .find(|&&round| at(round, power) < plain);
+        below.map_or(at(last, power - 1), |&round| at(round, power))
+    }
+}
+
+/// A number of a series times a power of ten. From whole numbers, so that 6.8 and -1 make 0.68 and not what lies beside it.
+fn at(round: f64, power: i32) -> f64 {
+    let thousands = (round * 1000.0).round();
+    if power >= 3 {
+        thousands * 10f64.powi(power - 3)
+    } else {
+        thousands / 10f64.powi(3 - power)
     }
 }
 

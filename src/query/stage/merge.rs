@@ -5,9 +5,8 @@ use super::out::{check_target, writes};
 use super::pipeline::{missing_field, unknown_field, wrong_type};
 use super::{Output, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
-use crate::query::update::Update;
-use crate::query::{Expr, scope};
-use crate::value::{Doc, Type, ValueRef};
+use crate::query::{Expr, Scope, scope};
+use crate::value::{Doc, Type, Value, ValueRef};
 
 /// What a `$merge` says. Engine does it.
 pub struct Merge {
@@ -27,8 +26,11 @@ pub enum WhenMatched {
     KeepExisting,
     Merge,
     Fail,
-    /// With `$$new` and the variables of `let` in reach.
-    Pipeline(Update),
+    /// An update, parsed when the first row comes (as mongod does): in reach are `$$new` and the variables of `let`.
+    Pipeline {
+        stages: Value,
+        scope: Scope,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +163,8 @@ fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
             "Invalid $merge 'into': 'coll' must name a collection",
         )
     })?;
-    Ok(Target::new(db.unwrap_or(place.db), coll))
+    let db = db.filter(|db| !db.is_empty()).unwrap_or(place.db);
+    Ok(Target::new(db, coll))
 }
 
 fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
@@ -242,6 +245,9 @@ fn parse_matched(
             Type::Array => {
                 let mut bound = Vec::new();
                 for elem in lets.into_iter().flatten() {
+                    if elem.name() == "new" && elem.value.as_str() == Some("$$ROOT") {
+                        continue;
+                    }
                     if elem.name() == "new" {
                         return Err(Error::location(
                             51273,
@@ -258,8 +264,15 @@ fn parse_matched(
                 let names = std::iter::once("new")
                     .chain(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
                 let scope = place.scope.with(names);
-                let update = Update::parse(value, None, &scope)?;
-                return Ok((WhenMatched::Pipeline(update), bound));
+                for elem in value.as_array().into_iter().flatten() {
+                    if elem.value.as_doc().is_none() {
+                        return Err(Error::type_mismatch(
+                            "Each element of the 'pipeline' array must be an object",
+                        ));
+                    }
+                }
+                let stages = value.to_value();
+                return Ok((WhenMatched::Pipeline { stages, scope }, bound));
             }
             other => {
                 return Err(Error::location(

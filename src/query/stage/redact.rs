@@ -28,7 +28,7 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let scope = place.scope.with(["DESCEND", "PRUNE", "KEEP"]);
+    let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
     push(Stage::Op(Arc::new(Mapped(Redact { expr }))));
     Ok(())
@@ -38,7 +38,9 @@ pub(super) fn parse(
 
 impl Each for Redact {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
-        let vars = vars.with([DESCEND, PRUNE, KEEP].map(Value::string));
+        // Fields are those of the part that is judged; `$$ROOT` stays the whole.
+        let root = std::iter::once(Value::document(doc.bytes().to_vec()));
+        let vars = vars.with(root.chain([DESCEND, PRUNE, KEEP].map(Value::string)));
         match self.judge(doc, &vars)? {
             Verdict::Keep => out.extend_from_slice(doc.bytes()),
             Verdict::Prune => return Ok(false),
