@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
+use sundown::query::expr::{self, EXPRESSIONS};
 use sundown::query::filter::{FILTERS, Status};
 use sundown::query::update::UPDATES;
 use support::script::Script;
@@ -69,6 +70,25 @@ fn every_operator_has_a_case() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         assert!(path.exists(), "{name} has no {}", path.display());
     }
+}
+
+/// Expressions stand together by family, so it is enough that a case names them.
+#[test]
+fn every_expression_is_in_a_case() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/expression");
+    let mut files = Vec::new();
+    collect(&folder, &mut files);
+    let text: String = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap_or_default())
+        .collect();
+    let missing: Vec<_> = EXPRESSIONS
+        .iter()
+        .filter(|row| matches!(row.status, expr::Status::Ready(_)))
+        .map(|row| row.name)
+        .filter(|name| !text.contains(&format!("{{{name}:")))
+        .collect();
+    assert!(missing.is_empty(), "no case has {missing:?}");
 }
 
 /// `$addToSet` -> `add_to_set`

@@ -94,6 +94,19 @@ impl<'a> Runner<'a> {
         if verb == "run" {
             return reader.document();
         }
+        if verb == "eval" {
+            // An expression, over a document if one follows it.
+            let expression = reader.value()?;
+            let document = match reader.at_end() {
+                true => Bson::Document(doc! {}),
+                false => reader.value()?,
+            };
+            let stages = [
+                doc! {"$documents": [{"$literal": document}]},
+                doc! {"$project": {"_id": 0, "value": expression}},
+            ];
+            return Ok(doc! {"aggregate": 1, "pipeline": &stages, "cursor": {}});
+        }
         if verb == "more" {
             let open = self
                 .clients
@@ -200,6 +213,17 @@ impl<'a> Runner<'a> {
         let mut lines = Vec::new();
         match verb {
             "find" | "aggregate" | "more" => self.print_cursor(reply, &mut lines),
+            "eval" => {
+                let row = reply
+                    .get_document("cursor")
+                    .and_then(|cursor| cursor.get_array("firstBatch"))
+                    .ok()
+                    .and_then(|batch| batch.first()?.as_document());
+                lines.push(match row.and_then(|row| row.get("value")) {
+                    Some(value) => self.printer.value(value),
+                    None => "missing".to_owned(),
+                });
+            }
             "count" => lines.extend(reply.get("n").map(|n| self.printer.value(n))),
             "distinct" => {
                 lines.extend(reply.get("values").map(|values| self.printer.value(values)))
