@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
+use sundown::query::accumulator::{self, ACCUMULATORS};
 use sundown::query::expr::{self, EXPRESSIONS};
 use sundown::query::filter::{FILTERS, Status};
 use sundown::query::update::UPDATES;
@@ -60,7 +61,11 @@ fn every_operator_has_a_case() {
         .iter()
         .filter(|row| matches!(row.status, Status::Top(_) | Status::Field(_)))
         .map(|row| ("filter", row.name));
-    for (area, name) in updates.chain(filters) {
+    let accumulators = ACCUMULATORS
+        .iter()
+        .filter(|row| matches!(row.status, accumulator::Status::Ready(_)))
+        .map(|row| ("accumulator", row.name));
+    for (area, name) in updates.chain(filters).chain(accumulators) {
         let file = match name {
             "$options" => "regex".to_owned(),
             "$db" | "$id" => "ref".to_owned(),
