@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::args::Arg;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
+use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
 use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
 use crate::engine::choose::{Hint, id_equality};
@@ -13,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
-use crate::query::stage::{self, Limits};
+use crate::query::stage::{self, Limits, Rows};
 use crate::query::{Scope, Vars, bind_let};
+use crate::session::Source;
 use crate::value::{Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -85,7 +87,7 @@ impl<'a> Find<'a> {
                 "noCursorTimeout" => find.no_timeout = arg.bool()?.unwrap_or(false),
                 "allowDiskUse" => find.allow_disk_use = arg.bool()?,
                 "allowPartialResults" | "oplogReplay" | "mirrored" | "includeQueryStatsMetrics" => {
-                    drop(arg.bool()?)
+                    arg.bool()?;
                 }
                 "collation" => collation(&arg)?,
                 "tailable" => refuse_if(arg.bool()?, "tailable cursors")?,
@@ -153,18 +155,29 @@ impl<'a> Find<'a> {
             show_ts,
             count_only: false,
         };
-        let mut rows = sources.read(call.database(), collection, reading, call.now)?;
-        if let Some(projection) = projection {
-            rows = match positional {
-                true => stage::project_found(rows, projection, filter),
-                false => stage::project(rows, projection),
-            };
-        }
-        let limits = Limits {
-            allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
+        let way = sources.way(call.database(), collection, &reading, call.now)?;
+        let source: Box<dyn Source> = match way {
+            Some(way) if way.sorted && projection.is_none() => {
+                Box::new(Stream::new(way.walk, filter, vars, self.skip, self.limit))
+            }
+            way => {
+                let mut rows = way.map_or_else(
+                    || Box::new(stage::Empty) as Box<dyn Rows>,
+                    |way| sources.rows(way, reading),
+                );
+                if let Some(projection) = projection {
+                    rows = match positional {
+                        true => stage::project_found(rows, projection, filter),
+                        false => stage::project(rows, projection),
+                    };
+                }
+                let limits = Limits {
+                    allow_disk_use: self.allow_disk_use.unwrap_or(true),
+                    ..Limits::default()
+                };
+                Box::new(RowSource::new(rows, sources, vars, limits))
+            }
         };
-        let source = Box::new(RowSource::new(rows, sources, vars, limits));
         let opening = Opening {
             namespace: call.namespace(collection),
             batch_size: self.batch_size,

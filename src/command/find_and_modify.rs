@@ -205,8 +205,9 @@ impl FindAndModify {
                 (shown, done.matched + u64::from(done.upserted.is_some()))
             }
         };
-        let value = shown.map(|bytes| self.show(&bytes, run)).transpose()?;
-        Ok(DocBuf::build(|d| {
+        let value = shown.map(|bytes| self.show(bytes, run)).transpose()?;
+        let size = value.as_ref().map_or(0, Vec::len);
+        Ok(DocBuf::build_sized(size + 96, |d| {
             let mut last = d.doc("lastErrorObject");
             last.put_i32("n", n as i32);
             if let Action::Update(updating) = &self.action {
@@ -223,17 +224,17 @@ impl FindAndModify {
         }))
     }
 
-    fn show(&self, bytes: &[u8], run: &Running<'_>) -> Result<Vec<u8>> {
-        let mut with_ts = Vec::new();
-        let mut doc = Doc::new(bytes);
+    fn show(&self, mut bytes: Vec<u8>, run: &Running<'_>) -> Result<Vec<u8>> {
         if self.show_ts {
             // Both the old and the new version are shown with the moment of this write.
-            append_ts(doc, run.place.now, &mut with_ts);
-            doc = Doc::new(&with_ts);
+            let mut with_ts = Vec::with_capacity(bytes.len() + 16);
+            append_ts(Doc::new(&bytes), run.place.now, &mut with_ts);
+            bytes = with_ts;
         }
         let Some(projection) = &self.projection else {
-            return Ok(doc.bytes().to_vec());
+            return Ok(bytes);
         };
+        let doc = Doc::new(&bytes);
         let position = match &self.action {
             Action::Update(updating) => updating.selection.filter.position(doc, &self.vars),
             Action::Remove(deleting) => deleting.selection.filter.position(doc, &self.vars),

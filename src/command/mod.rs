@@ -55,6 +55,7 @@ pub mod reply;
 mod rows;
 mod server_status;
 mod sessions;
+mod stream;
 mod system;
 mod task;
 mod time_travel;

@@ -54,12 +54,13 @@ pub fn choose(
     collection.read(now, |view| {
         let indexes = indexes(view);
         let plan = make(filter, sort, hint, &indexes, view)?;
+        let exact = says_it_all(&plan, filter);
         let sorted = plan.sort_covered || sort.is_none_or(Sort::is_empty);
         let access = walkable(plan.access, &indexes);
         Ok(Chosen {
             access,
             sorted,
-            exact: false,
+            exact,
         })
     })
 }
@@ -148,6 +149,34 @@ fn indexes<'v>(view: &View<'v>) -> Vec<IndexInfo<'v>> {
             })
         })
         .collect()
+}
+
+/// Whether the ranges of the plan hold exactly the documents that the filter lets pass: plain comparisons with plain values, all
+/// of them in the bounds of an index without arrays.
+fn says_it_all(plan: &Plan, filter: &Filter) -> bool {
+    let plan::Access::IndexScan(scan) = &plan.access else {
+        return false;
+    };
+    let parts = match filter.root() {
+        Node::And(nodes) => nodes.as_slice(),
+        node => std::slice::from_ref(node),
+    };
+    !scan.multikey
+        && parts.iter().enumerate().all(|(part, node)| {
+            let Node::Field(field) = node else {
+                return false;
+            };
+            let Test::Compare(comparison) = &field.test else {
+                return false;
+            };
+            let value = comparison.value.as_ref();
+            let plain = match value.ty() {
+                Type::String | Type::ObjectId | Type::Date | Type::Int32 | Type::Int64 => true,
+                Type::Double => value.as_f64().is_some_and(|n| !n.is_nan()),
+                _ => false,
+            };
+            plain && scan.used.contains(&part)
+        })
 }
 
 /// The `_id` (as key bytes) that the filter asks for, if it does nothing else.

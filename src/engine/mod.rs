@@ -19,4 +19,4 @@ pub mod write;
 pub use oid::ObjectIds;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
-pub use sources::{EngineSources, Reading};
+pub use sources::{EngineSources, Reading, Way};

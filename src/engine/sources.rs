@@ -45,6 +45,13 @@ pub struct Reading {
     pub count_only: bool,
 }
 
+/// A way that was chosen, not yet walked.
+pub struct Way {
+    pub walk: Walk,
+    /// It yields the documents in the order of the sort.
+    pub sorted: bool,
+}
+
 // === impl EngineSources ===
 
 impl EngineSources {
@@ -82,26 +89,54 @@ impl EngineSources {
         reading: Reading,
         now: Millis,
     ) -> Result<Box<dyn Rows>> {
+        Ok(match self.way(database, collection, &reading, now)? {
+            Some(way) => self.rows(way, reading),
+            None => Box::new(Empty),
+        })
+    }
+
+    /// The way to what is read, if the collection exists.
+    pub fn way(
+        &self,
+        database: &str,
+        collection: &str,
+        reading: &Reading,
+        now: Millis,
+    ) -> Result<Option<Way>> {
         let Some(collection) = self.catalog.get(database, collection) else {
-            return Ok(Box::new(Empty));
+            return Ok(None);
         };
+        let sort = reading.sort.as_deref();
+        let chosen = choose(
+            &collection,
+            &reading.filter,
+            sort,
+            reading.hint.as_ref(),
+            now,
+        )?;
+        let walk = Walk::new(collection, chosen.access)
+            .exact(chosen.exact)
+            .show_ts(reading.show_ts);
+        Ok(Some(Way {
+            walk,
+            sorted: chosen.sorted || sort.is_none_or(Sort::is_empty),
+        }))
+    }
+
+    /// What a way leads to, as rows.
+    pub fn rows(&self, way: Way, reading: Reading) -> Box<dyn Rows> {
+        let Way { walk, sorted } = way;
         let Reading {
             filter,
             sort,
-            hint,
             skip,
             limit,
-            show_ts,
             count_only,
+            ..
         } = reading;
-        let chosen = choose(&collection, &filter, sort.as_deref(), hint.as_ref(), now)?;
-        let walk = Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
-            .show_ts(show_ts);
-        let sort = sort.filter(|sort| !chosen.sorted && !sort.is_empty());
-        let Some(sort) = sort else {
+        let Some(sort) = sort.filter(|_| !sorted) else {
             let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);
-            return Ok(Box::new(rows.count_only(count_only)));
+            return Box::new(rows.count_only(count_only));
         };
         let found = Box::new(CollectionRows::new(walk, filter, &self.handles, 0, None));
         let bound = limit.map(|limit| limit.saturating_add(skip));
@@ -112,7 +147,7 @@ impl EngineSources {
         if let Some(limit) = limit {
             rows = stage::limit(rows, limit);
         }
-        Ok(rows)
+        rows
     }
 }
 

@@ -191,6 +191,7 @@ impl Segment {
         &self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
     }
 
+    #[inline]
     fn stored(&self, at: usize, default: DefaultTtl) -> Stored<'_> {
         Stored {
             bytes: self.bytes(at),

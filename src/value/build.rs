@@ -262,7 +262,12 @@ impl DocBuf {
 
     /// Writes a document with a closure: `DocBuf::build(|d| { d.put_i32("a", 1); })`.
     pub fn build(write: impl FnOnce(&mut DocBuilder<'_>)) -> Self {
-        let mut bytes = Vec::new();
+        Self::build_sized(0, write)
+    }
+
+    /// The same, with room for about that many bytes from the start.
+    pub fn build_sized(size: usize, write: impl FnOnce(&mut DocBuilder<'_>)) -> Self {
+        let mut bytes = Vec::with_capacity(size);
         let mut builder = DocBuilder::begin(&mut bytes);
         write(&mut builder);
         builder.end();

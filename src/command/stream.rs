@@ -1,0 +1,106 @@
+//! Stored documents as a cursor's source, copied straight from where they stand into the reply.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::engine::TimeSlice;
+use crate::engine::access::{Pace, Walk};
+use crate::error::Result;
+use crate::query::Vars;
+use crate::query::filter::Filter;
+use crate::query::stage::Slice;
+use crate::session::{Batch, Fill, Source};
+use crate::storage::RecordId;
+use crate::value::{Doc, Millis};
+
+/// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and
+/// no rows, so what a later command gets has passed the rule with that command's own `now`.
+pub(super) struct Stream {
+    walk: Walk,
+    filter: Arc<Filter>,
+    vars: Vars,
+    skip: u64,
+    limit: Option<u64>,
+    /// The one document that was found when the batch had no room for it.
+    held: Option<(RecordId, Vec<u8>)>,
+}
+
+// === impl Stream ===
+
+impl Stream {
+    pub fn new(walk: Walk, filter: Arc<Filter>, vars: Vars, skip: u64, limit: Option<u64>) -> Self {
+        Self {
+            walk,
+            filter,
+            vars,
+            skip,
+            limit,
+            held: None,
+        }
+    }
+
+    /// Deals out the document that was held back, if it is still there.
+    fn release(&mut self, now: Millis, batch: &mut Batch<'_>) {
+        if let Some((id, bytes)) = self.held.take()
+            && self
+                .walk
+                .collection()
+                .read(now, |view| view.get(id).is_some())
+        {
+            batch.push(Doc::new(&bytes));
+            self.limit = self.limit.map(|left| left - 1);
+        }
+    }
+}
+
+impl Source for Stream {
+    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+        if now != self.vars.now() {
+            self.vars = self.vars.moved_to(now);
+        }
+        self.release(now, batch);
+        let slice = TimeSlice::begin();
+        let Self {
+            walk,
+            filter,
+            vars,
+            skip,
+            limit,
+            held,
+        } = self;
+        loop {
+            if *limit == Some(0) {
+                return Ok(Fill::End);
+            }
+            if batch.is_full() {
+                return Ok(Fill::Full);
+            }
+            let pace = walk.slice(now, filter, vars, |found| {
+                if *skip > 0 {
+                    *skip -= 1;
+                    return Ok(ControlFlow::Continue(()));
+                }
+                if !batch.push(found.shown) {
+                    *held = Some((found.id, found.shown.bytes().to_vec()));
+                    return Ok(ControlFlow::Break(()));
+                }
+                *limit = limit.map(|left| left - 1);
+                let enough = batch.is_full() || *limit == Some(0);
+                Ok(if enough {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
+            })?;
+            if held.is_some() {
+                return Ok(Fill::Full);
+            }
+            if pace == Pace::End {
+                return Ok(Fill::End);
+            }
+            if slice.is_over() && !batch.is_full() && *limit != Some(0) {
+                return Ok(Fill::Pause);
+            }
+        }
+    }
+}
