@@ -1,6 +1,47 @@
 //! Sundown: a MongoDB-compatible server whose documents end exactly on time.
 //!
-//! (The life of a request is told here once the rooms stand.)
+//! # The front door
+//!
+//! A program that wants a server inside itself takes [`Sundown`], [`Config`] and [`Clock`]; `examples/embed.rs` shows it whole.
+//! The rest is public so that tests, benchmarks and fuzz targets can reach every room, and promises nothing.
+//!
+//! # The life of a request
+//!
+//! It travels downwards through the rooms, and its reply back up. Say it is `find`.
+//!
+//!  1. [`server`] accepts a connection and gives it a task. The task reads bytes into one buffer.
+//!  2. [`wire`] cuts a whole message out of the buffer ([`wire::Codec`]) and checks it at the door: length, flags, checksum, and
+//!     every document through the validator of [`value`] (lengths, UTF-8, at most 200 deep). What cannot be answered ends the
+//!     connection ([`error::Hangup`]); what can be cut out but not understood gets MongoDB's error as its reply. From here
+//!     on the bytes are trusted, and nobody copies them.
+//!  3. The connection begins the frame of the reply in its output buffer and hands the [`wire::Request`] through the seam, the
+//!     trait [`handler::Handler`]. `server` knows no command, the rooms below know no socket.
+//!  4. [`command`] looks the first field up in the table [`command::COMMANDS`]. A name that MongoDB has and Sundown has not is
+//!     refused by name, any other with MongoDB's "no such command".
+//!  5. The generic arguments (`$db`, `lsid`, `maxTimeMS`, concerns, stable API) are sorted from the command's own in one pass and
+//!     checked. A retryable write checks its [`session`] out first; if it has run before, its stored outcome is the answer.
+//!  6. The command gets its `now` from the [`Clock`], once. Everything below takes time as an argument, so all of one command
+//!     happens at one instant, and a test turns a day in a microsecond.
+//!  7. The command's function parses its own arguments and lets [`query`] turn filter, projection, sort, update or pipeline into
+//!     typed trees. All complaints about shapes are made here, in MongoDB's codes and words; the trees then run without
+//!     looking at an operator's name.
+//!  8. [`engine`] plans: which index, which bounds, which order ([`engine::plan`]), by asking the tree of the filter. It walks the
+//!     collection or the index in slices of about half a millisecond ([`engine::STEP`]) and tests each document against the
+//!     whole filter.
+//!  9. [`storage`] finds the collection in its catalog and lends a look under its lock ([`storage::Collection::read`]) or a change
+//!     ([`storage::Collection::write`]). The lock is held for one slice or one document; no guard leaves the room.
+//! 10. Every document that storage shows has passed the rule of [`storage::ttl`]: (`_ts`, `ttl`, DefaultTTL, now) say until when it is
+//!     visible. There is no second place. A write that meets an ended document under its `_id` or a unique key removes it and
+//!     goes on. The reaper only frees memory; it never decides what is seen.
+//! 11. Rows flow back as raw bytes, through the pipeline's stages if there are any, into the reply. What does not fit the first
+//!     batch waits as a cursor in [`session`]; rows that stand for a stored document pass the rule again when they leave it.
+//! 12. A command that is done in one go has written its reply in place. One that takes longer returns work; the connection
+//!     steps it and in between yields to others, looks at the kill flag and the deadline, and notices a client that hung up.
+//! 13. The frame is closed (lengths, checksum if the question had one). When no whole message is left in the buffer, all replies
+//!     are written at once, and the task reads again.
+//!
+//! An error on the way is an [`error::Error`] with MongoDB's code and becomes the reply `{ok: 0, ...}`. `tests/house.rs` holds true who
+//! may import whom.
 
 pub mod clock;
 pub mod command;
@@ -17,4 +58,6 @@ pub mod storage;
 pub mod value;
 pub mod wire;
 
+pub use clock::{Clock, Millis};
+pub use config::Config;
 pub use embed::{Sundown, handler};

@@ -732,3 +732,24 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     server.stopped().await;
     assert!(TcpStream::connect(address).await.is_err());
 }
+
+/// Every driver keeps such a command open: a hello that waits for news.
+#[tokio::test]
+async fn stopping_does_not_wait_for_a_command_that_only_sleeps() {
+    let mut server = Running::start().await;
+    let mut resting = server.connect().await;
+    resting
+        .send(&msg(
+            1,
+            0,
+            &[&body(doc! {"work": 2i64, "pause": 3_600_000i64})],
+        ))
+        .await;
+    while server.handler.calls.load(Ordering::SeqCst) < 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.tell_to_stop();
+    tokio::time::timeout(Duration::from_secs(5), server.stopped())
+        .await
+        .expect("it stops at once");
+}

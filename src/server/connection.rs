@@ -26,7 +26,7 @@ pub(super) struct Connection<H: Handler> {
     pub(super) output: Vec<u8>,
     /// The number of the next reply.
     next_id: i32,
-    duty: Arc<Duty>,
+    pub(super) duty: Arc<Duty>,
     /// The runtime has other workers, so this one may be held up for a while.
     may_block: bool,
     /// Rounds in a row that would have fitted into small buffers.

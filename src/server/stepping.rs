@@ -9,6 +9,9 @@ use crate::handler::{Handler, Progress};
 
 use super::connection::{Connection, End, Pending};
 
+/// Who sleeps that long (a hello that waits for news, as every driver keeps one) is not at work.
+const RESTING: Duration = Duration::from_millis(500);
+
 impl<H: Handler> Connection<H> {
     /// Steps the work until its reply is there. Dropping the work abandons the command: when the client has left, when the
     /// server stops.
@@ -30,6 +33,7 @@ impl<H: Handler> Connection<H> {
             match work.step(&mut self.output) {
                 Ok(Progress::Done) => break,
                 Ok(Progress::More) => tokio::task::yield_now().await,
+                Ok(Progress::Sleep(time)) if wanted && time >= RESTING => self.rest(time).await?,
                 Ok(Progress::Sleep(time)) => self.sleep(time, wanted).await?,
                 Err(hangup) => {
                     frame.discard(&mut self.output);
@@ -47,6 +51,19 @@ impl<H: Handler> Connection<H> {
             frame.discard(&mut self.output);
         }
         Ok(())
+    }
+
+    /// A long sleep. The server that shuts down does not wait for it.
+    async fn rest(&mut self, time: Duration) -> Result<(), End> {
+        if !self.duty.wait() {
+            return Err(End::Closed);
+        }
+        self.sleep(time, true).await?;
+        if self.duty.work() {
+            Ok(())
+        } else {
+            Err(End::Closed)
+        }
     }
 
     async fn sleep(&mut self, time: Duration, wanted: bool) -> Result<(), End> {

@@ -1,0 +1,22 @@
+# The server in a small image: one binary, no shell, no root.
+#
+#   docker build -t sundown .
+#   docker run --rm -p 127.0.0.1:27017:27017 sundown
+
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY .cargo .cargo
+COPY Cargo.toml Cargo.lock ./
+COPY benches benches
+COPY src src
+RUN cargo build --release --locked --bin sundown
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /src/target/release/sundown /usr/local/bin/sundown
+# Loopback, the default, cannot be reached from outside a container.
+ENV SUNDOWN_BIND=0.0.0.0
+EXPOSE 27017
+USER nonroot
+# Another port goes into SUNDOWN_PORT, which the check reads as well; it does not see the server's arguments.
+HEALTHCHECK --interval=5s --timeout=4s --start-period=1s --retries=3 CMD ["/usr/local/bin/sundown", "healthcheck"]
+ENTRYPOINT ["/usr/local/bin/sundown"]

@@ -1,0 +1,342 @@
+//! The laws of the house: who imports whom, what a table looks like, who may ask for the time, and that the README says
+//! what the code says.
+//!
+//! `UPDATE=1 cargo test --test house` writes the README's derived sections; a person then reads the diff.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[path = "support/readme.rs"]
+mod readme;
+
+/// Which rooms a room may know. `error` and `value` are everybody's and not named.
+///
+/// It is DESIGN.md's map with what building it has taught: commands meet storage in person (they look collections up and
+/// define them; there is nothing for engine to add) and wire (a call is made of a request); engine asks `clock` when its
+/// time slice is over; `embed` is the one place that puts the rooms together.
+const MAP: &[(&str, &[&str])] = &[
+    ("clock", &[]),
+    (
+        "command",
+        &[
+            "clock", "config", "engine", "handler", "query", "session", "storage", "wire",
+        ],
+    ),
+    ("config", &[]),
+    (
+        "embed",
+        &["clock", "command", "config", "handler", "server", "storage"],
+    ),
+    ("engine", &["clock", "query", "storage"]),
+    ("error", &[]),
+    ("handler", &["wire"]),
+    ("healthcheck", &["wire"]),
+    ("lib", &["embed"]),
+    ("main", &["clock", "config", "healthcheck", "server"]),
+    ("query", &[]),
+    ("server", &["clock", "config", "handler", "wire"]),
+    ("session", &["clock", "config", "engine"]),
+    ("storage", &["clock", "config"]),
+    ("value", &[]),
+    ("wire", &[]),
+];
+
+/// The folders with a vocabulary: every file in them serves it.
+const VOCABULARIES: &[&str] = &[
+    "src/command",
+    "src/query/accumulator",
+    "src/query/expr",
+    "src/query/filter",
+    "src/query/projection",
+    "src/query/stage",
+    "src/query/update",
+];
+
+/// What asks the operating system for the time. An ObjectId made by the driver's library does, too.
+const CLOCK_CALLS: &[&str] = &[
+    "SystemTime::now",
+    "Instant::now",
+    "Timestamp::now",
+    "Zoned::now",
+    "DateTime::now",
+    "ObjectId::new()",
+    ".elapsed()",
+];
+
+/// `file: text` of what may ask nevertheless.
+const MAY_ASK: &[&str] = &[
+    // Names the process, and is never taken for a time.
+    "src/command/context.rs: process: bson::oid::ObjectId::new().bytes(),",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every source file, as a path from the root and its text.
+fn sources() -> Vec<(String, String)> {
+    fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                collect(&path, files);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let mut files = Vec::new();
+    collect(&root().join("src"), &mut files);
+    files.sort();
+    files
+        .into_iter()
+        .map(|file| {
+            let name = file.strip_prefix(root()).unwrap().display().to_string();
+            (name, fs::read_to_string(file).unwrap())
+        })
+        .collect()
+}
+
+/// The lines that are code, with their numbers.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(nth, line)| (nth + 1, line.trim()))
+        .filter(|(_, line)| !line.starts_with("//"))
+}
+
+/// The code before a file's own tests.
+fn without_tests(text: &str) -> &str {
+    let end = text.find("#[cfg(test)]\nmod tests {");
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn room(file: &str) -> &str {
+    let inside = file.strip_prefix("src/").unwrap();
+    inside.split(['/', '.']).next().unwrap()
+}
+
+/// The rooms that a text names: `crate::room::…` and `crate::{room::…, other::…}`, where `start` is `crate::`.
+fn rooms_named(text: &str, start: &str) -> BTreeSet<String> {
+    let joined: String = code(text)
+        .map(|(_, line)| line.split(" // ").next().unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let mut named = BTreeSet::new();
+    for (at, start) in joined.match_indices(start) {
+        let rest = &joined[at + start.len()..];
+        match rest.strip_prefix('{') {
+            None => named.extend(word(rest)),
+            Some(list) => named.extend(group(list)),
+        }
+    }
+    named
+}
+
+fn word(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let (word, rest) = text.split_at(end.unwrap_or(text.len()));
+    // Types and functions of the crate's front door are no rooms.
+    MAP.iter()
+        .any(|(room, _)| *room == word && !rest.starts_with('('))
+        .then(|| word.to_owned())
+}
+
+/// The first names of a `{a::b, c::{d, e}}`, from behind its first brace.
+fn group(list: &str) -> Vec<String> {
+    let (mut depth, mut at_name, mut names) = (0, true, Vec::new());
+    for (at, c) in list.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => at_name = true,
+            c if c.is_whitespace() => {}
+            _ if at_name && depth == 0 => {
+                names.extend(word(&list[at..]));
+                at_name = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+#[test]
+fn imports_follow_the_map() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        let own = room(&file);
+        let Some((_, allowed)) = MAP.iter().find(|(room, _)| *room == own) else {
+            wrong.push(format!("{file}: the map does not know the room {own}"));
+            continue;
+        };
+        // The binary knows the library by its name.
+        let start = if own == "main" {
+            "sundown::"
+        } else {
+            "crate::"
+        };
+        for named in rooms_named(&text, start) {
+            let everybodys = named == "error" || named == "value" || named == own;
+            if !everybodys && !allowed.contains(&named.as_str()) {
+                wrong.push(format!("{file}: {own} must not know {named}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn imports_are_read_in_every_form() {
+    let rows: &[(&str, &[&str])] = &[
+        ("use crate::value::Doc;", &["value"]),
+        (
+            "use crate::{\n    error::{Code, Error},\n    query::{filter::Filter, Vars},\n};",
+            &["error", "query"],
+        ),
+        ("let now = crate::clock::monotonic();", &["clock"]),
+        ("//! See [x](crate::server::Server).", &[]),
+        ("use crate::Sundown;", &[]),
+    ];
+    for (text, expected) in rows {
+        let named = rooms_named(text, "crate::");
+        let named: Vec<&str> = named.iter().map(String::as_str).collect();
+        assert_eq!(named, *expected, "{text}");
+    }
+}
+
+#[test]
+fn only_the_clock_asks_for_the_time() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        if file == "src/clock.rs" || file.ends_with("/tests.rs") {
+            continue;
+        }
+        for (nth, line) in code(without_tests(&text)) {
+            let asks = CLOCK_CALLS.iter().any(|call| line.contains(call));
+            if asks && !MAY_ASK.contains(&format!("{file}: {line}").as_str()) {
+                wrong.push(format!("{file}:{nth}: {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tables_are_sorted_and_no_name_stands_twice() {
+    for (table, rows) in readme::tables() {
+        assert!(!rows.is_empty(), "{table}");
+        for pair in rows.windows(2) {
+            assert!(
+                pair[0].name < pair[1].name,
+                "{table}: {} before {}",
+                pair[0].name,
+                pair[1].name
+            );
+        }
+        for row in &rows {
+            assert_eq!(row.name.trim(), row.name, "{table}");
+            assert!(!row.name.is_empty(), "{table}");
+        }
+    }
+}
+
+#[test]
+fn operators_have_a_dollar_and_commands_have_help() {
+    for (table, rows) in readme::tables() {
+        for row in rows {
+            assert_eq!(
+                row.name.starts_with('$'),
+                table != "commands",
+                "{}",
+                row.name
+            );
+            if table == "commands" && row.ready {
+                assert!(
+                    row.help.ends_with('.') && !row.help.contains('|'),
+                    "{}: help is one sentence: {:?}",
+                    row.name,
+                    row.help
+                );
+            }
+        }
+    }
+}
+
+/// A file that nobody declares is not compiled; one that nobody names is dead.
+#[test]
+fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
+    let sources = sources();
+    let mut wrong = Vec::new();
+    for (file, text) in &sources {
+        let path = Path::new(file);
+        let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap());
+        let stem = stem.to_str().unwrap();
+        if matches!(stem, "mod" | "lib" | "main") {
+            continue;
+        }
+        let list = match folder.to_str().unwrap() {
+            "src" => "src/lib.rs".to_owned(),
+            folder => format!("{folder}/mod.rs"),
+        };
+        let Some((_, listed)) = sources.iter().find(|(name, _)| *name == list) else {
+            wrong.push(format!("{file}: there is no {list}"));
+            continue;
+        };
+        if !code(listed).any(|(_, line)| line.ends_with(&format!("mod {stem};"))) {
+            wrong.push(format!("{file}: {list} does not declare it"));
+        }
+        // The files of a vocabulary: a row of the table, a sibling, or at least a re-export names each of them.
+        let vocabulary = VOCABULARIES
+            .iter()
+            .any(|known| folder.to_str().unwrap() == *known);
+        let is_test = listed.contains(&format!("#[cfg(test)]\nmod {stem};"));
+        // One that only adds methods to a type of a sibling is used without being named.
+        let only_methods = !text.lines().any(|line| line.starts_with("pub"));
+        if !vocabulary || is_test || only_methods {
+            continue;
+        }
+        let uses = |text: &str| {
+            code(text).any(|(_, line)| {
+                line.match_indices(&format!("{stem}::"))
+                    .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+            })
+        };
+        let inside = folder.to_str().unwrap();
+        let used = sources
+            .iter()
+            .any(|(other, text)| other != file && other.starts_with(inside) && uses(text));
+        if !used {
+            wrong.push(format!("{file}: nobody in {inside} uses it"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_readme_is_in_step() {
+    let file = root().join("README.md");
+    let text = fs::read_to_string(&file).unwrap();
+    let (fresh, known) = readme::renew(&text);
+    for section in readme::SECTIONS {
+        assert!(
+            known.contains(&section.name.to_owned()),
+            "README.md has no section <!-- {} -->",
+            section.name
+        );
+    }
+    if fresh == text {
+        return;
+    }
+    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+        fs::write(&file, fresh).unwrap();
+        return;
+    }
+    let differs = fresh
+        .lines()
+        .zip(text.lines())
+        .find(|(fresh, old)| fresh != old);
+    panic!("README.md is out of step (UPDATE=1 cargo test --test house writes it): {differs:#?}");
+}

@@ -1,0 +1,324 @@
+//! What the README derives: the tables of the vocabularies, the settings, the list of differences.
+//!
+//! A derived section stands between `<!-- its name -->` and `<!-- end -->`.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use bson::{Document, doc};
+use sundown::command::{self, COMMANDS};
+use sundown::config;
+use sundown::query::accumulator::{self, ACCUMULATORS};
+use sundown::query::expr::{self, EXPRESSIONS};
+use sundown::query::filter::{self, FILTERS};
+use sundown::query::projection::Kind;
+use sundown::query::stage::{self, STAGES};
+use sundown::query::update::UPDATES;
+use sundown::query::{Projection, Scope};
+use sundown::value::DocBuf;
+
+/// A row of any vocabulary.
+pub struct Row {
+    pub name: &'static str,
+    pub ready: bool,
+    /// Commands have it.
+    pub help: &'static str,
+}
+
+pub struct Section {
+    pub name: &'static str,
+    render: fn() -> String,
+}
+
+pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "table:settings",
+        render: settings,
+    },
+    Section {
+        name: "table:commands",
+        render: commands,
+    },
+    Section {
+        name: "table:filters",
+        render: || names("filters"),
+    },
+    Section {
+        name: "table:updates",
+        render: || names("updates"),
+    },
+    Section {
+        name: "table:projections",
+        render: projections,
+    },
+    Section {
+        name: "table:stages",
+        render: || names("stages"),
+    },
+    Section {
+        name: "table:accumulators",
+        render: || names("accumulators"),
+    },
+    Section {
+        name: "table:expressions",
+        render: || names("expressions"),
+    },
+    Section {
+        name: "list:differs",
+        render: differs,
+    },
+    Section {
+        name: "file:examples/embed.rs",
+        render: embed,
+    },
+];
+
+/// Every vocabulary, in one shape.
+pub fn tables() -> Vec<(&'static str, Vec<Row>)> {
+    let row = |name, ready| Row {
+        name,
+        ready,
+        help: "",
+    };
+    vec![
+        (
+            "commands",
+            COMMANDS
+                .iter()
+                .map(|row| Row {
+                    name: row.name,
+                    ready: matches!(row.status, command::Status::Ready(_)),
+                    help: row.help,
+                })
+                .collect(),
+        ),
+        (
+            "filters",
+            FILTERS
+                .iter()
+                .map(|known| {
+                    let ready = matches!(
+                        known.status,
+                        filter::Status::Top(_) | filter::Status::Field(_)
+                    );
+                    row(known.name, ready)
+                })
+                .collect(),
+        ),
+        (
+            "updates",
+            UPDATES.iter().map(|known| row(known.name, true)).collect(),
+        ),
+        (
+            "stages",
+            STAGES
+                .iter()
+                .map(|known| row(known.name, matches!(known.status, stage::Status::Ready(_))))
+                .collect(),
+        ),
+        (
+            "accumulators",
+            ACCUMULATORS
+                .iter()
+                .map(|known| {
+                    row(
+                        known.name,
+                        matches!(known.status, accumulator::Status::Ready(_)),
+                    )
+                })
+                .collect(),
+        ),
+        (
+            "expressions",
+            EXPRESSIONS
+                .iter()
+                .map(|known| row(known.name, matches!(known.status, expr::Status::Ready(_))))
+                .collect(),
+        ),
+    ]
+}
+
+/// The text with every derived section written anew, and the names of those that it has.
+pub fn renew(text: &str) -> (String, Vec<String>) {
+    let (mut fresh, mut rest, mut known) = (String::new(), text, Vec::new());
+    while let Some((before, name, after)) = next_section(rest) {
+        let section = SECTIONS.iter().find(|section| section.name == name);
+        let end = after.find("<!-- end -->");
+        let (Some(section), Some(end)) = (section, end) else {
+            panic!("README.md: <!-- {name} --> is not known, or has no <!-- end -->");
+        };
+        let _ = write!(
+            fresh,
+            "{before}<!-- {name} -->\n{}",
+            (section.render)().trim_end()
+        );
+        fresh.push('\n');
+        known.push(name.to_owned());
+        rest = &after[end..];
+    }
+    fresh.push_str(rest);
+    (fresh, known)
+}
+
+/// What stands before the next section, its name, and what comes behind its mark.
+fn next_section(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    loop {
+        let start = from + text[from..].find("<!-- ")?;
+        let name_at = start + "<!-- ".len();
+        let end = name_at + text[name_at..].find(" -->")?;
+        let name = &text[name_at..end];
+        if ["table:", "list:", "file:"]
+            .iter()
+            .any(|kind| name.starts_with(kind))
+        {
+            let after = text[end + " -->".len()..].trim_start_matches('\n');
+            return Some((&text[..start], name, after));
+        }
+        from = end;
+    }
+}
+
+fn rows(table: &str) -> Vec<Row> {
+    let found = tables().into_iter().find(|(name, _)| *name == table);
+    found.expect("the sections name tables that are there").1
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> (usize, String) {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    (names.len(), names.join(" "))
+}
+
+fn names(table: &str) -> String {
+    let rows = rows(table);
+    let (count, ready) = listed(rows.iter().filter(|row| row.ready).map(|row| row.name));
+    let mut text = format!("{count} built: {ready}\n");
+    text.push_str(&refused(&rows));
+    text
+}
+
+fn refused(rows: &[Row]) -> String {
+    match listed(rows.iter().filter(|row| !row.ready).map(|row| row.name)) {
+        (0, _) => String::new(),
+        (count, names) => format!("\n{count} known and refused by name: {names}\n"),
+    }
+}
+
+fn commands() -> String {
+    let rows = rows("commands");
+    let mut text = "| command | what it does |\n|---|---|\n".to_owned();
+    for row in rows.iter().filter(|row| row.ready) {
+        let _ = writeln!(text, "| `{}` | {} |", row.name, row.help);
+    }
+    text.push_str(&refused(&rows));
+    text
+}
+
+fn settings() -> String {
+    let mut text = "| option | variable | default | meaning |\n|---|---|---|---|\n".to_owned();
+    for setting in config::table() {
+        let default = if setting.default.is_empty() {
+            String::new()
+        } else {
+            format!("`{}`", setting.default)
+        };
+        let _ = writeln!(
+            text,
+            "| `{}` | `{}` | {default} | {} |",
+            setting.name, setting.env, setting.help
+        );
+    }
+    text
+}
+
+/// Projections have no table of names: each form is tried in a find and in `$project`.
+fn projections() -> String {
+    let forms: &[(&str, Document)] = &[
+        ("`{a: 1}`, `{\"a.b\": 1}`", doc! {"a": 1, "b.c": true}),
+        ("`{a: 0}`, `{_id: 0}`", doc! {"a": 0, "_id": 0}),
+        (
+            "`{a: <expression>}`, `{a: \"$b\"}`",
+            doc! {"a": {"$add": [1, "$b"]}, "c": "$b"},
+        ),
+        (
+            "`{a: {b: 1, c: <expression>}}`",
+            doc! {"a": {"b": 1, "c": "$d"}},
+        ),
+        ("`{a: {$slice: n}}`", doc! {"a": {"$slice": 2}}),
+        ("`{a: {$slice: [skip, n]}}`", doc! {"a": {"$slice": [1, 2]}}),
+        (
+            "`{a: {$elemMatch: {...}}}`",
+            doc! {"a": {"$elemMatch": {"b": 1}}},
+        ),
+        ("`{\"a.$\": 1}`", doc! {"a.$": 1}),
+        (
+            "`{a: {$meta: \"indexKey\"}}`",
+            doc! {"a": {"$meta": "indexKey"}},
+        ),
+        (
+            "`{a: {$meta: \"textScore\"}}`",
+            doc! {"a": {"$meta": "textScore"}},
+        ),
+    ];
+    let mut text = "| form | find | $project |\n|---|---|---|\n".to_owned();
+    for (form, spec) in forms {
+        let spec = DocBuf::from(spec.clone());
+        let taken = |kind| match Projection::parse(spec.as_doc(), &Scope::new(), kind) {
+            Ok(_) => "yes",
+            Err(_) => "refused",
+        };
+        let (find, project) = (taken(Kind::Find), taken(Kind::Aggregate));
+        let _ = writeln!(text, "| {form} | {find} | {project} |");
+    }
+    text
+}
+
+/// The first comment of every case under `differs/`, in the order of their numbers.
+fn differs() -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/differs");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "case"))
+        .collect();
+    files.sort();
+    let mut text = String::new();
+    for file in files {
+        let case = fs::read_to_string(&file).expect("it was just listed");
+        let said: Vec<&str> = case
+            .lines()
+            .map_while(|line| line.strip_prefix('#'))
+            .map(str::trim)
+            .collect();
+        let said = said.join(" ");
+        assert!(
+            !said.is_empty(),
+            "{}: begins with no reason",
+            file.display()
+        );
+        let mut letters = said.chars();
+        let first: String = letters
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .collect();
+        let name = file
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or("");
+        let _ = writeln!(text, "- {first}{} (`{name}`)", letters.as_str());
+    }
+    text
+}
+
+fn embed() -> String {
+    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/embed.rs");
+    let code = fs::read_to_string(code).expect("the example is there");
+    let (_, body) = code
+        .split_once("// --- shown in the README\n")
+        .expect("it says where the README begins");
+    format!("```rust\n{}\n```\n", body.trim_end())
+}
