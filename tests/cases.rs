@@ -17,6 +17,7 @@ use sundown::config::Config;
 use sundown::query::accumulator::{self, ACCUMULATORS};
 use sundown::query::expr::{self, EXPRESSIONS};
 use sundown::query::filter::{FILTERS, Status};
+use sundown::query::stage::{self, STAGES};
 use sundown::query::update::UPDATES;
 use support::script::Script;
 use support::statement::Runner;
@@ -65,11 +66,18 @@ fn every_operator_has_a_case() {
         .iter()
         .filter(|row| matches!(row.status, accumulator::Status::Ready(_)))
         .map(|row| ("accumulator", row.name));
-    for (area, name) in updates.chain(filters).chain(accumulators) {
-        let file = match name {
-            "$options" => "regex".to_owned(),
-            "$db" | "$id" => "ref".to_owned(),
-            name => snake(name),
+    let stages = STAGES
+        .iter()
+        .filter(|row| matches!(row.status, stage::Status::Ready(_)))
+        .map(|row| ("stage", row.name));
+    for (area, name) in updates.chain(filters).chain(accumulators).chain(stages) {
+        let file = match (area, name) {
+            // Other names for the same, and parts of another.
+            ("filter", "$options") => "regex".to_owned(),
+            ("filter", "$db" | "$id") => "ref".to_owned(),
+            ("stage", "$set") => "add_fields".to_owned(),
+            ("stage", "$replaceWith") => "replace_root".to_owned(),
+            (_, name) => snake(name),
         };
         let path = format!("tests/cases/{area}/{file}.case");
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

@@ -310,6 +310,7 @@ impl<'a> Runner<'a> {
             .iter()
             .find_map(|lead| message.strip_prefix(lead))
             .unwrap_or(message);
+        let message = without_uuids(message);
         match error.get_str("codeName") {
             Ok(name) => format!("error {code} {name}: {message}"),
             Err(_) => format!("error {code}: {message}"),
@@ -333,6 +334,27 @@ fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
         into.insert(name, reader.value()?);
     }
     Ok(())
+}
+
+/// UUIDs in messages differ from run to run.
+fn without_uuids(message: &str) -> String {
+    let is_uuid = |word: &str| {
+        word.len() == 36
+            && word.bytes().enumerate().all(|(at, byte)| match at {
+                8 | 13 | 18 | 23 => byte == b'-',
+                _ => byte.is_ascii_hexdigit(),
+            })
+    };
+    let words = message.split_inclusive(|c: char| !c.is_ascii_hexdigit() && c != '-');
+    words
+        .map(|word| {
+            let bare = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit() && c != '-');
+            match is_uuid(bare) {
+                true => word.replace(bare, "<uuid>"),
+                false => word.to_owned(),
+            }
+        })
+        .collect()
 }
 
 fn number(value: &Bson) -> Option<i64> {
