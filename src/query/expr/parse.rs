@@ -55,14 +55,14 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
             None => Expr::Field(path),
         });
     };
-    if variable.ends_with('.') {
-        return Err(Error::location(40353, "FieldPath must not end with a '.'."));
-    }
     let (name, below) = match variable.split_once('.') {
         Some((name, below)) => (name, Some(below)),
         None => (variable, None),
     };
     scope::check_readable(name)?;
+    if variable.ends_with('.') {
+        return Err(Error::location(40353, "FieldPath must not end with a '.'."));
+    }
     let path = below.map(FieldPath::parse).transpose()?;
     if let Some(slot) = scope.slot(name) {
         return Ok(Expr::Var { slot, path });

@@ -28,7 +28,12 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        match (num.to_i64_trunc(), num) {
+        let whole = match num {
+            // A decimal is rounded, a double is cut.
+            Num::Decimal(decimal) => decimal.to_i64_round(),
+            other => other.to_i64_trunc(),
+        };
+        match (whole, num) {
             (Some(whole), _) => Ok(whole),
             // A decimal that does not fit becomes the least long.
             (None, Num::Decimal(_)) => Ok(i64::MIN),

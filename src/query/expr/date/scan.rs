@@ -323,6 +323,8 @@ impl<'t> Cursor<'t> {
             found.year = Some(self.number(4, 4)?);
             return Some(());
         }
+        // The year -1 comes before the year 0.
+        let before_zero = self.eat('-');
         let first = self.digits(8);
         match first.len() {
             8 => {
@@ -332,6 +334,9 @@ impl<'t> Cursor<'t> {
             }
             4 => {
                 found.year = first.parse().ok();
+                if before_zero {
+                    found.year = found.year.map(|year: i64| -year);
+                }
                 let separator = self.rest.chars().next()?;
                 if !matches!(separator, '-' | '/') || !self.eat(separator) {
                     return None;
@@ -378,7 +383,7 @@ impl<'t> Cursor<'t> {
             }
             _ => return None,
         }
-        Some(())
+        (!before_zero || first.len() == 4).then_some(())
     }
 
     fn time(&mut self, found: &mut Found) -> Option<()> {
