@@ -91,15 +91,9 @@ impl Accumulator {
         let value = value.as_ref();
         let before = state.held();
         match (&self.rule, &mut *state) {
-            (Rule::Sum, State::Total { total, .. }) => {
+            (Rule::Sum | Rule::Average, State::Total { total, count }) => {
                 if let Some(num) = value.as_num() {
                     total.add(num);
-                }
-                return Ok(0);
-            }
-            (Rule::Average, State::Total { total, count }) => {
-                if let Some(num) = value.as_num() {
-                    total.add_for_average(num);
                     *count += 1;
                 }
                 return Ok(0);

@@ -4,7 +4,7 @@ use super::percentile::{self, Percentile};
 use super::rule::{Accumulator, Rule};
 use super::top;
 use crate::error::{Error, Result};
-use crate::query::expr::{args::named, array_make::check_n};
+use crate::query::expr::{args::named, array_order::check_n};
 use crate::query::{Expr, Scope};
 use crate::value::{Value, ValueRef};
 

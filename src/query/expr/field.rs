@@ -55,11 +55,11 @@ impl FieldPath {
     }
 }
 
-/// A name that a path or an object literal may use.
+/// A name that a path or an object literal may use. Those of a DBRef may begin with a dollar.
 pub fn check_name(name: &str) -> Result<()> {
     let (code, complaint) = if name.is_empty() {
         (15998, "FieldPath field names may not be empty strings.")
-    } else if name.starts_with('$') {
+    } else if name.starts_with('$') && !matches!(name, "$id" | "$ref" | "$db") {
         (
             16410,
             "FieldPath field names may not start with '$'. Consider using $getField or $setField.",

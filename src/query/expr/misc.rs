@@ -1,4 +1,4 @@
-//! `$literal`, `$rand`, `$binarySize`, `$bsonSize`, `$type`, `$isNumber`, `$tsSecond`, `$tsIncrement`.
+//! `$literal`, `$meta`, `$rand`, `$binarySize`, `$bsonSize`, `$type`, `$isNumber`, `$tsSecond`, `$tsIncrement`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -16,6 +16,42 @@ struct Rand;
 /// The value as it stands, whatever it looks like.
 pub fn literal(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
     Ok(Expr::Const(value.to_value()))
+}
+
+/// What a search would know of a document. No stage here searches, so there is nothing to tell.
+pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
+    let unavailable = |what: &str| {
+        Err(Error::location(
+            40218,
+            format!("query requires {what} metadata, but it is not available"),
+        ))
+    };
+    match value.as_str() {
+        None => Err(Error::location(
+            17307,
+            "$meta only supports string arguments",
+        )),
+        Some("textScore") => unavailable("text score"),
+        Some("geoNearDistance") => unavailable("$geoNear distance"),
+        Some("geoNearPoint") => unavailable("$geoNear point"),
+        Some(
+            "indexKey"
+            | "randVal"
+            | "recordId"
+            | "score"
+            | "scoreDetails"
+            | "searchHighlights"
+            | "searchScore"
+            | "searchScoreDetails"
+            | "searchSequenceToken"
+            | "sortKey"
+            | "vectorSearchScore",
+        ) => Ok(Expr::Const(Value::missing())),
+        Some(other) => Err(Error::location(
+            17308,
+            format!("Unsupported argument to $meta: {other}"),
+        )),
+    }
 }
 
 pub fn rand(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {

@@ -52,7 +52,7 @@ impl Total {
         }
     }
 
-    /// For an average whole numbers count as doubles, as in MongoDB.
+    /// For `$avg` as an expression whole numbers count as doubles, as in MongoDB (in `$group` they do not).
     #[inline]
     pub fn add_for_average(&mut self, num: Num) {
         match num {

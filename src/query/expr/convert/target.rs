@@ -1,7 +1,7 @@
 //! What becomes what.
 
 use super::super::args::integral_i64;
-use super::super::date::{civil, scan};
+use super::super::date::{civil, read};
 use super::super::is_true;
 use super::{binary, number};
 use crate::error::{Code, Error, Result};
@@ -118,7 +118,7 @@ fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
         }
         Type::Timestamp => i64::from(value.as_timestamp()?.0) * 1000,
         Type::String => {
-            return Some(scan::date(value.as_str()?).map(Value::date).map_err(fail));
+            return Some(read::date(value.as_str()?).map(Value::date).map_err(fail));
         }
         _ => return None,
     };

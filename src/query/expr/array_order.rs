@@ -1,0 +1,290 @@
+//! Arrays by order: `$sortArray`, and the first, last, greatest and least few (`$firstN`, `$lastN`, `$maxN`, `$minN`).
+
+use std::cmp::Ordering;
+
+use super::Env;
+use super::args::{integral_i64, named, show};
+use super::array::{build, items};
+use super::node::{Expr, Op};
+use super::parse::operand;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Doc, Path, Type, Val, Value, ValueRef, compare};
+
+#[derive(Debug)]
+struct SortArray {
+    input: Expr,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// By the whole elements.
+    Whole { descending: bool },
+    /// By fields of theirs, and whether each descends.
+    Fields(Vec<(Path, bool)>),
+}
+
+#[derive(Debug)]
+struct TakeN {
+    name: &'static str,
+    n: Expr,
+    input: Expr,
+}
+
+pub fn sort_array(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            2942500,
+            format!(
+                "$sortArray requires an object as an argument, found: {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let [input, by] = named(doc, ["input", "sortBy"], |field| {
+        Error::location(
+            2942501,
+            format!("$sortArray found an unknown argument: {field}"),
+        )
+    })?;
+    let input = input
+        .ok_or_else(|| Error::location(2942502, "$sortArray requires 'input' to be specified"))?;
+    let by =
+        by.ok_or_else(|| Error::location(2942503, "$sortArray requires 'sortBy' to be specified"))?;
+    Ok(Expr::op(SortArray {
+        input: operand(input, scope)?,
+        order: order(by)?,
+    }))
+}
+
+fn order(by: ValueRef<'_>) -> Result<Order> {
+    let Some(fields) = by.as_doc() else {
+        if !by.ty().is_number() {
+            return Err(Error::location(
+                2942507,
+                format!(
+                    "The $sort key specification must be an object or a number, found: {}",
+                    by.ty().alias()
+                ),
+            ));
+        }
+        return match integral_i64(by) {
+            Some(1) => Ok(Order::Whole { descending: false }),
+            Some(-1) => Ok(Order::Whole { descending: true }),
+            _ => Err(Error::location(
+                2942506,
+                "The $sort element value must be either 1 or -1",
+            )),
+        };
+    };
+    if fields.is_empty() {
+        return Err(Error::location(
+            2942505,
+            "$sortArray requires a sort key with at least one field",
+        ));
+    }
+    let mut keys = Vec::new();
+    for elem in fields {
+        let descending = match integral_i64(elem.value) {
+            Some(1) => false,
+            Some(-1) => true,
+            _ => {
+                return Err(Error::location(
+                    2942505,
+                    "The $sortArray sort key ordering must be 1 (for ascending) or -1 (for descending)",
+                ));
+            }
+        };
+        keys.push((Path::parse(elem.name()), descending));
+    }
+    Ok(Order::Fields(keys))
+}
+
+/// `$firstN`, `$lastN`, `$maxN`, `$minN` over an array.
+pub fn take_n(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            5787801,
+            format!(
+                "specification must be an object; found {name}: {}",
+                show(value)
+            ),
+        )
+    })?;
+    let [n, input] = named(doc, ["n", "input"], |field| {
+        Error::location(
+            5787901,
+            format!("Unknown argument for 'n' operator: {field}"),
+        )
+    })?;
+    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
+    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
+    Ok(Expr::op(TakeN {
+        name,
+        n: operand(n, scope)?,
+        input: operand(input, scope)?,
+    }))
+}
+
+/// The `n` of `$firstN` and its kin: positive and whole.
+pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
+    if !value.ty().is_number() {
+        return Err(Error::location(
+            5787902,
+            format!(
+                "Value for 'n' must be of integral type, but found {}",
+                show(value)
+            ),
+        ));
+    }
+    let n = integral_i64(value).ok_or_else(|| {
+        Error::location(
+            5787903,
+            format!(
+                "Value for 'n' must be of integral type, but found {}",
+                show(value)
+            ),
+        )
+    })?;
+    match usize::try_from(n) {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err(Error::location(
+            5787908,
+            format!("'n' must be greater than 0, found {n}"),
+        )),
+    }
+}
+
+// === impl SortArray ===
+
+impl Order {
+    fn compare(&self, a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
+        let turn = |order: Ordering, descending| {
+            if descending { order.reverse() } else { order }
+        };
+        match self {
+            Self::Whole { descending } => turn(compare(a, b), *descending),
+            Self::Fields(keys) => {
+                for (path, descending) in keys {
+                    let key = |value: ValueRef<'_>| match path.get_expr_in(value).into_value() {
+                        // As in any sort, what is missing counts as null.
+                        missing if missing.is_missing() => Value::null(),
+                        found => found,
+                    };
+                    let order = compare(key(a).as_ref(), key(b).as_ref());
+                    if order.is_ne() {
+                        return turn(order, *descending);
+                    }
+                }
+                Ordering::Equal
+            }
+        }
+    }
+}
+
+impl Op for SortArray {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if input.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let array = input.as_array().ok_or_else(|| {
+            Error::location(
+                2942504,
+                format!(
+                    "The input argument to $sortArray must be an array, but was of type: {}",
+                    input.ty().alias()
+                ),
+            )
+        })?;
+        let mut all: Vec<_> = items(array).collect();
+        all.sort_by(|a, b| self.order.compare(*a, *b));
+        build(all)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+    }
+}
+
+// === impl TakeN ===
+
+impl Op for TakeN {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let n = self.n.eval_in(env)?;
+        let n = check_n(n.as_ref())?;
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        let Some(array) = input.as_array() else {
+            return Err(Error::location(
+                5788200,
+                format!("Input must be an array, found {}", show(input)),
+            ));
+        };
+        take(self.name, n, array)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.n);
+        visit(&self.input);
+    }
+}
+
+fn take<'a>(name: &str, n: usize, array: Doc<'_>) -> Result<Val<'a>> {
+    match name {
+        "$firstN" => build(items(array).take(n)),
+        "$lastN" => build(items(array).skip(array.count().saturating_sub(n))),
+        _ => {
+            let mut all: Vec<_> = items(array)
+                .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
+                .collect();
+            all.sort_by(|a, b| compare(*a, *b));
+            if name == "$maxN" {
+                all.reverse();
+            }
+            build(all.into_iter().take(n))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Bson, bson};
+
+    #[test]
+    fn values() {
+        check::values(&[
+            (
+                bson!({"$sortArray": {"input": [3, 1, 2], "sortBy": 1}}),
+                bson!([1, 2, 3]),
+            ),
+            (
+                bson!({"$sortArray": {"input": [{"a": 1, "b": 1}, {"a": 2}, {"a": 1, "b": 0}], "sortBy": {"a": -1, "b": 1}}}),
+                bson!([{"a": 2}, {"a": 1, "b": 0}, {"a": 1, "b": 1}]),
+            ),
+            (
+                bson!({"$firstN": {"n": 2, "input": [5, 6, 7]}}),
+                bson!([5, 6]),
+            ),
+            (
+                bson!({"$lastN": {"n": 2, "input": [5, 6, 7]}}),
+                bson!([6, 7]),
+            ),
+            (
+                bson!({"$maxN": {"n": 2, "input": [5, Bson::Null, 7, 6]}}),
+                bson!([7, 6]),
+            ),
+            (
+                bson!({"$minN": {"n": 9, "input": [5, 7, 6]}}),
+                bson!([5, 6, 7]),
+            ),
+        ]);
+        check::errors(&[
+            (bson!({"$sortArray": {"input": 1, "sortBy": 1}}), 2942504),
+            (bson!({"$firstN": {"n": 0, "input": [1]}}), 5787908),
+        ]);
+    }
+}

@@ -1,0 +1,251 @@
+//! One field by its name, whatever the name looks like: `$getField`, `$setField`, `$unsetField`.
+
+use super::Env;
+use super::args::{named, show};
+use super::node::{Expr, Op, check_size};
+use super::parse::operand;
+use crate::error::{Error, Result};
+use crate::query::Scope;
+use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef};
+
+#[derive(Debug)]
+struct GetField {
+    field: Expr,
+    input: Expr,
+}
+
+/// `$unsetField` is this with `$$REMOVE` for a value.
+#[derive(Debug)]
+struct SetField {
+    name: &'static str,
+    field: Box<str>,
+    input: Expr,
+    value: Expr,
+}
+
+/// `{field, input}`, or the field's name alone for one of the document.
+pub fn get_field(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().filter(|doc| {
+        // An operator in this place computes the name.
+        !doc.first().is_some_and(|elem| elem.name().starts_with('$'))
+    });
+    let (field, input) = match doc {
+        None => (
+            operand(value, scope)?,
+            super::parse::path("$$CURRENT", scope)?,
+        ),
+        Some(doc) => {
+            let [field, input] = named(doc, ["field", "input"], |field| {
+                Error::location(
+                    3041701,
+                    format!("$getField found an unknown argument: {field}"),
+                )
+            })?;
+            let field = field.ok_or_else(|| {
+                Error::location(3041702, "$getField requires 'field' to be specified")
+            })?;
+            let input = input.ok_or_else(|| {
+                Error::location(3041703, "$getField requires 'input' to be specified")
+            })?;
+            (operand(field, scope)?, operand(input, scope)?)
+        }
+    };
+    if let Some(name) = field.as_const()
+        && name.as_str().is_none()
+    {
+        return Err(not_a_name(name));
+    }
+    Ok(Expr::op(GetField { field, input }))
+}
+
+fn not_a_name(value: ValueRef<'_>) -> Error {
+    Error::location(
+        3041704,
+        format!(
+            "$getField requires 'field' to evaluate to type String, but got {}",
+            value.ty().alias()
+        ),
+    )
+}
+
+pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    let doc = value.as_doc().ok_or_else(|| {
+        Error::location(
+            4161100,
+            format!(
+                "{name} only supports an object as its argument, found {}",
+                value.ty().alias()
+            ),
+        )
+    })?;
+    let unset = name == "$unsetField";
+    let unknown = |field: &str| {
+        Error::location(
+            4161101,
+            format!("{name} found an unknown argument: {field}"),
+        )
+    };
+    let [field, input, value] = named(doc, ["field", "input", "value"], unknown)?;
+    if unset && value.is_some() {
+        return Err(unknown("value"));
+    }
+    let missing = |code, what: &str| {
+        Error::location(code, format!("{name} requires '{what}' to be specified"))
+    };
+    let field = field.ok_or_else(|| missing(4161102, "field"))?;
+    let value = match (value, unset) {
+        (_, true) => Expr::Const(Value::missing()),
+        (Some(value), false) => operand(value, scope)?,
+        (None, false) => return Err(missing(4161103, "value")),
+    };
+    let input = operand(input.ok_or_else(|| missing(4161109, "input"))?, scope)?;
+    if field.as_str().is_some_and(|text| text.starts_with('$')) {
+        return Err(Error::location(
+            4161108,
+            format!(
+                "'field' cannot be a field path reference; did you mean to use $literal? Found: {}",
+                show(field)
+            ),
+        ));
+    }
+    // Only $literal is taken for a constant; another operator is not run to see.
+    let computed = match field.as_doc().and_then(Doc::first) {
+        Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
+        None => field.ty() == Type::Array,
+    };
+    let field = operand(field, scope)?;
+    let Some(field) = field.as_const().filter(|_| !computed) else {
+        return Err(Error::location(
+            4161106,
+            format!(
+                "{name} requires 'field' to evaluate to a constant, but got a non-constant argument"
+            ),
+        ));
+    };
+    let Some(text) = field.as_str() else {
+        return Err(Error::location(
+            4161107,
+            format!(
+                "{name} requires 'field' to evaluate to type String, but got {}",
+                field.ty().alias()
+            ),
+        ));
+    };
+    if text.contains('\0') {
+        return Err(Error::location(
+            9534700,
+            format!("{name}: 'field' cannot contain an embedded null byte"),
+        ));
+    }
+    Ok(Expr::op(SetField {
+        name,
+        field: text.into(),
+        input,
+        value,
+    }))
+}
+
+// === impl GetField ===
+
+impl Op for GetField {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let field = self.field.eval_in(env)?;
+        let Some(name) = field.as_ref().as_str() else {
+            return Err(not_a_name(field.as_ref()));
+        };
+        let input = self.input.eval_in(env)?;
+        Ok(match &input {
+            _ if input.ty() == Type::Null => Val::NULL,
+            Val::Ref(value) => match value.as_doc() {
+                Some(doc) => Val::Ref(doc.get(name)),
+                None => Val::MISSING,
+            },
+            Val::Own(value) => match value.as_ref().as_doc() {
+                Some(doc) => Val::Own(doc.get(name).to_value()),
+                None => Val::MISSING,
+            },
+        })
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.field);
+        visit(&self.input);
+    }
+}
+
+// === impl SetField ===
+
+impl Op for SetField {
+    fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
+        let input = self.input.eval_in(env)?;
+        let input = input.as_ref();
+        if input.is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let Some(doc) = input.as_doc() else {
+            return Err(Error::location(
+                4161105,
+                format!("{} requires 'input' to evaluate to type Object", self.name),
+            ));
+        };
+        let value = self.value.eval_in(env)?;
+        let value = value.as_ref();
+        let mut bytes = Vec::with_capacity(doc.bytes().len() + value.data().len() + 16);
+        let mut out = DocBuilder::begin(&mut bytes);
+        let mut found = false;
+        for elem in doc {
+            if elem.name() == &*self.field {
+                found = true;
+                out.put(&self.field, value);
+            } else {
+                out.put(elem.name(), elem.value);
+            }
+        }
+        if !found {
+            out.put(&self.field, value);
+        }
+        check_size(out.len())?;
+        out.end();
+        Ok(Val::Own(Value::document(bytes)))
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(&Expr)) {
+        visit(&self.input);
+        visit(&self.value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{bson, doc};
+
+    #[test]
+    fn values() {
+        check::values_in(
+            &doc! {"b.c": 2, "d": {"e": 3}},
+            &[
+                (bson!({"$getField": "b.c"}), bson!(2)),
+                (
+                    bson!({"$getField": {"field": "e", "input": "$d"}}),
+                    bson!(3),
+                ),
+                (
+                    bson!({"$setField": {"field": {"$literal": "$x"}, "input": "$d", "value": 1}}),
+                    bson!({"e": 3, "$x": 1}),
+                ),
+                (
+                    bson!({"$unsetField": {"field": "e", "input": {"e": 1, "f": 2}}}),
+                    bson!({"f": 2}),
+                ),
+            ],
+        );
+        check::errors(&[
+            (bson!({"$getField": {"field": 1, "input": 1}}), 3041704),
+            (
+                bson!({"$setField": {"field": "$a", "input": {}, "value": 1}}),
+                4161108,
+            ),
+        ]);
+    }
+}
