@@ -19,6 +19,7 @@ mod coll_mod;
 mod coll_stats;
 mod concern;
 mod context;
+mod count;
 mod counters;
 mod create;
 mod create_indexes;
@@ -27,6 +28,7 @@ pub mod cursor;
 mod default_ttl;
 mod delete;
 mod dispatch;
+mod distinct;
 #[cfg(test)]
 mod doors;
 mod drained;
@@ -53,6 +55,7 @@ mod planned;
 mod rename_collection;
 pub mod reply;
 mod rows;
+mod scan;
 mod server_status;
 mod sessions;
 mod stream;
@@ -95,7 +98,7 @@ pub static COMMANDS: &[Command] = &[
     about::CONN_POOL_STATS,
     about::CONNECTION_STATUS,
     planned("convertToCapped"),
-    planned("count"),
+    count::COMMAND,
     create::COMMAND,
     create_indexes::COMMAND,
     planned("createRole"),
@@ -107,7 +110,7 @@ pub static COMMANDS: &[Command] = &[
     planned("dbHash").alias(&["dbhash"]),
     coll_stats::DATABASE,
     delete::COMMAND,
-    planned("distinct"),
+    distinct::COMMAND,
     drop::COMMAND,
     planned("dropAllRolesFromDatabase"),
     planned("dropAllUsersFromDatabase"),

@@ -254,9 +254,32 @@ pub(super) fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
         Type::String => Ok(arg.str()?.map(|name| Hint::Name(name.to_owned()))),
         Type::Document => {
             let key = arg.doc()?.filter(|key| !key.is_empty());
+            if let Some(key) = key {
+                check_natural(key)?;
+            }
             Ok(key.map(|key| Hint::Key(DocBuf::from_bytes(key.bytes().to_vec()))))
         }
         _ => Err(Error::failed_to_parse("Hint must be a string or an object")),
+    }
+}
+
+/// `{$natural: 1}` stands alone, and has two directions.
+fn check_natural(key: Doc<'_>) -> Result<()> {
+    let way = key.get("$natural");
+    if way.is_missing() {
+        return Ok(());
+    }
+    if key.count() > 1 {
+        return Err(Error::bad_value(format!(
+            "$natural hint cannot be combined with other fields: {}",
+            ValueRef::document(key)
+        )));
+    }
+    match way.as_num().and_then(|way| way.to_i64_exact()) {
+        Some(1 | -1) => Ok(()),
+        _ => Err(Error::bad_value(
+            "$natural hint may only accept 1 or -1, not the given value",
+        )),
     }
 }
 

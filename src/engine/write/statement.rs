@@ -76,6 +76,14 @@ const MAX_LOST: u32 = 10;
 // === impl Selection ===
 
 impl Selection {
+    /// The way to them for a reader. A sort is not looked at.
+    pub fn walk(&self, collection: Arc<Collection>, now: Millis) -> Result<Walk> {
+        let chosen = choose(&collection, &self.filter, None, self.hint.as_ref(), now)?;
+        Ok(Walk::new(collection, chosen.access)
+            .exact(chosen.exact)
+            .show_ts(self.names_ts))
+    }
+
     fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
         let chosen = choose(
             &collection,

@@ -1,0 +1,226 @@
+//! `distinct`: the different values of a field.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::args::{self, Arg};
+use super::scan::{self, Gather};
+use super::write::{self, Selecting};
+use super::{Access, Call, Command, Flags, Outcome};
+use crate::engine::access::Walk;
+use crate::engine::choose::Hint;
+use crate::engine::write::MAX_DOCUMENT;
+use crate::error::{Error, Result};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef, key};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "distinct",
+    Access::Read,
+    "Lists the different values of a field.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN));
+
+/// What the client asks for.
+pub(super) struct Distinct<'a> {
+    pub key: &'a str,
+    pub filter: Option<Doc<'a>>,
+    pub hint: Option<Hint>,
+}
+
+/// The values so far, in their order; of equal ones the first that was met.
+pub(super) struct Values {
+    path: String,
+    found: BTreeMap<Vec<u8>, Value>,
+    bytes: usize,
+    scratch: Vec<u8>,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let collection = call.collection()?;
+    let distinct = Distinct::read(call.args().skip(1))?;
+    let values = Values::new(distinct.key);
+    let filter = distinct.filter.unwrap_or(Doc::EMPTY);
+    let selecting = Selecting {
+        filter,
+        sort: None,
+        hint: distinct.hint,
+        let_vars: None,
+        multi: true,
+    };
+    let (mut selection, _) = selecting.parse(call.now)?;
+    selection.names_ts |= call.context.config.expose_ts || values.names_ts();
+    scan::run(call, collection, selection, values, reply)
+}
+
+// === impl Distinct ===
+
+impl<'a> Distinct<'a> {
+    /// From the fields of a distinct, wherever it stands (explain has one inside).
+    pub fn read(args: impl Iterator<Item = Arg<'a>>) -> Result<Self> {
+        let (mut key, mut filter, mut hint) = (None, None, None);
+        for arg in args {
+            match arg.name() {
+                "key" => key = arg.str()?,
+                "query" => filter = arg.doc()?.filter(|filter| !filter.is_empty()),
+                "hint" => hint = write::hint(&arg)?,
+                "collation" => write::collation(&arg)?,
+                "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
+                "collectionUUID" | "encryptionInformation" => {
+                    return Err(Error::not_implemented(format_args!(
+                        "distinct.{}",
+                        arg.name()
+                    )));
+                }
+                _ => return Err(arg.unknown()),
+            }
+        }
+        let key = args::required(key, "distinct", "key")?;
+        if key.contains('\0') {
+            return Err(Error::location(
+                31032,
+                "Key field cannot contain an embedded null byte",
+            ));
+        }
+        Ok(Self { key, filter, hint })
+    }
+}
+
+// === impl Values ===
+
+impl Values {
+    pub fn new(path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            found: BTreeMap::new(),
+            bytes: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub fn names_ts(&self) -> bool {
+        self.path.split('.').next() == Some(crate::storage::index::TS_FIELD)
+    }
+
+    fn add(&mut self, value: ValueRef<'_>) -> Result<()> {
+        self.scratch.clear();
+        key::encode(value, false, &mut self.scratch);
+        if self.found.contains_key(&self.scratch) {
+            return Ok(());
+        }
+        self.bytes += value.data().len() + 8;
+        if self.bytes >= MAX_DOCUMENT {
+            return Err(Error::location(17217, "distinct too big, 16mb cap"));
+        }
+        self.found.insert(self.scratch.clone(), value.to_value());
+        Ok(())
+    }
+}
+
+impl Gather for Values {
+    fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
+        let path = std::mem::take(&mut self.path);
+        let taken = along(doc, &path, &mut |value| self.add(value));
+        self.path = path;
+        taken.map(ControlFlow::Continue)
+    }
+
+    fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
+        let mut values: ArrayBuilder<'_> = reply.array("values");
+        for value in self.found.values() {
+            values.push(value.as_ref());
+        }
+        values.end();
+        Ok(())
+    }
+}
+
+/// The values at the end of a path, as distinct has its own way of finding them: a number after an array names an element and
+/// nothing else, and the last array is opened, however it was reached. Each call goes one level down, so documents bound it.
+fn along<F>(doc: Doc<'_>, path: &str, found: &mut F) -> Result<()>
+where
+    F: FnMut(ValueRef<'_>) -> Result<()>,
+{
+    let value = doc.get(path);
+    match value.as_array() {
+        Some(array) => return array.iter().try_for_each(|elem| found(elem.value)),
+        None if !value.is_missing() => return found(value),
+        None => {}
+    }
+    let Some((first, rest)) = path.split_once('.') else {
+        return Ok(());
+    };
+    let value = doc.get(first);
+    match value.ty() {
+        Type::Document => along(Doc::new(value.data()), rest, found),
+        Type::Array if names_element(rest) => along(Doc::new(value.data()), rest, found),
+        Type::Array => Doc::new(value.data())
+            .iter()
+            .filter_map(|elem| elem.value.as_doc())
+            .try_for_each(|inner| along(inner, rest, found)),
+        _ => Ok(()),
+    }
+}
+
+fn names_element(path: &str) -> bool {
+    let first = path.split('.').next().unwrap_or_default();
+    !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson, doc};
+
+    use super::super::check::{ask, server};
+    use crate::config::Config;
+
+    #[test]
+    fn values_come_once_and_in_order() {
+        let mut server = server(Config::default());
+        let documents = vec![
+            doc! {"_id": 1, "x": 3, "a": [{"b": 1, "0": 9}, {"b": [2, 3]}], "n": [[1, 2], 5]},
+            doc! {"_id": 2, "x": "s", "a": {"b": 1.0}, "n": {"0": 7}},
+            doc! {"_id": 3, "x": 3.0, "a": 4, "a.b": 8},
+            doc! {"_id": 4, "x": [1, 3, [4]], "n": 1},
+            doc! {"_id": 5, "x": null},
+            doc! {"_id": 6, "x": []},
+        ];
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": documents, "$db": "d"},
+        );
+        for (key, query, expected) in [
+            ("x", doc! {}, bson!([null, 1, 3, "s", [4]])),
+            ("x", doc! {"_id": {"$lt": 3}}, bson!([3, "s"])),
+            ("a.b", doc! {}, bson!([1, 2, 3, 8])),
+            ("a.0.b", doc! {}, bson!([1])),
+            ("a.0", doc! {"_id": 1}, bson!([{"b": 1, "0": 9}])),
+            ("n.0", doc! {}, bson!([1, 2, 7])),
+            ("nope", doc! {}, bson!([])),
+            ("x.", doc! {}, bson!([])),
+            ("_id", doc! {"_id": {"$in": [2, 9, 1]}}, bson!([1, 2])),
+        ] {
+            let command = doc! {"distinct": "c", "key": key, "query": query.clone(), "$db": "d"};
+            let reply = ask(&mut server, command);
+            assert_eq!(
+                reply.get("values"),
+                Some(&expected),
+                "{key} {query}: {reply}"
+            );
+        }
+        for (fields, code) in [
+            (doc! {}, 40414),
+            (doc! {"key": null}, 40414),
+            (doc! {"key": 1}, 14),
+            (doc! {"key": "a\0b"}, 31032),
+            (doc! {"key": "x", "hint": Bson::Null}, 9),
+            (doc! {"key": "x", "nope": 1}, 40415),
+            (doc! {"key": "x", "query": {"$nope": 1}}, 2),
+        ] {
+            let mut command = doc! {"distinct": "c", "$db": "d"};
+            command.extend(fields.clone());
+            let reply = ask(&mut server, command);
+            assert_eq!(reply.get_i32("code").ok(), Some(code), "{fields}: {reply}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads that look at the documents of a selection one after the other and keep no copy of them: count, distinct, explain.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::{Call, Outcome, Step, Task};
+use crate::engine::TimeSlice;
+use crate::engine::access::{Pace, Walk};
+use crate::engine::write::Selection;
+use crate::error::Result;
+use crate::query::stage::Slice;
+use crate::value::{Doc, DocBuilder, Millis};
+
+/// What is made of the documents.
+pub(super) trait Gather: Send + 'static {
+    /// Takes one in; a break says that no more are needed.
+    fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>>;
+    /// Writes what came of them.
+    fn reply(&mut self, walk: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()>;
+}
+
+/// The documents on their way into `G`.
+struct Scan<G> {
+    walk: Option<Walk>,
+    selection: Selection,
+    now: Millis,
+    gather: G,
+}
+
+/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
+pub(super) fn run<G: Gather>(
+    call: &Call<'_>,
+    collection: &str,
+    selection: Selection,
+    gather: G,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
+    let collection = call.context.catalog.get(call.database(), collection);
+    let walk = collection.map(|collection| selection.walk(collection, call.now));
+    let mut scan = Scan {
+        walk: walk.transpose()?,
+        selection,
+        now: call.now,
+        gather,
+    };
+    match scan.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(scan))),
+    }
+}
+
+// === impl Scan ===
+
+impl<G: Gather> Task for Scan<G> {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let Self {
+            walk,
+            selection,
+            now,
+            gather,
+        } = self;
+        let slice = TimeSlice::begin();
+        if let Some(walk) = walk {
+            let filter = Arc::clone(&selection.filter);
+            loop {
+                let mut enough = false;
+                let pace = walk.slice(*now, &filter, &selection.vars, |found| {
+                    let flow = gather.take(found.shown)?;
+                    enough = flow.is_break();
+                    Ok(flow)
+                })?;
+                if enough || pace == Pace::End {
+                    break;
+                }
+                if slice.is_over() {
+                    return Ok(Step::More);
+                }
+            }
+        }
+        gather.reply(walk.as_ref(), reply)?;
+        Ok(Step::Done)
+    }
+}
