@@ -8,7 +8,7 @@ use super::{
     ranges,
 };
 use crate::{
-    error::{Code, Error, Result},
+    error::{Error, Result},
     query::{
         Filter,
         filter::{Node, Op, Test},
@@ -61,10 +61,6 @@ pub fn plan(
         None if matches!(hinted, Some(None)) => {
             Ok(by_id(root, &predicates).unwrap_or_else(|| collection(Direction::Forward)))
         }
-        None if hinted.is_some() => Err(Error::new(
-            Code::NoQueryExecutionPlans,
-            "error processing query: planner returned error :: caused by :: No query solutions",
-        )),
         None => Ok(collection(Direction::Forward)),
     }
 }
@@ -212,12 +208,14 @@ fn candidate(
     sort: &[SortKey<'_>],
     hinted: bool,
 ) -> Option<(Score, Plan)> {
+    // A partial index lacks what does not pass its filter, a sparse one documents that have none of its fields. Who hints at
+    // one takes what it holds, as in MongoDB.
     if let Some(partial) = &index.partial
+        && !hinted
         && !implies(root, partial.root())
     {
         return None;
     }
-    // A sparse index lacks documents that have none of its fields. Who hints at it takes that.
     if index.spec.sparse
         && !hinted
         && !index.spec.paths.iter().any(|path| {

@@ -292,6 +292,9 @@ fn which_index_wins() {
         hint(Hint::Natural(Direction::Backward)).unwrap().access,
         Access::CollScan(Direction::Backward)
     ));
+    assert!(
+        matches!(hint(Hint::Name("p")).unwrap().access, Access::IndexScan(scan) if scan.index == 6)
+    );
     assert_eq!(hint(Hint::Name("x")).unwrap_err().code().number(), 2);
     assert_eq!(hint(Hint::Name("h")).unwrap_err().code().number(), 2);
     let key = DocBuf::from(doc! {"a": 1, "b": 1});
