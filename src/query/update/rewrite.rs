@@ -129,14 +129,22 @@ impl Rewrite<'_> {
                 self.blocked(&child.node, &below, &obstacle)?;
                 continue;
             };
+            // Two spellings of one index ("1" and "01").
+            if wanted < count {
+                return Err(Error::new(
+                    Code::ConflictingUpdateOperators,
+                    format!("Update created a conflict at '{}.{wanted}'", trail.dotted()),
+                ));
+            }
             let mark = self.out.len();
-            let padding = wanted.saturating_sub(count);
+            let padding = wanted - count;
+            let name = wanted.to_string();
             if padding <= MAX_PADDING {
                 for nth in count..wanted {
                     self.put_index(nth, ValueRef::NULL);
                 }
             }
-            if self.create(&child.node, &child.name, Some(trail), true)? {
+            if self.create(&child.node, &name, Some(trail), true)? {
                 if padding > MAX_PADDING {
                     return Err(Error::new(
                         Code::CannotBackfillArray,
@@ -144,7 +152,7 @@ impl Rewrite<'_> {
                     ));
                 }
                 created_below_id(Some(trail), self.root)?;
-                count = wanted.max(count) + 1;
+                count = wanted + 1;
                 changed = true;
             } else {
                 self.out.truncate(mark);
