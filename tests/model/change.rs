@@ -1,0 +1,297 @@
+//! Updates and projections over plain values.
+
+use bson::{Bson, Document};
+
+use super::matcher;
+use super::order::{compare, equal, number, same_value};
+
+/// Code of the error that stops an update.
+pub type Refusal = i64;
+
+/// What becomes of a document. `inserting` says whether an upsert makes it.
+pub fn apply(
+    update: &Document,
+    document: &Document,
+    now: i64,
+    inserting: bool,
+) -> Result<Document, Refusal> {
+    if !update
+        .keys()
+        .next()
+        .is_some_and(|name| name.starts_with('$'))
+    {
+        let mut replaced = Document::new();
+        if let Some(id) = document.get("_id") {
+            replaced.insert("_id", id.clone());
+        }
+        replaced.extend(
+            update
+                .iter()
+                .filter(|(name, _)| *name != "_id")
+                .map(|(name, value)| (name.clone(), value.clone())),
+        );
+        if !replaced.contains_key("_id") {
+            replaced.insert("_id", update.get("_id").expect("an _id").clone());
+        }
+        return Ok(replaced);
+    }
+    // One walk through the document, by path, whatever the operator.
+    let mut changes: Vec<(&str, &str, &Bson)> = Vec::new();
+    for (operator, fields) in update {
+        for (path, operand) in fields.as_document().expect("fields") {
+            changes.push((path, operator, operand));
+        }
+    }
+    changes.sort_by_key(|(path, ..)| *path);
+    let mut changed = document.clone();
+    for (path, operator, operand) in changes {
+        if operator == "$setOnInsert" && !inserting {
+            continue;
+        }
+        if operator == "$rename" {
+            if let Some(value) = changed.remove(path) {
+                let to = operand.as_str().expect("a name");
+                changed.remove(to);
+                changed.insert(to, value);
+            }
+            continue;
+        }
+        let (parent, name) = match path.split_once('.') {
+            None => (&mut changed, path),
+            Some((outer, inner)) => {
+                match changed.get(outer) {
+                    None if operator == "$unset" => continue,
+                    None => drop(changed.insert(outer, Document::new())),
+                    Some(Bson::Document(_)) => {}
+                    Some(_) if operator == "$unset" => continue,
+                    Some(_) => return Err(28),
+                }
+                (changed.get_document_mut(outer).expect("just seen"), inner)
+            }
+        };
+        match one(operator, parent.get(name), operand, now)? {
+            Some(value) => drop(parent.insert(name, value)),
+            None => drop(parent.remove(name)),
+        }
+    }
+    Ok(changed)
+}
+
+/// The new value of one field; `None` for none.
+fn one(
+    operator: &str,
+    old: Option<&Bson>,
+    operand: &Bson,
+    now: i64,
+) -> Result<Option<Bson>, Refusal> {
+    let array = |refusal: Refusal| match old {
+        None => Ok(Vec::new()),
+        Some(Bson::Array(array)) => Ok(array.clone()),
+        Some(_) => Err(refusal),
+    };
+    let new = match operator {
+        "$set" | "$setOnInsert" => operand.clone(),
+        "$unset" => return Ok(None),
+        "$inc" => match old {
+            None => operand.clone(),
+            Some(old) => arithmetic(old, operand, |a, b| a + b, |a, b| a + b)?,
+        },
+        "$mul" => match old {
+            None => arithmetic(&Bson::Int32(0), operand, |a, b| a * b, |a, b| a * b)?,
+            Some(old) => arithmetic(old, operand, |a, b| a * b, |a, b| a * b)?,
+        },
+        "$min" => match old {
+            Some(old) if compare(old, operand).is_le() => old.clone(),
+            _ => operand.clone(),
+        },
+        "$max" => match old {
+            Some(old) if compare(old, operand).is_ge() => old.clone(),
+            _ => operand.clone(),
+        },
+        "$currentDate" => Bson::DateTime(bson::DateTime::from_millis(now)),
+        "$push" => {
+            let mut array = array(2)?;
+            match operand
+                .as_document()
+                .filter(|each| each.contains_key("$each"))
+            {
+                None => array.push(operand.clone()),
+                Some(each) => {
+                    array.extend(each.get_array("$each").expect("values").iter().cloned());
+                    if let Some(slice) = each.get("$slice").and_then(number) {
+                        let keep = (slice.abs() as usize).min(array.len());
+                        if slice < 0.0 {
+                            array.drain(..array.len() - keep);
+                        } else {
+                            array.truncate(keep);
+                        }
+                    }
+                }
+            }
+            Bson::Array(array)
+        }
+        "$addToSet" => {
+            let mut array = array(2)?;
+            if !array.iter().any(|element| equal(element, operand)) {
+                array.push(operand.clone());
+            }
+            Bson::Array(array)
+        }
+        "$pop" if old.is_none() => return Ok(None),
+        "$pop" => {
+            let mut array = array(14)?;
+            if number(operand) == Some(-1.0) {
+                if !array.is_empty() {
+                    array.remove(0);
+                }
+            } else {
+                array.pop();
+            }
+            Bson::Array(array)
+        }
+        "$pull" if old.is_none() => return Ok(None),
+        "$pull" => {
+            let mut array = array(2)?;
+            array.retain(|element| !pulled(element, operand));
+            Bson::Array(array)
+        }
+        other => panic!("the model knows no {other}"),
+    };
+    Ok(Some(new))
+}
+
+fn pulled(element: &Bson, operand: &Bson) -> bool {
+    match operand.as_document() {
+        Some(operators) => matcher::matches(
+            &bson::doc! {"": operators.clone()},
+            &bson::doc! {"": element.clone()},
+        ),
+        None => equal(element, operand),
+    }
+}
+
+fn arithmetic(
+    a: &Bson,
+    b: &Bson,
+    whole: fn(i64, i64) -> i64,
+    float: fn(f64, f64) -> f64,
+) -> Result<Bson, Refusal> {
+    let (Some(x), Some(y)) = (number(a), number(b)) else {
+        return Err(14);
+    };
+    Ok(match (a, b) {
+        (Bson::Double(_), _) | (_, Bson::Double(_)) => Bson::Double(float(x, y)),
+        (Bson::Int32(_), Bson::Int32(_)) => {
+            let result = whole(x as i64, y as i64);
+            i32::try_from(result).map_or(Bson::Int64(result), Bson::Int32)
+        }
+        _ => Bson::Int64(whole(x as i64, y as i64)),
+    })
+}
+
+/// What an upsert begins with: the equalities of its filter.
+pub fn seed(filter: &Document, update: &Document) -> Document {
+    let replacement = !update
+        .keys()
+        .next()
+        .is_some_and(|name| name.starts_with('$'));
+    let mut document = Document::new();
+    for (path, value) in filter {
+        let equality = match value {
+            Bson::Document(operators)
+                if operators
+                    .keys()
+                    .next()
+                    .is_some_and(|name| name.starts_with('$')) =>
+            {
+                operators.get("$eq")
+            }
+            value => Some(value),
+        };
+        if let Some(value) = equality
+            && (!replacement || path == "_id")
+        {
+            document.insert(path, value.clone());
+        }
+    }
+    document
+}
+
+/// `_id` stands first in what is stored.
+pub fn id_first(document: Document) -> Document {
+    let mut ordered = Document::new();
+    if let Some(id) = document.get("_id") {
+        ordered.insert("_id", id.clone());
+    }
+    ordered.extend(document);
+    ordered
+}
+
+/// Inclusion or exclusion of fields, also one level down.
+pub fn project(projection: &Document, document: &Document) -> Document {
+    let included = projection
+        .iter()
+        .find(|(name, _)| *name != "_id")
+        .map_or_else(
+            || number(&projection["_id"]) != Some(0.0),
+            |(_, on)| number(on) != Some(0.0),
+        );
+    let id = projection
+        .get("_id")
+        .map_or(true, |on| number(on) != Some(0.0));
+    let fields: Vec<&str> = projection
+        .keys()
+        .map(String::as_str)
+        .filter(|name| *name != "_id")
+        .collect();
+    let mut out = Document::new();
+    for (name, value) in document {
+        if name == "_id" {
+            if id {
+                out.insert(name, value.clone());
+            }
+            continue;
+        }
+        let whole = fields.contains(&name.as_str());
+        let inner: Vec<&str> = fields
+            .iter()
+            .filter_map(|field| field.strip_prefix(name.as_str())?.strip_prefix('.'))
+            .collect();
+        if whole {
+            if included {
+                out.insert(name, value.clone());
+            }
+        } else if inner.is_empty() {
+            if !included {
+                out.insert(name, value.clone());
+            }
+        } else if let Some(part) = project_inside(value, &inner, included) {
+            out.insert(name, part);
+        }
+    }
+    out
+}
+
+fn project_inside(value: &Bson, fields: &[&str], included: bool) -> Option<Bson> {
+    match value {
+        Bson::Document(document) => Some(Bson::Document(
+            document
+                .iter()
+                .filter(|(name, _)| fields.contains(&name.as_str()) == included)
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        )),
+        Bson::Array(array) => Some(Bson::Array(
+            array
+                .iter()
+                .filter_map(|element| project_inside(element, fields, included))
+                .collect(),
+        )),
+        other => (!included).then(|| other.clone()),
+    }
+}
+
+/// Whether two documents are the same to the byte.
+pub fn unchanged(a: &Document, b: &Document) -> bool {
+    same_value(&Bson::Document(a.clone()), &Bson::Document(b.clone()))
+}

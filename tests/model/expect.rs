@@ -1,0 +1,579 @@
+//! What a command ought to answer, by the model; and what it does to the model.
+
+use bson::{Bson, Document, doc};
+
+use super::change::{apply, id_first, project, seed, unchanged};
+use super::matcher::{leaves, matches};
+use super::order::{by_sort, compare, equal, number};
+use super::state::{Collection, Index, Model, distinct};
+
+#[derive(Debug)]
+pub enum Expect {
+    /// An error with that code.
+    Error(i64),
+    /// Fields of the reply, by path; whatever type numbers have.
+    Fields(Vec<(&'static str, Bson)>),
+    /// Rows in that order.
+    Ordered(Vec<Document>),
+    /// Rows in any order.
+    Set(Vec<Document>),
+    /// That many of these rows.
+    Some(usize, Vec<Document>),
+    /// Groups: `_id`, and numbers.
+    Groups(Vec<Document>),
+    Distinct(Vec<Bson>),
+    Write {
+        n: i64,
+        modified: Option<i64>,
+        upserted: Vec<(i64, Bson)>,
+        errors: Vec<(i64, i64)>,
+    },
+    Value {
+        value: Option<Document>,
+        existing: Option<bool>,
+        upserted: Option<Bson>,
+    },
+}
+
+/// `None`: the answer depends on the order in which documents are met, so the command is not sent.
+pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
+    model.begin();
+    let (verb, target) = command.iter().next().expect("a command");
+    let name = target.as_str().unwrap_or_default();
+    Some(match verb.as_str() {
+        "insert" => insert(model, name, command),
+        "update" => return update(model, name, command),
+        "delete" => return delete(model, name, command),
+        "findAndModify" => return find_and_modify(model, name, command),
+        "find" => find(model, name, command),
+        "count" => count(model, name, command),
+        "distinct" => {
+            let key = command.get_str("key").expect("a key");
+            let found = model
+                .get(name)
+                .matching(&filter(command, "query"), names_ts(command));
+            let values = found
+                .iter()
+                .flat_map(|(_, seen)| leaves(seen, key))
+                .flatten();
+            Expect::Distinct(distinct(values.flat_map(|value| match value {
+                Bson::Array(array) => array,
+                value => vec![value],
+            })))
+        }
+        "aggregate" => aggregate(model, name, command),
+        "createIndexes" => create_indexes(model, name, command),
+        "dropIndexes" => drop_indexes(model, name, command),
+        "collMod" => coll_mod(model, name, command),
+        "create" => {
+            if model.collections.contains_key(name) {
+                return None;
+            }
+            let default = command.get("defaultTtl").and_then(number).map(|n| n as i64);
+            let made = model.at(name);
+            made.default = default;
+            made.shown = "_ts_1".into();
+            Expect::Fields(vec![])
+        }
+        "drop" => {
+            model.collections.remove(name)?;
+            Expect::Fields(vec![])
+        }
+        "renameCollection" => {
+            let from = name.strip_prefix("test.").expect("a name");
+            let to = command
+                .get_str("to")
+                .expect("a name")
+                .strip_prefix("test.")
+                .expect("a name");
+            let moved = model.collections.remove(from)?;
+            model.collections.insert(to.to_owned(), moved);
+            Expect::Fields(vec![])
+        }
+        other => panic!("the model knows no {other}"),
+    })
+}
+
+fn filter(command: &Document, name: &str) -> Document {
+    command.get_document(name).cloned().unwrap_or_default()
+}
+
+/// Whether root `_ts` is named anywhere in what a command selects by.
+pub fn names_ts(command: &Document) -> bool {
+    fn named(value: &Bson) -> bool {
+        match value {
+            Bson::Document(document) => document
+                .iter()
+                .any(|(name, value)| name == "_ts" || named(value)),
+            Bson::Array(array) => array.iter().any(named),
+            _ => false,
+        }
+    }
+    [
+        "filter",
+        "query",
+        "q",
+        "sort",
+        "projection",
+        "fields",
+        "pipeline",
+    ]
+    .iter()
+    .any(|part| command.get(part).is_some_and(named))
+        || command.get_str("key").is_ok_and(|key| key == "_ts")
+}
+
+fn insert(model: &mut Model, name: &str, command: &Document) -> Expect {
+    let ordered = command.get_bool("ordered").unwrap_or(true);
+    let (mut n, mut errors) = (0, Vec::new());
+    for (at, document) in command
+        .get_array("documents")
+        .expect("documents")
+        .iter()
+        .enumerate()
+    {
+        match model.insert(name, document.as_document().expect("a document").clone()) {
+            Ok(()) => n += 1,
+            Err(code) => {
+                errors.push((at as i64, code));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    Expect::Write {
+        n,
+        modified: None,
+        upserted: vec![],
+        errors,
+    }
+}
+
+/// What one update statement did.
+struct Done {
+    n: i64,
+    modified: i64,
+    upserted: Option<Bson>,
+    before: Option<Document>,
+    after: Option<Document>,
+}
+
+fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
+    let (mut n, mut modified, mut upserted, mut errors) = (0, 0, Vec::new(), Vec::new());
+    for (at, statement) in command
+        .get_array("updates")
+        .expect("updates")
+        .iter()
+        .enumerate()
+    {
+        let statement = statement.as_document().expect("a statement");
+        let change = Change {
+            filter: filter(statement, "q"),
+            update: filter(statement, "u"),
+            sort: statement.get_document("sort").ok(),
+            multi: statement.get_bool("multi").unwrap_or(false),
+            upsert: statement.get_bool("upsert").unwrap_or(false),
+            names_ts: names_ts(statement),
+        };
+        match change.make(model, name)? {
+            Ok(done) => {
+                n += done.n;
+                modified += done.modified;
+                upserted.extend(done.upserted.map(|id| (at as i64, id)));
+            }
+            Err(code) => {
+                errors.push((at as i64, code));
+                break;
+            }
+        }
+    }
+    Some(Expect::Write {
+        n,
+        modified: Some(modified),
+        upserted,
+        errors,
+    })
+}
+
+struct Change<'a> {
+    filter: Document,
+    update: Document,
+    sort: Option<&'a Document>,
+    multi: bool,
+    upsert: bool,
+    names_ts: bool,
+}
+
+impl Change<'_> {
+    fn make(&self, model: &mut Model, name: &str) -> Option<Result<Done, i64>> {
+        // A statement sees what the ones before it did.
+        model.move_to(model.now);
+        let collection = model.get(name);
+        let mut found = collection.matching(&self.filter, self.names_ts);
+        if let Some(sort) = self.sort {
+            found.sort_by(|(_, a), (_, b)| by_sort(sort, a, b));
+            found.truncate(1);
+        }
+        if !self.multi && found.len() > 1 {
+            return None;
+        }
+        let unique = collection.indexes.iter().any(|index| index.flag("unique"));
+        if found.len() > 1 && unique {
+            return None;
+        }
+        if found.is_empty() && self.upsert {
+            return Some(self.insert(model, name));
+        }
+        let mut done = Done {
+            n: 0,
+            modified: 0,
+            upserted: None,
+            before: None,
+            after: None,
+        };
+        let several = found.len() > 1;
+        for (stored, _) in found {
+            let changed = apply(&self.update, &stored.doc, model.now, false);
+            let written = changed.and_then(|changed| {
+                model
+                    .write(name, stored.uid, changed.clone())
+                    .map(|()| changed)
+            });
+            match written {
+                Ok(changed) => {
+                    done.n += 1;
+                    done.modified += i64::from(!unchanged(&changed, &stored.doc));
+                    done.before = Some(stored.doc);
+                    done.after = Some(changed);
+                }
+                Err(_) if several => return None,
+                Err(code) => return Some(Err(code)),
+            }
+        }
+        Some(Ok(done))
+    }
+
+    fn insert(&self, model: &mut Model, name: &str) -> Result<Done, i64> {
+        let seed = seed(&self.filter, &self.update);
+        let made = id_first(apply(&self.update, &seed, model.now, true)?);
+        model.insert(name, made.clone())?;
+        Ok(Done {
+            n: 1,
+            modified: 0,
+            upserted: made.get("_id").cloned(),
+            before: None,
+            after: Some(made),
+        })
+    }
+}
+
+fn delete(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
+    let mut n = 0;
+    for statement in command.get_array("deletes").expect("deletes") {
+        let statement = statement.as_document().expect("a statement");
+        let found = model
+            .get(name)
+            .matching(&filter(statement, "q"), names_ts(statement));
+        if statement.get_i32("limit").is_ok_and(|limit| limit == 1) && found.len() > 1 {
+            return None;
+        }
+        n += found.len() as i64;
+        if let Some(collection) = model.collections.get_mut(name) {
+            collection
+                .docs
+                .retain(|stored| found.iter().all(|(gone, _)| gone.uid != stored.uid));
+        }
+    }
+    Some(Expect::Write {
+        n,
+        modified: None,
+        upserted: vec![],
+        errors: vec![],
+    })
+}
+
+fn find_and_modify(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
+    let sort = command.get_document("sort").ok();
+    if command.get_bool("remove").unwrap_or(false) {
+        let mut found = model
+            .get(name)
+            .matching(&filter(command, "query"), names_ts(command));
+        if let Some(sort) = sort {
+            found.sort_by(|(_, a), (_, b)| by_sort(sort, a, b));
+            found.truncate(1);
+        }
+        if found.len() > 1 {
+            return None;
+        }
+        let gone = found.pop();
+        if let Some((gone, _)) = &gone {
+            model.at(name).docs.retain(|stored| stored.uid != gone.uid);
+        }
+        return Some(Expect::Value {
+            value: gone.map(|(gone, _)| gone.doc),
+            existing: None,
+            upserted: None,
+        });
+    }
+    let change = Change {
+        filter: filter(command, "query"),
+        update: filter(command, "update"),
+        sort,
+        multi: false,
+        upsert: command.get_bool("upsert").unwrap_or(false),
+        names_ts: names_ts(command),
+    };
+    Some(match change.make(model, name)? {
+        Err(code) => Expect::Error(code),
+        Ok(done) => Expect::Value {
+            value: if command.get_bool("new").unwrap_or(false) {
+                done.after
+            } else {
+                done.before
+            },
+            existing: Some(done.upserted.is_none() && done.n > 0),
+            upserted: done.upserted,
+        },
+    })
+}
+
+fn find(model: &Model, name: &str, command: &Document) -> Expect {
+    let found = model
+        .get(name)
+        .matching(&filter(command, "filter"), names_ts(command));
+    let mut rows: Vec<Document> = found.into_iter().map(|(_, seen)| seen).collect();
+    let show = |rows: Vec<Document>| match command.get_document("projection") {
+        Ok(projection) => rows.iter().map(|row| project(projection, row)).collect(),
+        Err(_) => rows,
+    };
+    let skip = command.get_i32("skip").unwrap_or(0) as usize;
+    let limit = command
+        .get_i32("limit")
+        .map_or(usize::MAX, |limit| limit as usize);
+    let Ok(sort) = command.get_document("sort") else {
+        let left = rows.len().saturating_sub(skip).min(limit);
+        return if left < rows.len() {
+            Expect::Some(left, show(rows))
+        } else {
+            Expect::Set(show(rows))
+        };
+    };
+    rows.sort_by(|a, b| by_sort(sort, a, b));
+    Expect::Ordered(show(rows.into_iter().skip(skip).take(limit).collect()))
+}
+
+fn count(model: &Model, name: &str, command: &Document) -> Expect {
+    let found = model
+        .get(name)
+        .matching(&filter(command, "query"), names_ts(command))
+        .len();
+    let skip = command.get_i32("skip").unwrap_or(0) as usize;
+    let limit = command
+        .get_i32("limit")
+        .map_or(usize::MAX, |limit| limit as usize);
+    let n = found.saturating_sub(skip).min(limit);
+    Expect::Fields(vec![("n", Bson::Int64(n as i64))])
+}
+
+fn aggregate(model: &Model, name: &str, command: &Document) -> Expect {
+    let with_ts = names_ts(command);
+    let mut rows: Vec<Document> = model
+        .get(name)
+        .docs
+        .iter()
+        .map(|stored| Collection::seen(stored, with_ts))
+        .collect();
+    let mut ordered = false;
+    let mut groups = false;
+    for stage in command.get_array("pipeline").expect("a pipeline") {
+        let (stage, spec) = stage
+            .as_document()
+            .expect("a stage")
+            .iter()
+            .next()
+            .expect("a stage");
+        match stage.as_str() {
+            "$match" => {
+                let filter = spec.as_document().expect("a filter");
+                rows.retain(|row| matches(filter, row));
+            }
+            "$sort" => {
+                let sort = spec.as_document().expect("a sort");
+                rows.sort_by(|a, b| by_sort(sort, a, b));
+                ordered = true;
+            }
+            "$limit" => rows.truncate(number(spec).expect("a number") as usize),
+            "$skip" => drop(rows.drain(..rows.len().min(number(spec).expect("a number") as usize))),
+            "$project" => {
+                let projection = spec.as_document().expect("a projection");
+                rows = rows.iter().map(|row| project(projection, row)).collect();
+            }
+            "$unwind" => {
+                let field = spec.as_str().expect("a path").trim_start_matches('$');
+                rows = rows.iter().flat_map(|row| unwind(row, field)).collect();
+            }
+            "$count" => {
+                let n = rows.len() as i64;
+                rows = (n > 0)
+                    .then(|| doc! {"_id": null, (spec.as_str().expect("a name")): n})
+                    .into_iter()
+                    .collect();
+                groups = true;
+            }
+            "$group" => {
+                let spec = spec.as_document().expect("a group");
+                rows = group(
+                    spec.get_str("_id").expect("a path").trim_start_matches('$'),
+                    &rows,
+                );
+                groups = true;
+            }
+            "$lookup" => {
+                let spec = spec.as_document().expect("a lookup");
+                let (local, foreign) = (
+                    spec.get_str("localField").expect("a field"),
+                    spec.get_str("foreignField").expect("a field"),
+                );
+                let from = model.get(spec.get_str("from").expect("a collection"));
+                for row in &mut rows {
+                    let value = row.get(local).cloned().unwrap_or(Bson::Null);
+                    let mut joined = from.matching(&doc! {foreign: {"$eq": value}}, false);
+                    joined.sort_by(|(_, a), (_, b)| compare(&a["_id"], &b["_id"]));
+                    let joined: Vec<Document> = joined.into_iter().map(|(_, seen)| seen).collect();
+                    row.insert(spec.get_str("as").expect("a name"), joined);
+                }
+            }
+            "$unionWith" => {
+                let other = model.get(spec.as_str().expect("a collection"));
+                rows.extend(
+                    other
+                        .docs
+                        .iter()
+                        .map(|stored| Collection::seen(stored, with_ts)),
+                );
+                ordered = false;
+            }
+            other => panic!("the model knows no {other}"),
+        }
+    }
+    match (groups, ordered) {
+        (true, _) => Expect::Groups(rows),
+        (false, true) => Expect::Ordered(rows),
+        (false, false) => Expect::Set(rows),
+    }
+}
+
+fn unwind(row: &Document, field: &str) -> Vec<Document> {
+    let with = |value: &Bson| {
+        let mut row = row.clone();
+        row.insert(field, value.clone());
+        row
+    };
+    match row.get(field) {
+        None | Some(Bson::Null) => vec![],
+        Some(Bson::Array(array)) => array.iter().map(with).collect(),
+        Some(value) => vec![with(value)],
+    }
+}
+
+fn group(path: &str, rows: &[Document]) -> Vec<Document> {
+    let mut groups: Vec<(Bson, i64, f64)> = Vec::new();
+    for row in rows {
+        let key = row.get(path).cloned().unwrap_or(Bson::Null);
+        let n = row.get("n").and_then(number).unwrap_or(0.0);
+        match groups.iter_mut().find(|(known, ..)| equal(known, &key)) {
+            Some((_, count, total)) => {
+                *count += 1;
+                *total += n;
+            }
+            None => groups.push((key, 1, n)),
+        }
+    }
+    groups.sort_by(|a, b| compare(&a.0, &b.0));
+    groups
+        .into_iter()
+        .map(|(key, count, total)| doc! {"_id": key, "count": count, "total": total})
+        .collect()
+}
+
+fn create_indexes(model: &mut Model, name: &str, command: &Document) -> Expect {
+    let collection = model.at(name);
+    for spec in command.get_array("indexes").expect("indexes") {
+        let spec = spec.as_document().expect("an index").clone();
+        if spec.get_document("key").expect("a key").len() == 1
+            && spec.get_document("key").expect("a key").contains_key("_ts")
+        {
+            collection.default = spec
+                .get("expireAfterSeconds")
+                .and_then(number)
+                .map(|n| n as i64);
+            collection.shown = spec.get_str("name").expect("a name").to_owned();
+            continue;
+        }
+        let index = Index { spec };
+        match collection.index(index.name()) {
+            Some(there) if there.spec != index.spec => return Expect::Error(85),
+            Some(_) => continue,
+            None => {}
+        }
+        if collection.would_clash(&index) {
+            return Expect::Error(11_000);
+        }
+        collection.indexes.push(index);
+    }
+    Expect::Fields(vec![(
+        "numIndexesAfter",
+        Bson::Int64(collection.index_count()),
+    )])
+}
+
+fn drop_indexes(model: &mut Model, name: &str, command: &Document) -> Expect {
+    let Some(collection) = model.collections.get_mut(name) else {
+        return Expect::Error(26);
+    };
+    let before = collection.index_count();
+    let index = command.get_str("index").expect("a name");
+    if index == "*" {
+        collection.indexes.clear();
+        collection.default = None;
+    } else if collection.default.is_some() && collection.shown == index {
+        collection.default = None;
+    } else if collection.index(index).is_some() {
+        collection.indexes.retain(|there| there.name() != index);
+    } else {
+        return Expect::Error(27);
+    }
+    Expect::Fields(vec![("nIndexesWas", Bson::Int64(before))])
+}
+
+fn coll_mod(model: &mut Model, name: &str, command: &Document) -> Expect {
+    let Some(collection) = model.collections.get_mut(name) else {
+        return Expect::Error(26);
+    };
+    if let Some(default) = command.get("defaultTtl") {
+        if collection.default.is_none() {
+            collection.shown = "_ts_1".into();
+        }
+        collection.default = number(default).map(|n| n as i64);
+        return Expect::Fields(vec![]);
+    }
+    let change = command.get_document("index").expect("an index");
+    let index = change.get_str("name").expect("a name");
+    let Some(there) = collection
+        .indexes
+        .iter_mut()
+        .find(|there| there.name() == index)
+    else {
+        return Expect::Error(27);
+    };
+    for option in ["expireAfterSeconds", "hidden"] {
+        if let Some(value) = change.get(option) {
+            there.spec.insert(option, value.clone());
+            if *value == Bson::Boolean(false) {
+                there.spec.remove(option);
+            }
+        }
+    }
+    Expect::Fields(vec![])
+}

@@ -1,0 +1,134 @@
+//! Random commands and clock moves against a naive model: a plain list of documents, expiry by definition, filters read a
+//! second time in the plainest way. Every reply is compared; with indexes and without, with the reaper at work and without.
+//!
+//! A failure prints its seed and the shortest list of steps that it could be cut down to. `MODEL_SEED=n MODEL_STEPS=m` runs one seed
+//! again. The long run: `cargo test --release --test model -- --ignored million`.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod change;
+mod expect;
+mod matcher;
+mod order;
+mod random;
+mod run;
+mod state;
+mod steps;
+
+use run::{Run, Setting};
+use steps::Step;
+use support::world::Reaper;
+
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        indexes: true,
+        reaper: Reaper::On,
+    },
+    Setting {
+        indexes: true,
+        reaper: Reaper::Off,
+    },
+    Setting {
+        indexes: false,
+        reaper: Reaper::On,
+    },
+    Setting {
+        indexes: false,
+        reaper: Reaper::Off,
+    },
+];
+
+/// Plays steps against a fresh server; what went wrong, and at which step.
+fn play(setting: Setting, steps: &[Step]) -> Result<(), (usize, String)> {
+    let mut run = Run::new(setting);
+    for (at, step) in steps.iter().enumerate() {
+        run.step(step).map_err(|problem| (at, problem))?;
+    }
+    run.finish().map_err(|problem| (steps.len(), problem))
+}
+
+/// Generates and plays as it goes: what is generated depends on what is there.
+fn explore(setting: Setting, seed: u64, count: usize) {
+    let mut random = random::Random::new(seed);
+    let mut run = Run::new(setting);
+    let mut steps: Vec<Step> = Vec::new();
+    let mut problem = None;
+    while steps.len() < count && problem.is_none() {
+        let step = steps::generate(&mut random, run.model(), setting.indexes);
+        steps.push(step);
+        problem = run.step(steps.last().unwrap()).err();
+    }
+    let Some(problem) = problem.or_else(|| run.finish().err()) else {
+        return;
+    };
+    let (steps, problem) = shrink(setting, steps, problem);
+    let shown: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    panic!(
+        "seed {seed}, {setting:?}\n{problem}\nsteps:\n{}",
+        shown.join("\n")
+    );
+}
+
+/// Leaves steps out as long as something still goes wrong. (With the reaper at work it may not go wrong every time.)
+fn shrink(setting: Setting, steps: Vec<Step>, problem: String) -> (Vec<Step>, String) {
+    let Err((at, mut problem)) = play(setting, &steps) else {
+        return (steps, format!("{problem}\n(did not happen again)"));
+    };
+    let mut steps = steps[..(at + 1).min(steps.len())].to_vec();
+    let mut size = steps.len() / 2;
+    while size > 0 {
+        let mut from = 0;
+        while from < steps.len() {
+            let mut fewer = steps.clone();
+            fewer.drain(from..(from + size).min(steps.len()));
+            match play(setting, &fewer) {
+                Err((at, again)) => {
+                    fewer.truncate(at + 1);
+                    steps = fewer;
+                    problem = again;
+                }
+                Ok(()) => from += size,
+            }
+        }
+        size /= 2;
+    }
+    (steps, problem)
+}
+
+fn seeds(first: u64, rounds: u64, count: usize) {
+    if let Ok(seed) = std::env::var("MODEL_SEED") {
+        let count = std::env::var("MODEL_STEPS").map_or(count, |n| n.parse().unwrap());
+        for setting in SETTINGS {
+            explore(setting, seed.parse().unwrap(), count);
+        }
+        return;
+    }
+    for round in 0..rounds {
+        explore(SETTINGS[(round % 4) as usize], first + round, count);
+    }
+}
+
+/// 20,000 steps, in two halves that run side by side.
+#[test]
+fn ten_thousand() {
+    seeds(1, 16, 625);
+}
+
+#[test]
+fn another_ten_thousand() {
+    seeds(1_001, 16, 625);
+}
+
+#[test]
+#[ignore = "minutes: run by name, in a release build"]
+fn million() {
+    let threads: Vec<_> = (0..2u64)
+        .map(|nth| std::thread::spawn(move || seeds(1_000_000 * (nth + 1), 250, 2_000)))
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,112 @@
+//! The order of values, written down a second time and as plainly as possible.
+
+use std::cmp::Ordering;
+
+use bson::{Bson, Document};
+
+fn rank(value: &Bson) -> u8 {
+    match value {
+        Bson::Undefined => 0,
+        Bson::Null => 5,
+        Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) => 10,
+        Bson::String(_) => 15,
+        Bson::Document(_) => 20,
+        Bson::Array(_) => 25,
+        Bson::ObjectId(_) => 35,
+        Bson::Boolean(_) => 40,
+        Bson::DateTime(_) => 45,
+        other => panic!("the model knows no {other:?}"),
+    }
+}
+
+/// Numbers are small here: a double holds them all.
+pub fn number(value: &Bson) -> Option<f64> {
+    match value {
+        Bson::Int32(n) => Some(f64::from(*n)),
+        Bson::Int64(n) => Some(*n as f64),
+        Bson::Double(n) => Some(*n),
+        _ => None,
+    }
+}
+
+pub fn compare(a: &Bson, b: &Bson) -> Ordering {
+    rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
+        (Bson::String(a), Bson::String(b)) => a.cmp(b),
+        (Bson::Document(a), Bson::Document(b)) => compare_documents(a, b),
+        (Bson::Array(a), Bson::Array(b)) => {
+            for (a, b) in a.iter().zip(b) {
+                let order = compare(a, b);
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            a.len().cmp(&b.len())
+        }
+        (Bson::ObjectId(a), Bson::ObjectId(b)) => a.cmp(b),
+        (Bson::Boolean(a), Bson::Boolean(b)) => a.cmp(b),
+        (Bson::DateTime(a), Bson::DateTime(b)) => a.cmp(b),
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a
+                .partial_cmp(&b)
+                .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan())),
+            _ => Ordering::Equal,
+        },
+    })
+}
+
+fn compare_documents(a: &Document, b: &Document) -> Ordering {
+    for ((a_name, a), (b_name, b)) in a.iter().zip(b) {
+        let order = rank(a)
+            .cmp(&rank(b))
+            .then_with(|| a_name.cmp(b_name))
+            .then_with(|| compare(a, b));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+pub fn equal(a: &Bson, b: &Bson) -> bool {
+    compare(a, b).is_eq()
+}
+
+/// The same bytes: what a client can tell apart.
+pub fn same(a: &Document, b: &Document) -> bool {
+    a.to_vec().expect("encodes") == b.to_vec().expect("encodes")
+}
+
+pub fn same_value(a: &Bson, b: &Bson) -> bool {
+    same(&bson::doc! {"": a.clone()}, &bson::doc! {"": b.clone()})
+}
+
+/// By the keys of a sort; arrays count by their least or greatest element.
+pub fn by_sort(sort: &Document, a: &Document, b: &Document) -> Ordering {
+    for (path, direction) in sort {
+        let down = number(direction).expect("a direction") < 0.0;
+        let order = compare(&sort_key(a, path, down), &sort_key(b, path, down));
+        let order = if down { order.reverse() } else { order };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    Ordering::Equal
+}
+
+fn sort_key(document: &Document, path: &str, down: bool) -> Bson {
+    let mut values = Vec::new();
+    for leaf in super::matcher::leaves(document, path) {
+        match leaf {
+            None => values.push(Bson::Null),
+            Some(Bson::Array(array)) if array.is_empty() => values.push(Bson::Undefined),
+            Some(Bson::Array(array)) => values.extend(array),
+            Some(value) => values.push(value),
+        }
+    }
+    let key = if down {
+        values.into_iter().max_by(compare)
+    } else {
+        values.into_iter().min_by(compare)
+    };
+    key.unwrap_or(Bson::Null)
+}

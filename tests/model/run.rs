@@ -1,0 +1,502 @@
+//! A server and the model, step by step.
+
+use bson::{Bson, Document, doc};
+use sundown::clock::Millis;
+
+use super::expect::{self, Expect, expect};
+use super::order::{compare, equal, number, same};
+use super::state::{Collection, Model, next_end};
+use super::steps::{SLOTS, Step};
+use crate::support::world::{Reaper, START, World, batch, failure, int};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub indexes: bool,
+    pub reaper: Reaper,
+}
+
+pub struct Run {
+    world: World,
+    model: Model,
+    cursors: [Option<Cursor>; SLOTS],
+    /// The last retryable write and what it was answered.
+    last: Option<(Document, Document)>,
+    transaction: i64,
+    /// Indexes that were dropped so far: a cursor may end because of it.
+    dropped: u64,
+}
+
+/// An open cursor, and what it must and may return.
+struct Cursor {
+    id: i64,
+    collection: String,
+    /// The command that opened it.
+    opened: u64,
+    /// Those that matched then: (uid, document).
+    due: Vec<(u64, Document)>,
+    returned: Vec<u64>,
+    dropped: u64,
+    with_ts: bool,
+}
+
+type Outcome = Result<(), String>;
+
+// === impl Run ===
+
+impl Run {
+    pub fn new(setting: Setting) -> Self {
+        let mut model = Model::default();
+        model.move_to(START);
+        Self {
+            world: World::new(setting.reaper),
+            model,
+            cursors: [const { None }; SLOTS],
+            last: None,
+            transaction: 0,
+            dropped: 0,
+        }
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub fn finish(&mut self) -> Outcome {
+        self.check()
+    }
+
+    pub fn step(&mut self, step: &Step) -> Outcome {
+        match step {
+            Step::Command(command) => self.command(command, false).map(drop),
+            Step::Retryable(command) => self.command(command, true),
+            Step::Resend => self.resend(),
+            Step::Advance(millis) => {
+                self.model.move_to(self.model.now + millis);
+                self.world.clock.set(Millis(self.model.now));
+                Ok(())
+            }
+            Step::NextEnd(offset) => {
+                if let Some(end) = next_end(&self.model) {
+                    self.model.move_to(end + offset);
+                    self.world.clock.set(Millis(self.model.now));
+                }
+                Ok(())
+            }
+            Step::Travel(millis) => {
+                self.model.move_to(self.model.now + millis);
+                let told = self
+                    .world
+                    .raw(doc! {"timeTravel": 1, "advanceSeconds": *millis as f64 / 1000.0});
+                let now = told
+                    .get_datetime("now")
+                    .map_err(|_| told.to_string())?
+                    .timestamp_millis();
+                if now == self.model.now {
+                    Ok(())
+                } else {
+                    Err(format!("it is {now} instead of {}", self.model.now))
+                }
+            }
+            Step::Breathe => {
+                self.world.clock.unfreeze();
+                self.world.clock.freeze();
+                self.model.move_to(self.world.now());
+                Ok(())
+            }
+            Step::Open(slot, command) => self.open(*slot, command),
+            Step::More(slot, size) => self.more(*slot, *size),
+            Step::Check => self.check(),
+        }
+    }
+
+    fn command(&mut self, command: &Document, retryable: bool) -> Outcome {
+        let verb = command.keys().next().expect("a command").clone();
+        let before = self.model.collections.clone();
+        let Some(expected) = expect(&mut self.model, command) else {
+            // Not sent: the model must not have seen it either.
+            self.model.collections = before;
+            return Ok(());
+        };
+        match verb.as_str() {
+            "dropIndexes" => self.dropped += 1,
+            "drop" | "renameCollection" => self.cursors = [const { None }; SLOTS],
+            _ => {}
+        }
+        let mut sent = command.clone();
+        if retryable {
+            self.transaction += 1;
+            sent.insert("lsid", doc! {"id": bson::Uuid::from_bytes([1; 16])});
+            sent.insert("txnNumber", self.transaction);
+        }
+        let reply = match verb.as_str() {
+            "renameCollection" => self
+                .world
+                .client
+                .command("admin", sent.clone())
+                .expect("a reply"),
+            _ => self.world.raw(sent.clone()),
+        };
+        compare_reply(&expected, &reply, &mut self.world)
+            .map_err(|problem| format!("{command}\n  {problem}\n  reply: {reply}"))?;
+        if retryable {
+            self.last = failure(&reply).is_none().then_some((sent, reply));
+        }
+        Ok(())
+    }
+
+    /// Answered from memory: the same, whatever has happened since.
+    fn resend(&mut self) -> Outcome {
+        let Some((command, first)) = self.last.clone() else {
+            return Ok(());
+        };
+        self.model.begin();
+        let again = self.world.raw(command.clone());
+        for field in ["n", "nModified", "value", "upserted", "lastErrorObject"] {
+            if first.get(field) != again.get(field) {
+                return Err(format!(
+                    "{command}\n  sent again: {again}\n  before: {first}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, slot: usize, command: &Document) -> Outcome {
+        self.model.begin();
+        let collection = command.get_str("find").expect("a collection").to_owned();
+        let with_ts = expect::names_ts(command);
+        let filter = command.get_document("filter").expect("a filter");
+        let found = self.model.get(&collection).matching(filter, with_ts);
+        // A hint that was chosen for indexes which a shortened run does not make.
+        let reply = self.world.raw(command.clone());
+        if let Some((code, message)) = failure(&reply) {
+            return if code == 2 && message.contains("hint") {
+                Ok(())
+            } else {
+                Err(format!("{command}\n  {reply}"))
+            };
+        }
+        let (rows, id, _) = batch(&reply);
+        let mut cursor = Cursor {
+            id,
+            collection,
+            opened: self.model.commands,
+            due: found
+                .into_iter()
+                .map(|(stored, seen)| (stored.uid, seen))
+                .collect(),
+            returned: Vec::new(),
+            dropped: self.dropped,
+            with_ts,
+        };
+        cursor
+            .receive(&rows, &self.model)
+            .map_err(|problem| format!("{command}\n  {problem}"))?;
+        self.cursors[slot] = (id != 0).then_some(cursor);
+        Ok(())
+    }
+
+    fn more(&mut self, slot: usize, size: i32) -> Outcome {
+        let Some(mut cursor) = self.cursors[slot].take() else {
+            return Ok(());
+        };
+        self.model.begin();
+        let reply = self
+            .world
+            .raw(doc! {"getMore": cursor.id, "collection": &cursor.collection, "batchSize": size});
+        if let Some((code, _)) = failure(&reply) {
+            // An index that is being read went away.
+            return if code == 175 && self.dropped > cursor.dropped {
+                Ok(())
+            } else {
+                Err(format!("getMore: {reply}"))
+            };
+        }
+        let (rows, id, _) = batch(&reply);
+        cursor.id = id;
+        cursor
+            .receive(&rows, &self.model)
+            .map_err(|problem| format!("getMore: {problem}\n  {reply}"))?;
+        self.cursors[slot] = (id != 0).then_some(cursor);
+        Ok(())
+    }
+
+    /// All that there is, in every way it can be looked at.
+    fn check(&mut self) -> Outcome {
+        let names: Vec<String> = self.model.collections.keys().cloned().collect();
+        for name in names {
+            self.model.begin();
+            let collection = self.model.get(&name);
+            let all: Vec<Document> = collection
+                .docs
+                .iter()
+                .map(|stored| Collection::seen(stored, true))
+                .collect();
+            let rows = self.world.rows(
+                doc! {"find": &name, "filter": {"_ts": {"$exists": true}}, "hint": {"$natural": 1}},
+            );
+            ordered(&all, &rows)
+                .map_err(|problem| format!("{name} in natural order: {problem}"))?;
+            let plain: Vec<Document> = collection
+                .docs
+                .iter()
+                .map(|stored| stored.doc.clone())
+                .collect();
+            for index in collection.indexes.iter().filter(|index| index.is_whole()) {
+                let rows = self.world.rows(doc! {"find": &name, "hint": index.name()});
+                set(&plain, &rows)
+                    .map_err(|problem| format!("{name} through {}: {problem}", index.name()))?;
+            }
+            let stats = self.world.raw(doc! {"collStats": &name});
+            let bytes: usize = plain
+                .iter()
+                .map(|doc| doc.to_vec().expect("encodes").len())
+                .sum();
+            for (field, expected) in [("count", plain.len()), ("size", bytes)] {
+                if stats.get(field).and_then(int) != Some(expected as i64) {
+                    return Err(format!(
+                        "{name}: collStats.{field} is not {expected}: {stats}"
+                    ));
+                }
+            }
+            let found = self.world.raw(doc! {"validate": &name});
+            if found.get("nrecords").and_then(int) != Some(plain.len() as i64) {
+                return Err(format!("{name}: validate: {found}"));
+            }
+            let listed = self.world.rows(doc! {"listIndexes": &name});
+            if listed.len() as i64 != collection.index_count() {
+                return Err(format!(
+                    "{name}: {} indexes, but {listed:?}",
+                    collection.index_count()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+// === impl Cursor ===
+
+impl Cursor {
+    /// Rows come in; at the end nobody may be missing who was there all the time and whom nobody touched.
+    fn receive(&mut self, rows: &[Document], model: &Model) -> Outcome {
+        let collection = model.get(&self.collection);
+        for row in rows {
+            let id = row.get("_id").ok_or("a row without _id")?;
+            let Some(stored) = collection
+                .docs
+                .iter()
+                .find(|stored| equal(&stored.doc["_id"], id))
+            else {
+                return Err(format!("{row} is no document any more"));
+            };
+            if stored.written > self.opened {
+                continue;
+            }
+            if !self.due.iter().any(|(uid, _)| *uid == stored.uid) {
+                return Err(format!("{row} does not match"));
+            }
+            if self.returned.contains(&stored.uid) {
+                return Err(format!("{row} comes twice"));
+            }
+            if !same(row, &Collection::seen(stored, self.with_ts)) {
+                return Err(format!("{row} instead of {}", stored.doc));
+            }
+            self.returned.push(stored.uid);
+        }
+        if self.id != 0 {
+            return Ok(());
+        }
+        for (uid, seen) in &self.due {
+            let untouched = collection
+                .docs
+                .iter()
+                .any(|stored| stored.uid == *uid && stored.written <= self.opened);
+            if untouched && !self.returned.contains(uid) {
+                return Err(format!("the cursor is at its end and {seen} did not come"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compare_reply(expected: &Expect, reply: &Document, world: &mut World) -> Outcome {
+    let failed = failure(reply);
+    if let Expect::Error(code) = expected {
+        return match failed {
+            Some((got, _)) if got == *code => Ok(()),
+            _ => Err(format!("error {code} was expected")),
+        };
+    }
+    if reply.get("ok").and_then(int) != Some(1) {
+        return Err(format!("no error was expected but {expected:?}"));
+    }
+    let problem = || Err(format!("expected: {expected:?}"));
+    match expected {
+        Expect::Error(_) => Ok(()),
+        Expect::Fields(fields) => {
+            for (name, value) in fields {
+                if !reply.get(name).is_some_and(|got| equal(got, value)) {
+                    return problem();
+                }
+            }
+            Ok(())
+        }
+        Expect::Ordered(rows) => ordered(rows, &world.drain(reply)),
+        Expect::Set(rows) => set(rows, &world.drain(reply)),
+        Expect::Some(count, rows) => subset(*count, rows, &world.drain(reply)),
+        Expect::Groups(rows) => groups(rows, world.drain(reply)),
+        Expect::Distinct(values) => {
+            let got = reply
+                .get_array("values")
+                .map_err(|error| error.to_string())?;
+            let once = super::state::distinct(got.iter().cloned());
+            if got.len() != values.len() || !once.iter().zip(values).all(|(a, b)| equal(a, b)) {
+                return problem();
+            }
+            Ok(())
+        }
+        Expect::Write {
+            n,
+            modified,
+            upserted,
+            errors,
+        } => {
+            let got_errors: Vec<(i64, i64)> = reply
+                .get_array("writeErrors")
+                .into_iter()
+                .flatten()
+                .filter_map(Bson::as_document)
+                .map(|error| {
+                    (
+                        error.get("index").and_then(int).unwrap_or(-1),
+                        error.get("code").and_then(int).unwrap_or(-1),
+                    )
+                })
+                .collect();
+            let got_upserted: Vec<(i64, Bson)> = reply
+                .get_array("upserted")
+                .into_iter()
+                .flatten()
+                .filter_map(Bson::as_document)
+                .map(|one| {
+                    (
+                        one.get("index").and_then(int).unwrap_or(-1),
+                        one["_id"].clone(),
+                    )
+                })
+                .collect();
+            let good = reply.get("n").and_then(int) == Some(*n)
+                && reply.get("nModified").and_then(int) == *modified
+                && got_errors == *errors
+                && got_upserted == *upserted;
+            if good { Ok(()) } else { problem() }
+        }
+        Expect::Value {
+            value,
+            existing,
+            upserted,
+        } => {
+            let got = match reply.get("value") {
+                Some(Bson::Document(document)) => Some(document),
+                _ => None,
+            };
+            let same_value = match (got, value) {
+                (None, None) => true,
+                (Some(a), Some(b)) => same(a, b),
+                _ => false,
+            };
+            let last = reply
+                .get_document("lastErrorObject")
+                .map_err(|error| error.to_string())?;
+            let good = same_value
+                && last.get_bool("updatedExisting").ok() == *existing
+                && last.get("upserted") == upserted.as_ref();
+            if good { Ok(()) } else { problem() }
+        }
+    }
+}
+
+fn ordered(expected: &[Document], rows: &[Document]) -> Outcome {
+    let good = expected.len() == rows.len() && expected.iter().zip(rows).all(|(a, b)| same(a, b));
+    if good {
+        Ok(())
+    } else {
+        Err(format!("expected, in this order:{}", list(expected)))
+    }
+}
+
+fn list(rows: &[Document]) -> String {
+    rows.iter().map(|row| format!("\n    {row}")).collect()
+}
+
+fn key(row: &Document) -> Vec<u8> {
+    let mut row = row.clone();
+    // The order within a joined array is nobody's promise.
+    if let Ok(joined) = row.get_array_mut("joined") {
+        joined.sort_by(|a, b| {
+            compare(
+                &a.as_document().expect("a document")["_id"],
+                &b.as_document().expect("a document")["_id"],
+            )
+        });
+    }
+    row.to_vec().expect("encodes")
+}
+
+fn set(expected: &[Document], rows: &[Document]) -> Outcome {
+    let mut a: Vec<_> = expected.iter().map(key).collect();
+    let mut b: Vec<_> = rows.iter().map(key).collect();
+    a.sort_unstable();
+    b.sort_unstable();
+    if a == b {
+        Ok(())
+    } else {
+        Err(format!("expected, in any order:{}", list(expected)))
+    }
+}
+
+fn subset(count: usize, candidates: &[Document], rows: &[Document]) -> Outcome {
+    let mut left: Vec<_> = candidates.iter().map(key).collect();
+    for row in rows {
+        let Some(at) = left.iter().position(|candidate| *candidate == key(row)) else {
+            return Err(format!("{row} is none of:{}", list(candidates)));
+        };
+        left.remove(at);
+    }
+    if rows.len() == count {
+        Ok(())
+    } else {
+        Err(format!("expected {count} of:{}", list(candidates)))
+    }
+}
+
+fn groups(expected: &[Document], mut rows: Vec<Document>) -> Outcome {
+    rows.sort_by(|a, b| {
+        compare(
+            a.get("_id").unwrap_or(&Bson::Null),
+            b.get("_id").unwrap_or(&Bson::Null),
+        )
+    });
+    let close = |a: &Document, b: &Document, name: &str| match (
+        a.get(name).and_then(number),
+        b.get(name).and_then(number),
+    ) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(1.0),
+        (None, None) => true,
+        _ => false,
+    };
+    let good = expected.len() == rows.len()
+        && expected.iter().zip(&rows).all(|(a, b)| {
+            equal(
+                a.get("_id").unwrap_or(&Bson::Null),
+                b.get("_id").unwrap_or(&Bson::Null),
+            ) && close(a, b, "count")
+                && close(a, b, "total")
+        });
+    if good {
+        Ok(())
+    } else {
+        Err(format!("expected groups:{}", list(expected)))
+    }
+}

@@ -1,0 +1,333 @@
+//! The steps of a run, and how they are chosen.
+
+use std::fmt;
+
+use bson::{Bson, Document, bson, doc};
+
+use super::random::Random;
+use super::state::{Model, default_spec, next_end};
+
+/// One step of a run; a list of them can be played again, and cut.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Command(Document),
+    /// A write with a transaction number.
+    Retryable(Document),
+    /// The last such write again.
+    Resend,
+    /// Moves time by that many milliseconds.
+    Advance(i64),
+    /// The same, over the wire.
+    Travel(i64),
+    /// To just before or exactly at the next end of some document.
+    NextEnd(i64),
+    /// Lets time run for a moment.
+    Breathe,
+    /// Opens a cursor and keeps it in that place.
+    Open(usize, Document),
+    More(usize, i32),
+    /// Looks at everything in every way.
+    Check,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(command) => write!(f, "  {command}"),
+            Self::Retryable(command) => write!(f, "  retryable {command}"),
+            Self::Open(slot, command) => write!(f, "  cursor {slot}: {command}"),
+            other => write!(f, "  {other:?}"),
+        }
+    }
+}
+
+/// How many cursors are open at once.
+pub const SLOTS: usize = 3;
+
+pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
+    let name = if random.chance(75) { "c" } else { "d" };
+    match random.below(100) {
+        0..=17 => write(random, name, model.now, insert),
+        18..=31 => write(random, name, model.now, update),
+        32..=36 => write(random, name, model.now, delete),
+        37..=43 => write(random, name, model.now, find_and_modify),
+        44..=58 => Step::Command(find(random, name, model)),
+        59..=61 => Step::Command(count(random, name, model.now)),
+        62..=63 => Step::Command(
+            doc! {"distinct": name, "key": *random.pick(&["a", "b", "c.x", "arr", "u", "_ts"]), "query": random.filter(model.now, 1)},
+        ),
+        64..=68 => Step::Command(aggregate(random, name, model.now)),
+        69..=71 => Step::Open(
+            random.below(SLOTS as u64) as usize,
+            open(random, name, model),
+        ),
+        72..=76 => Step::More(
+            random.below(SLOTS as u64) as usize,
+            1 + random.below(5) as i32,
+        ),
+        77..=82 if indexes => Step::Command(index(random, name)),
+        83..=85 => Step::Command(setting(random, name)),
+        86 => Step::Command(whole(random, name, model.now)),
+        87..=88 => Step::Resend,
+        89..=90 => Step::Check,
+        91..=93 => Step::NextEnd(random.below(2) as i64 - 1),
+        94 => Step::Travel(random.below(8_000) as i64 - 1_000),
+        95 => Step::Breathe,
+        96 => Step::Advance(-(random.below(30_000) as i64)),
+        97 if random.chance(20) => Step::Advance(3_600_000),
+        _ => match next_end(model) {
+            Some(end) if random.chance(30) => {
+                Step::Advance(end - model.now + random.below(2) as i64)
+            }
+            _ => Step::Advance(random.below(4_000) as i64),
+        },
+    }
+}
+
+fn write(
+    random: &mut Random,
+    name: &str,
+    now: i64,
+    make: fn(&mut Random, &str, i64) -> Document,
+) -> Step {
+    let command = make(random, name, now);
+    let many = |list: &str| {
+        command.get_array(list).is_ok_and(|list| {
+            list.iter().any(|one| {
+                one.as_document().is_some_and(|one| {
+                    one.get_bool("multi").unwrap_or(false)
+                        || one.get_i32("limit").is_ok_and(|limit| limit == 0)
+                })
+            })
+        })
+    };
+    if random.chance(30) && !many("updates") && !many("deletes") {
+        Step::Retryable(command)
+    } else {
+        Step::Command(command)
+    }
+}
+
+fn insert(random: &mut Random, name: &str, now: i64) -> Document {
+    let documents: Vec<Document> = (0..=random.below(4))
+        .map(|_| {
+            let mut document = doc! {"_id": random.id()};
+            document.extend(random.document(now));
+            document
+        })
+        .collect();
+    doc! {"insert": name, "documents": documents, "ordered": random.chance(50)}
+}
+
+/// Selects one document, mostly: by `_id`, or as the first of a sort.
+fn one(random: &mut Random, now: i64, filter: &str) -> Document {
+    let mut selection = Document::new();
+    if random.chance(50) {
+        let mut by_id = doc! {"_id": random.id()};
+        if random.chance(20) {
+            by_id.extend(
+                random
+                    .filter(now, 0)
+                    .into_iter()
+                    .filter(|(path, _)| path != "_id"),
+            );
+        }
+        selection.insert(filter, by_id);
+    } else {
+        selection.insert(filter, random.filter(now, 1));
+        selection.insert("sort", random.sort());
+    }
+    selection
+}
+
+fn update(random: &mut Random, name: &str, now: i64) -> Document {
+    let statements: Vec<Document> = (0..=random.below(2))
+        .map(|_| match random.below(10) {
+            0..=2 => {
+                let update = random.update(now);
+                let multi = update
+                    .keys()
+                    .next()
+                    .is_some_and(|name| name.starts_with('$'));
+                doc! {"q": random.filter(now, 1), "u": update, "multi": multi}
+            }
+            3..=5 => {
+                let mut filter = doc! {"_id": random.id()};
+                if random.chance(30) {
+                    filter.insert("b", *random.pick(&["a", "b", "c"]));
+                }
+                doc! {"q": filter, "u": random.update(now), "upsert": true}
+            }
+            _ => {
+                let mut statement = one(random, now, "q");
+                statement.insert("u", random.update(now));
+                statement
+            }
+        })
+        .collect();
+    doc! {"update": name, "updates": statements}
+}
+
+fn delete(random: &mut Random, name: &str, now: i64) -> Document {
+    let statement = match random.below(4) {
+        0 => doc! {"q": random.filter(now, 1), "limit": 0},
+        _ => doc! {"q": {"_id": random.id()}, "limit": 1},
+    };
+    doc! {"delete": name, "deletes": [statement]}
+}
+
+fn find_and_modify(random: &mut Random, name: &str, now: i64) -> Document {
+    let mut command = doc! {"findAndModify": name};
+    match random.below(10) {
+        0..=1 => {
+            command.extend(one(random, now, "query"));
+            command.insert("remove", true);
+        }
+        2..=4 => {
+            command.insert("query", doc! {"_id": random.id()});
+            command.insert("update", random.update(now));
+            command.insert("upsert", true);
+            command.insert("new", random.chance(50));
+        }
+        _ => {
+            command.extend(one(random, now, "query"));
+            command.insert("update", random.update(now));
+            command.insert("new", random.chance(50));
+        }
+    }
+    // What it shows of `_ts` is tested elsewhere.
+    if super::expect::names_ts(&command) {
+        return doc! {"findAndModify": name, "query": {"_id": random.id()}, "update": {"$inc": {"n": 1}}};
+    }
+    command
+}
+
+/// An index that a find may be told to take.
+fn hint(random: &mut Random, name: &str, model: &Model) -> Option<Bson> {
+    let collection = model.get(name);
+    let mut names: Vec<Bson> = collection
+        .indexes
+        .iter()
+        .filter(|index| index.is_whole())
+        .map(|index| index.name().into())
+        .collect();
+    names.extend([
+        bson!({"$natural": 1}),
+        bson!({"$natural": -1}),
+        bson!("_id_"),
+    ]);
+    if collection.default.is_some() {
+        names.push(Bson::String(collection.shown.clone()));
+    }
+    // A server cannot know a hint on a collection that is not there.
+    (model.collections.contains_key(name) && random.chance(25)).then(|| random.pick(&names).clone())
+}
+
+fn find(random: &mut Random, name: &str, model: &Model) -> Document {
+    let mut command = doc! {"find": name, "filter": random.filter(model.now, 2)};
+    if random.chance(50) {
+        command.insert("sort", random.sort());
+    }
+    if random.chance(25) {
+        command.insert("limit", 1 + random.below(8) as i32);
+    }
+    if random.chance(15) {
+        command.insert("skip", random.below(5) as i32);
+    }
+    if random.chance(25) {
+        command.insert("projection", random.projection());
+    }
+    if let Some(hint) = hint(random, name, model) {
+        command.insert("hint", hint);
+    }
+    command
+}
+
+fn open(random: &mut Random, name: &str, model: &Model) -> Document {
+    let mut command = doc! {"find": name, "filter": if random.chance(50) { doc! {} } else { random.filter(model.now, 1) }, "batchSize": random.below(4) as i32};
+    if random.chance(50) {
+        command.insert("sort", random.sort());
+    }
+    if let Some(hint) = hint(random, name, model) {
+        command.insert("hint", hint);
+    }
+    command
+}
+
+fn count(random: &mut Random, name: &str, now: i64) -> Document {
+    let mut command = doc! {"count": name};
+    if random.chance(70) {
+        command.insert("query", random.filter(now, 2));
+    }
+    if random.chance(15) {
+        command.insert("skip", random.below(5) as i32);
+    }
+    if random.chance(15) {
+        command.insert("limit", 1 + random.below(9) as i32);
+    }
+    command
+}
+
+fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
+    let mut pipeline = Vec::new();
+    if random.chance(70) {
+        pipeline.push(doc! {"$match": random.filter(now, 1)});
+    }
+    let other = if name == "c" { "d" } else { "c" };
+    match random.below(8) {
+        0 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$limit": 1 + random.below(6) as i32}]),
+        1 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$skip": random.below(6) as i32}]),
+        2 => pipeline.push(doc! {"$group": {"_id": *random.pick(&["$a", "$b", "$u"]), "count": {"$sum": 1}, "total": {"$sum": "$n"}}}),
+        3 => pipeline.push(doc! {"$count": "count"}),
+        4 => pipeline.extend([doc! {"$unwind": "$arr"}, doc! {"$group": {"_id": "$arr", "count": {"$sum": 1}, "total": {"$sum": "$n"}}}]),
+        5 => pipeline.push(doc! {"$lookup": {"from": other, "localField": *random.pick(&["u", "_id"]), "foreignField": *random.pick(&["u", "_id"]), "as": "joined"}}),
+        6 => pipeline.push(doc! {"$unionWith": other}),
+        _ => pipeline.extend([doc! {"$project": {"a": 1, "n": 1}}, doc! {"$sort": {"n": -1, "_id": 1}}]),
+    }
+    doc! {"aggregate": name, "pipeline": pipeline, "cursor": {}}
+}
+
+fn index(random: &mut Random, name: &str) -> Document {
+    match random.below(10) {
+        0..=6 => doc! {"createIndexes": name, "indexes": [random.index()]},
+        7 if random.chance(30) => doc! {"dropIndexes": name, "index": "*"},
+        8 => match random.below(2) {
+            0 => {
+                doc! {"collMod": name, "index": {"name": *random.pick(&["at", "at partial"]), "expireAfterSeconds": random.below(30) as i32}}
+            }
+            _ => {
+                doc! {"collMod": name, "index": {"name": *random.pick(&["a", "b a", "u"]), "hidden": random.chance(30)}}
+            }
+        },
+        _ => {
+            let index = random.index();
+            doc! {"dropIndexes": name, "index": index.get_str("name").expect("a name")}
+        }
+    }
+}
+
+/// `DefaultTTL`, through one of its doors.
+fn setting(random: &mut Random, name: &str) -> Document {
+    let seconds = match random.below(4) {
+        0 => -1,
+        _ => 1 + random.below(60) as i64,
+    };
+    match random.below(8) {
+        0..=3 => doc! {"collMod": name, "defaultTtl": seconds},
+        4 => doc! {"collMod": name, "defaultTtl": null},
+        5..=6 => {
+            doc! {"createIndexes": name, "indexes": [default_spec(random.pick::<&str>(&["_ts_1", "other"]), seconds)]}
+        }
+        _ => doc! {"dropIndexes": name, "index": "_ts_1"},
+    }
+}
+
+/// Whole collections come and go.
+fn whole(random: &mut Random, name: &str, now: i64) -> Document {
+    match random.below(4) {
+        0 => doc! {"drop": name},
+        1 => doc! {"renameCollection": "test.d", "to": "test.c", "dropTarget": true},
+        2 => doc! {"create": name, "defaultTtl": 1 + random.below(60) as i32},
+        _ => doc! {"delete": name, "deletes": [{"q": random.filter(now, 1), "limit": 0}]},
+    }
+}
