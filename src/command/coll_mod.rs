@@ -103,7 +103,6 @@ pub(super) fn names_by_key(view: &View<'_>, key: Doc<'_>) -> Vec<String> {
     };
     let mut names: Vec<String> = view
         .indexes()
-        .iter()
         .filter(|index| same(index.spec.key.as_doc()))
         .map(|index| index.spec.name.clone())
         .collect();
@@ -198,7 +197,7 @@ impl CollMod {
         let default = plan.default.unwrap_or(before);
         let mode = plan.mode.or(view.options().indexing_mode);
         default_ttl::check_mode(mode, default, Code::BadValue)?;
-        if mode == Some(IndexingMode::None) && !view.indexes().is_empty() {
+        if mode == Some(IndexingMode::None) && view.indexes().next().is_some() {
             return Err(Error::bad_value(
                 "Indexing mode value cannot be 'none' while there are indexes other than the one on _id",
             ));

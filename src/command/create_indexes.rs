@@ -150,14 +150,14 @@ fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
             }
             Wanted::Index(spec) => {
                 check_against_default(view, &spec)?;
-                let existing = view.indexes().iter().map(|index| &index.spec);
+                let existing = view.indexes().map(|index| &index.spec);
                 if !exists(existing.chain(&new), &spec)? {
                     new.push(*spec);
                 }
             }
         }
     }
-    if view.indexes().len() + new.len() + 1 > MAX_INDEXES {
+    if view.indexes().count() + new.len() + 1 > MAX_INDEXES {
         return Err(Error::new(
             Code::CannotCreateIndex,
             format!("add index fails, too many indexes for {}", view.namespace()),
@@ -200,7 +200,6 @@ fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
 fn plain_ts_index(view: &View<'_>) -> Option<TsIndex> {
     let plain = view
         .indexes()
-        .iter()
         .find(|index| default_ttl::is_ts_key(index.spec.key.as_doc()))?;
     Some(default_ttl::ts_index(
         Some(&plain.spec.name),

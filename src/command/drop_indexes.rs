@@ -136,7 +136,6 @@ impl Which {
         let names: Vec<String> = writer
             .view()
             .indexes()
-            .iter()
             .map(|index| index.spec.name.clone())
             .filter(|name| self.picks(name))
             .collect();

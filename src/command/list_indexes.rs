@@ -58,7 +58,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 /// How many indexes a client sees.
 pub(super) fn count(view: &View<'_>) -> i32 {
-    let own = view.indexes().iter().filter(|index| index.ready).count();
+    let own = view.indexes().filter(|index| index.ready).count();
     let shown = view
         .ts_index()
         .is_some_and(|ts| view.index(&ts.name).is_none());

@@ -74,7 +74,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>, metadata: bool) {
     let count = view.totals().count;
     let mut keys = vec![("_id_".to_owned(), count)];
-    for index in view.indexes().iter().filter(|index| index.ready) {
+    for index in view.indexes().filter(|index| index.ready) {
         // Entries of ended documents wait for the reaper and are no part of what there is.
         let found = if view.ended().count == 0 {
             index.len() as u64

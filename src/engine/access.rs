@@ -288,7 +288,7 @@ impl Walk {
         else {
             return Ok(Pace::End);
         };
-        let Some(index) = view.index(name).filter(|index| index.ready) else {
+        let Some(index) = view.way(name).filter(|index| index.ready) else {
             let message = format!("index '{name}' was dropped while it was being read");
             return Err(Error::new(Code::QueryPlanKilled, message));
         };

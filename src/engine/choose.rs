@@ -131,7 +131,7 @@ fn make(
 
 /// The indexes that are ready to be read.
 fn indexes<'v>(view: &View<'v>) -> Vec<IndexInfo<'v>> {
-    view.indexes()
+    view.ways()
         .iter()
         .filter(|index| index.ready)
         .filter_map(|index| {

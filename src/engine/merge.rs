@@ -98,7 +98,6 @@ fn pipeline(vars: &Vars, write: impl FnOnce(&mut crate::value::DocBuilder<'_>)) 
 fn unique_index(collection: &Collection, on: &[Path], now: Millis) -> Option<bool> {
     collection.read(now, |view| {
         view.indexes()
-            .iter()
             .filter(|index| index.ready && index.spec.unique && index.spec.partial.is_none())
             .find(|index| {
                 let paths = &index.spec.paths;

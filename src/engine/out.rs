@@ -32,7 +32,6 @@ pub fn begin(
         Some(target) => target.read(now, |view| {
             let specs: Vec<_> = view
                 .indexes()
-                .iter()
                 .filter(|index| index.ready)
                 .map(|index| index.spec.clone())
                 .collect();

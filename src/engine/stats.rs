@@ -95,7 +95,7 @@ pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
     let mut all = vec![DocBuf::build(put_id_index)];
     let seconds = view.default_ttl().seconds();
     let shown = view.ts_index();
-    for index in view.indexes().iter().filter(|index| index.ready) {
+    for index in view.indexes().filter(|index| index.ready) {
         let mut doc = DocBuf::build(|doc| index.spec.describe(doc));
         if let (Some(seconds), Some(ts)) = (seconds, shown)
             && ts.name == index.spec.name

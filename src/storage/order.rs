@@ -21,13 +21,13 @@ impl Collection {
     /// Sees to it that there will be an ordered index of `_id`s; there may be one already when this returns.
     pub fn order_ids(self: &Arc<Self>, now: Millis) {
         let (there, count) = self.read(now, |view| {
-            (view.index(ID_INDEX).is_some(), view.totals().count)
+            (view.way(ID_INDEX).is_some(), view.totals().count)
         });
         if there {
             return;
         }
         let begun = self.write(now, |writer| {
-            let first = writer.view().index(ID_INDEX).is_none();
+            let first = writer.view().way(ID_INDEX).is_none();
             if first {
                 let key = DocBuf::build(|d| {
                     d.put_i32("_id", 1);

@@ -2,7 +2,7 @@
 
 use super::collection::State;
 use super::idmap::IdMap;
-use super::index::Index;
+use super::index::{ID_INDEX, Index};
 use super::ttl::{DefaultTtl, End};
 use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
 use crate::value::Millis;
@@ -87,15 +87,24 @@ impl<'a> View<'a> {
         }
     }
 
-    pub fn indexes(&self) -> &'a [Index] {
-        &self.state.indexes
+    /// The indexes that clients have made.
+    pub fn indexes(&self) -> impl Iterator<Item = &'a Index> + use<'a> {
+        self.ways()
+            .iter()
+            .filter(|index| index.spec.name != ID_INDEX)
     }
 
     pub fn index(&self, name: &str) -> Option<&'a Index> {
-        self.state
-            .indexes
-            .iter()
-            .find(|index| index.spec.name == name)
+        self.indexes().find(|index| index.spec.name == name)
+    }
+
+    /// All that can be read in order: the same, and `_id`s where somebody asked for their order.
+    pub fn ways(&self) -> &'a [Index] {
+        &self.state.indexes
+    }
+
+    pub fn way(&self, name: &str) -> Option<&'a Index> {
+        self.ways().iter().find(|index| index.spec.name == name)
     }
 
     pub fn index_generation(&self) -> u64 {

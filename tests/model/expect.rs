@@ -338,7 +338,24 @@ fn find_and_modify(model: &mut Model, name: &str, command: &Document) -> Option<
     })
 }
 
+/// Whether a find is told to take an index that is not there.
+pub fn bad_hint(collection: Option<&Collection>, command: &Document) -> bool {
+    match (collection, command.get_str("hint")) {
+        (Some(collection), Ok(hint)) => {
+            let shown = collection.default.is_some() && collection.shown == hint;
+            let there = collection
+                .index(hint)
+                .is_some_and(|index| !index.flag("hidden"));
+            hint != "_id_" && !shown && !there
+        }
+        _ => false,
+    }
+}
+
 fn find(model: &Model, name: &str, command: &Document) -> Expect {
+    if bad_hint(model.collections.get(name), command) {
+        return Expect::Error(2);
+    }
     let found = model
         .get(name)
         .matching(&filter(command, "filter"), names_ts(command));
@@ -438,7 +455,7 @@ fn aggregate(model: &Model, name: &str, command: &Document) -> Expect {
                 let from = model.get(spec.get_str("from").expect("a collection"));
                 for row in &mut rows {
                     let value = row.get(local).cloned().unwrap_or(Bson::Null);
-                    let mut joined = from.matching(&doc! {foreign: {"$eq": value}}, false);
+                    let mut joined = from.matching(&doc! {foreign: {"$eq": value}}, with_ts);
                     joined.sort_by(|(_, a), (_, b)| compare(&a["_id"], &b["_id"]));
                     let joined: Vec<Document> = joined.into_iter().map(|(_, seen)| seen).collect();
                     row.insert(spec.get_str("as").expect("a name"), joined);
