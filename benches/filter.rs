@@ -1,5 +1,7 @@
 //! What a scan pays per document: one equality, a range, a conjunction, through an array, a pattern.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::hint::black_box;
 
 use bson::doc;

@@ -3,6 +3,8 @@
 //!
 //! `UPDATE=1 cargo test --test house` writes the README's derived sections; a person then reads the diff.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,8 @@
 //!
 //! Not tried, because no image can be pulled where this is developed: `docker build` itself, and the base images.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,8 @@
 //! Raw bytes over TCP, good and hostile, against a server in process. The handler here is the test's own, so that what
 //! fails is the wire or the server.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What outlives a single command: logical sessions, the outcomes of retryable writes, open cursors.
 //!
-//! A command with a session id and a transaction number checks its session out ([`Sessions::check_out`]), asks which of its
+//! A command with a session id and a transaction number checks its session out ([`Session::check_out`]), asks which of its
 //! statements have run before ([`Retry::outcome`]) and notes those that it runs ([`Retry::record`]). A read that has rows left
 //! leaves its [`Source`] in [`Cursors`] until a getMore comes for it. Both forget what nobody used for long: idling is
 //! counted in [`Idle`] minutes, so that using something costs no look at a clock. This room knows no command and no socket.

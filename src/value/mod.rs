@@ -2,7 +2,7 @@
 //!
 //! A document is its BSON bytes ([`Doc`]); a value is a type and the bytes behind it ([`ValueRef`] borrowed, [`Value`]
 //! owned, [`Val`] either). Nothing is decoded before somebody asks. Bytes are checked once, at the door
-//! ([`validate`]); behind it every reader here still stays within bounds and simply ends at what it cannot read, so that
+//! ([`validate()`]); behind it every reader here still stays within bounds and simply ends at what it cannot read, so that
 //! no byte sequence can make it panic. This room knows no query, no collection and no clock.
 
 mod build;

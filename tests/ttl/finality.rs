@@ -118,7 +118,8 @@ fn a_changed_or_dropped_date_index_brings_nothing_back() {
 /// In process and over the wire.
 #[test]
 fn time_that_goes_back_brings_nothing_back() {
-    let back: [(&str, fn(&mut World)); 5] = [
+    type Move = fn(&mut World);
+    let back: [(&str, Move); 5] = [
         ("set", |world| world.at(0)),
         ("advance", |world| world.clock.advance(-9_000)),
         ("to", |world| {

@@ -1,8 +1,8 @@
 //! Changing documents: what language computes, storage keeps.
 //!
-//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
+//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify()`] computes what becomes of a stored
 //! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
-//! again; [`pick`] finds it, and [`statement`] puts the two together for a whole statement. [`refused`] turns storage's facts into MongoDB's errors.
+//! again; [`pick`] finds it, and [`statement`] puts the two together for a whole statement. [`refused()`] turns storage's facts into MongoDB's errors.
 
 mod insert;
 mod intake;
