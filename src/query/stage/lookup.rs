@@ -8,11 +8,12 @@ use smallvec::SmallVec;
 
 use super::field_path::FieldPath;
 use super::lookup_spec::Lookup;
+use super::values::values_at;
 use super::{Batch, Cx, Empty, Flow, Op, Pipeline, Rows, SourceSpec, Target};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, ValueRef};
 
 pub(super) use super::lookup_spec::parse;
 
@@ -279,45 +280,12 @@ impl Rows for Given {
 
 /// What a row is joined by.
 fn keys_of<'d>(row: Doc<'d>, local: &FieldPath) -> SmallVec<[ValueRef<'d>; 8]> {
-    let mut keys = SmallVec::new();
-    values_at(ValueRef::document(row), local.names(), &mut keys);
+    let mut keys = values_at(ValueRef::document(row), local.names());
     if keys.is_empty() {
         // What is not there matches what is not there.
         keys.push(ValueRef::NULL);
     }
     keys
-}
-
-/// Every value that a row offers at a path: array elements one by one, both on the way and at the end, and also the
-/// element that a number in the path points at.
-pub(super) fn values_at<'d>(
-    value: ValueRef<'d>,
-    names: &[Box<str>],
-    keys: &mut SmallVec<[ValueRef<'d>; 8]>,
-) {
-    let Some((name, deeper)) = names.split_first() else {
-        match value.as_array() {
-            Some(array) => keys.extend(array.iter().map(|elem| elem.value)),
-            None if value.is_missing() => {}
-            None => keys.push(value),
-        }
-        return;
-    };
-    match value.ty() {
-        Type::Document => values_at(Doc::new(value.data()).get(name.as_bytes()), deeper, keys),
-        Type::Array => {
-            for elem in Doc::new(value.data()) {
-                if elem.value.ty() == Type::Document {
-                    values_at(elem.value, names, keys);
-                }
-            }
-            if name.bytes().all(|b| b.is_ascii_digit()) {
-                let at = Doc::new(value.data()).get(name.as_bytes());
-                values_at(at, deeper, keys);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// `{$or: [{field: {$eq: key}}, ...]}`: equality to the letter, also for a regular expression.

@@ -46,6 +46,7 @@ mod transform;
 mod union_with;
 mod unset;
 mod unwind;
+mod values;
 
 pub use batch::{Batch, Origin, Row};
 pub use limit::rows as limit;
@@ -61,3 +62,4 @@ pub use sort::rows as sort;
 pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
 pub use table::{Entry, STAGES, Status};
 pub use transform::Transform;
+pub use values::values_at;

@@ -439,10 +439,6 @@ fn wrong_pipelines_have_their_codes() {
             bson!([{"$merge": {"into": "x", "whenMatched": "fail", "whenNotMatched": "fail"}}]),
             51181,
         ),
-        (
-            bson!([{"$merge": {"into": "x", "whenMatched": [{"$match": {}}]}}]),
-            72,
-        ),
         (bson!([{"$out": 5}]), 16990),
     ];
     let memory = numbers();
