@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::{self, fields, required};
+use super::args::{self, Arg, fields, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
@@ -28,6 +28,18 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::SECONDARY),
 );
 
+/// Stages that are no part of MongoDB's stable API.
+const UNSTABLE: &[&str] = &[
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+    "$search",
+    "$searchMeta",
+    "$vectorSearch",
+];
+
 /// What an aggregate says.
 pub(super) struct Aggregate<'a> {
     /// None for `{aggregate: 1}`.
@@ -46,6 +58,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if !aggregate.has_cursor && !aggregate.explain {
         return Err(Error::failed_to_parse(
             "The 'cursor' option is required, except for aggregate with the explain argument",
+        ));
+    }
+    check_stable(call, aggregate.pipeline, aggregate.explain)?;
+    if aggregate.explain && call.body().has("writeConcern") {
+        return Err(Error::failed_to_parse(
+            "Aggregation explain does not support the'writeConcern' option",
         ));
     }
     if aggregate.explain {
@@ -106,8 +124,8 @@ impl<'a> Aggregate<'a> {
                 }
                 "let" => aggregate.let_vars = arg.doc()?,
                 "hint" => aggregate.hint = hint(&arg)?,
-                "allowDiskUse" => aggregate.allow_disk_use = arg.strict_bool()?,
-                "explain" => aggregate.explain = arg.strict_bool()?.unwrap_or(false),
+                "allowDiskUse" => aggregate.allow_disk_use = Some(flag(&arg)?),
+                "explain" => aggregate.explain = flag(&arg)?,
                 "collation" => collation(&arg)?,
                 "bypassDocumentValidation"
                 | "bypassEmptyTsReplacement"
@@ -201,10 +219,50 @@ fn target<'a>(call: &Call<'a>) -> Result<Option<&'a str>> {
     if value.ty() == Type::String {
         return call.collection().map(Some);
     }
+    const WANTED: &str =
+        "Invalid command format: the 'aggregate' field must specify a collection name or 1";
     match value.as_num() {
-        Some(number) if number.to_i64_exact() == Some(1) => Ok(None),
-        _ => Err(Error::failed_to_parse(
-            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
-        )),
+        Some(number) if number.to_f64() == 1.0 => Ok(None),
+        Some(_) => Err(Error::bad_value(WANTED)),
+        None => Err(Error::new(Code::InvalidNamespace, WANTED)),
     }
+}
+
+/// True or false and nothing else, not even null.
+fn flag(arg: &Arg<'_>) -> Result<bool> {
+    arg.value()
+        .as_bool()
+        .ok_or_else(|| arg.wrong_type(&[Type::Bool]))
+}
+
+/// Under `apiStrict` only the stages of the stable API may be used.
+fn check_stable(call: &Call<'_>, pipeline: Doc<'_>, explain: bool) -> Result<()> {
+    if call.body().get("apiStrict").as_bool() != Some(true) {
+        return Ok(());
+    }
+    let refuse = |what: &str| {
+        Err(Error::new(
+            Code::APIStrictError,
+            format!("{what} is not allowed with 'apiStrict: true' in API Version 1"),
+        ))
+    };
+    if explain {
+        return refuse("explain of an aggregation");
+    }
+    for stage in pipeline {
+        let Some(stage) = stage.value.as_doc().and_then(|doc| doc.first()) else {
+            continue;
+        };
+        let stable = match stage.name() {
+            "$collStats" => stage
+                .value
+                .as_doc()
+                .is_none_or(|spec| spec.iter().all(|option| option.name() == "count")),
+            name => !UNSTABLE.contains(&name),
+        };
+        if !stable {
+            return refuse(&format!("stage {}", stage.name()));
+        }
+    }
+    Ok(())
 }

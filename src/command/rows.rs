@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::{EngineSources, TimeSlice};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
-use crate::query::stage::{self, Cx, Flow, Limits, Rows};
+use crate::query::stage::{self, Cx, Flow, Limits, Rows, Slice};
 use crate::session::{Batch, Fill, Source};
 use crate::value::{Doc, Millis};
 
@@ -92,7 +92,8 @@ impl Source for RowSource {
             if batch.is_full() {
                 return self.full();
             }
-            if flow == Flow::Pause {
+            // A large batch is many pulls: between them the others get their turn, too.
+            if flow == Flow::Pause || slice.is_over() {
                 return Ok(Fill::Pause);
             }
             self.pulled.restart(batch.room() as usize);

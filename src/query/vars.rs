@@ -81,6 +81,22 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
     let (mut scope, mut vars) = (scope.clone(), vars.clone());
     for elem in spec {
         let name = elem.name();
+        if matches!(name, "NOW" | "CLUSTER_TIME") {
+            return Err(Error::location(
+                4738901,
+                format!("Attempt to set internal constant: {name}"),
+            ));
+        }
+        if elem
+            .value
+            .as_str()
+            .is_some_and(|text| matches!(text, "$$NOW" | "$$CLUSTER_TIME"))
+        {
+            return Err(Error::location(
+                51144,
+                "Command let expressions cannot use the builtin variables NOW and CLUSTER_TIME",
+            ));
+        }
         scope::check_definable(name)?;
         let expr = Expr::parse(elem.value, &scope)?;
         if expr.reads_document() {
