@@ -8,7 +8,7 @@
 //!
 //! One heap for many documents, because allocators round each small block up and never give back the pages between
 //! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document takes
-//! its old place if it fits, else the end of the heap; a large one has a block of its own, so that rewriting a heap
+//! its old place if it fits (a little room is left behind each document for that), else the end of the heap; a large one has a block of its own, so that rewriting a heap
 //! stays cheap whatever its documents grow to. Ids are never reused and survive compaction.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) struct Segment {
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
     live: usize,
-    /// Bytes of the heap that belong to living documents.
+    /// Bytes of the heap that belong to living documents, with the room behind them.
     heap_live: usize,
     bounds: Bounds,
 }
@@ -48,9 +48,16 @@ struct Slot {
     len: u32,
     own: OwnTtl,
     id: u16,
+    /// Free bytes of the heap behind the document, for it to grow into.
+    spare: u16,
 }
 
 const OUTSIDE: u32 = u32::MAX;
+
+/// The room that is left behind a document: enough for a counter to widen or a short field to be added.
+fn spare(len: usize) -> u16 {
+    (8 + len / 64) as u16
+}
 
 /// A stored document, seen under the collection's lock.
 #[derive(Clone, Copy)]
@@ -95,9 +102,10 @@ impl Segment {
 
     pub fn has_room(&self, len: usize) -> bool {
         let last = self.slots.last().map_or(0, |slot| usize::from(slot.id) + 1);
+        let width = len + usize::from(spare(len));
         last < MAX_SLOTS
             && self.large.len() < 64
-            && (len >= LARGE || self.heap.len() + len <= HEAP_BYTES)
+            && (len >= LARGE || self.heap.len() + width <= HEAP_BYTES)
     }
 
     /// No more documents will be added: gives back what was reserved for them.
@@ -109,13 +117,14 @@ impl Segment {
     /// Adds a document behind the others and returns its slot id. The caller has asked `has_room`.
     pub fn push(&mut self, bytes: &[u8], stamp: Stamp) -> u16 {
         let id = self.slots.last().map_or(0, |slot| slot.id + 1);
-        let at = self.place(id, bytes);
+        let (at, spare) = self.place(id, bytes);
         self.slots.push(Slot {
             ts: stamp.ts,
             at,
             len: bytes.len() as u32,
             own: stamp.own,
             id,
+            spare,
         });
         self.set_dates(self.slots.len() - 1, stamp.dates);
         self.live += 1;
@@ -123,21 +132,23 @@ impl Segment {
         id
     }
 
-    /// Puts the bytes at the end of the heap, or outside.
-    fn place(&mut self, id: u16, bytes: &[u8]) -> u32 {
+    /// Puts the bytes at the end of the heap, or outside: where they are now, and the room behind them.
+    fn place(&mut self, id: u16, bytes: &[u8]) -> (u32, u16) {
         if bytes.len() >= LARGE {
             self.large.insert(id, bytes.into());
-            return OUTSIDE;
+            return (OUTSIDE, 0);
         }
+        let spare = spare(bytes.len());
+        let width = bytes.len() + usize::from(spare);
         let at = self.heap.len() as u32;
-        if self.heap.len() + bytes.len() > self.heap.capacity() && self.heap.len() >= HEAP_BYTES / 2
-        {
+        if self.heap.len() + width > self.heap.capacity() && self.heap.len() >= HEAP_BYTES / 2 {
             // Grown in quarters: doubling a heap for one longer document would waste most of it.
-            self.heap.reserve_exact(bytes.len() + HEAP_BYTES / 4);
+            self.heap.reserve_exact(width + HEAP_BYTES / 4);
         }
         self.heap.extend_from_slice(bytes);
-        self.heap_live += bytes.len();
-        at
+        self.heap.resize(at as usize + width, 0);
+        self.heap_live += width;
+        (at, spare)
     }
 
     /// Forgets the bytes of a slot: a hole in the heap, or a block given back.
@@ -145,7 +156,7 @@ impl Segment {
         if slot.at == OUTSIDE {
             self.large.remove(&slot.id);
         } else {
-            self.heap_live -= slot.len as usize;
+            self.heap_live -= slot.len as usize + usize::from(slot.spare);
         }
     }
 
@@ -248,11 +259,14 @@ impl Segment {
     pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) {
         let Some(at) = self.find(id) else { return };
         let slot = self.slots[at];
-        let place = if slot.at != OUTSIDE && bytes.len() <= slot.len as usize {
+        let width = slot.len as usize + usize::from(slot.spare);
+        let (place, spare) = if slot.at != OUTSIDE && bytes.len() <= width {
             let start = slot.at as usize;
             self.heap[start..start + bytes.len()].copy_from_slice(bytes);
-            self.heap_live = self.heap_live - slot.len as usize + bytes.len();
-            slot.at
+            // A document that shrank much gives its room up: it counts as a hole from now on.
+            let left = (width - bytes.len()).min(usize::from(spare(bytes.len())) * 4);
+            self.heap_live -= width - bytes.len() - left;
+            (slot.at, left as u16)
         } else {
             self.vacate(slot);
             self.place(id, bytes)
@@ -263,6 +277,7 @@ impl Segment {
             len: bytes.len() as u32,
             own: stamp.own,
             id,
+            spare,
         };
         self.set_dates(at, stamp.dates);
         self.bounds.include(stamp.own, stamp.ts, stamp.dates);
@@ -317,9 +332,11 @@ impl Segment {
                 continue;
             }
             let mut moved = slot;
-            if slot.at != OUTSIDE {
+            if slot.at != OUTSIDE && slot.len > 0 {
                 moved.at = heap.len() as u32;
+                moved.spare = spare(slot.len as usize);
                 heap.extend_from_slice(self.bytes(at));
+                heap.resize(heap.len() + usize::from(moved.spare), 0);
             }
             slots.push(moved);
             let end = self.dates.get(at).copied().unwrap_or(End::NEVER);
@@ -330,6 +347,7 @@ impl Segment {
                 bounds.include(slot.own, slot.ts, end);
             }
         }
+        let heap_live = heap.len();
         let large = std::mem::take(&mut self.large);
         *self = Self {
             slots,
@@ -337,7 +355,7 @@ impl Segment {
             heap,
             large,
             live: self.live,
-            heap_live: self.heap_live,
+            heap_live,
             bounds,
         };
     }
