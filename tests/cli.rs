@@ -1,5 +1,7 @@
 //! The binary as a script sees it: its line when it is ready, the health check, signals, exit codes.
 
+#![allow(clippy::unwrap_used)] // a panic says where
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};

@@ -238,7 +238,7 @@ pub fn project(projection: &Document, document: &Document) -> Document {
         );
     let id = projection
         .get("_id")
-        .map_or(true, |on| number(on) != Some(0.0));
+        .is_none_or(|on| number(on) != Some(0.0));
     let fields: Vec<&str> = projection
         .keys()
         .map(String::as_str)

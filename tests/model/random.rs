@@ -152,7 +152,7 @@ impl Random {
     }
 
     pub fn field(&mut self) -> &'static str {
-        *self.pick::<&str>(&["a", "b", "c", "n", "arr", "u", "at", "ttl"])
+        self.pick::<&str>(&["a", "b", "c", "n", "arr", "u", "at", "ttl"])
     }
 
     /// A filter; `deep` says how many layers of $and, $or and $nor it may have.

@@ -253,10 +253,6 @@ fn projections() -> String {
         ),
         ("`{\"a.$\": 1}`", doc! {"a.$": 1}),
         (
-            "`{a: {$meta: \"indexKey\"}}`",
-            doc! {"a": {"$meta": "indexKey"}},
-        ),
-        (
             "`{a: {$meta: \"textScore\"}}`",
             doc! {"a": {"$meta": "textScore"}},
         ),
