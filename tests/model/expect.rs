@@ -196,6 +196,18 @@ fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
     })
 }
 
+/// Whether a write counts as a change. Arithmetic that ends in NaN always does: a NaN is not the NaN it was. So does
+/// $currentDate.
+fn modified(update: &Document, before: &Document, after: &Document) -> bool {
+    let nan = |path: &String| after.get(path).and_then(number).is_some_and(f64::is_nan);
+    let calculated = ["$inc", "$mul"]
+        .iter()
+        .filter_map(|name| update.get_document(name).ok());
+    update.contains_key("$currentDate")
+        || calculated.flat_map(Document::keys).any(nan)
+        || !unchanged(after, before)
+}
+
 struct Change<'a> {
     filter: Document,
     update: Document,
@@ -243,7 +255,7 @@ impl Change<'_> {
             match written {
                 Ok(changed) => {
                     done.n += 1;
-                    done.modified += i64::from(!unchanged(&changed, &stored.doc));
+                    done.modified += i64::from(modified(&self.update, &stored.doc, &changed));
                     done.before = Some(stored.doc);
                     done.after = Some(changed);
                 }

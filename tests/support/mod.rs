@@ -3,6 +3,7 @@
 // Every test binary takes a part of this only.
 #![allow(dead_code)]
 
+pub mod binary;
 pub mod client;
 pub mod literal;
 pub mod print;

@@ -1,0 +1,64 @@
+//! The binary, running: for what has to be measured from outside.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::client::Client;
+
+pub struct Binary {
+    child: Child,
+    // Kept open, so that the server can go on writing.
+    _out: BufReader<ChildStdout>,
+    pub address: SocketAddr,
+}
+
+// === impl Binary ===
+
+impl Binary {
+    /// On a port of its own, with test commands.
+    pub fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sundown"))
+            .args(["--port", "0", "--enable-test-commands", "--log", "error"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("its first line");
+        let address = line
+            .strip_prefix("listening on ")
+            .and_then(|rest| rest.split_once(','))
+            .and_then(|(address, _)| address.parse().ok())
+            .unwrap_or_else(|| panic!("{line:?}"));
+        Self {
+            child,
+            _out: out,
+            address,
+        }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address).expect("a connection")
+    }
+
+    /// Resident memory, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("Linux");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("VmRSS");
+        let kilobytes = line.trim().trim_end_matches(" kB").trim();
+        kilobytes.parse::<u64>().expect("a number") * 1024
+    }
+}
+
+impl Drop for Binary {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
