@@ -1,10 +1,10 @@
 //! Arrays made from something else: `$range`, `$zip`.
 
-use super::Env;
 use super::args::{integral_i32, named, show};
 use super::array::items;
 use super::node::{Call, Expr, MAX_SIZE, Op, check_size};
 use super::parse::operand;
+use super::{Env, fuel};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::value::{ArrayBuilder, Val, Value, ValueRef};
@@ -64,6 +64,7 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     }
+    fuel::spend(count as u64 / 16)?;
     let mut bytes = Vec::with_capacity(count * 12 + 16);
     let mut out = ArrayBuilder::begin(&mut bytes);
     let mut value = start;

@@ -3,7 +3,7 @@
 use super::args::{integral_i32, named, show};
 use super::node::{Expr, Op, check_depth, check_size};
 use super::parse::operand;
-use super::{Env, is_true};
+use super::{Env, fuel, is_true};
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
 use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef};
@@ -195,6 +195,7 @@ impl Op for Map {
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         for elem in array {
+            fuel::spend(1)?;
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
             out.push(self.body.eval_in(env.within(&frame))?.as_ref());
@@ -254,6 +255,7 @@ impl Op for Filter {
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         for elem in array {
+            fuel::spend(1)?;
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
             if is_true(self.test.eval_in(env.within(&frame))?.as_ref()) {
@@ -297,6 +299,8 @@ impl Op for Reduce {
             };
             // The only loop that can nest a value ever deeper.
             check_depth(next.as_ref())?;
+            fuel::spend(1)?;
+            fuel::spend_bytes(next.as_ref().data().len())?;
             value = next;
         }
         Ok(Val::Own(value))

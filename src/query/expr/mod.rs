@@ -9,6 +9,7 @@
 mod check;
 mod env;
 mod field;
+mod fuel;
 mod node;
 mod parse;
 mod table;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Env, FieldPath};
+use super::{Env, FieldPath, fuel};
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, Vars};
 use smallvec::SmallVec;
@@ -80,7 +80,15 @@ impl Expr {
     /// The value for one document. A missing value means that there is none.
     #[inline]
     pub fn eval<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
-        self.eval_in(Env::new(doc, vars))
+        match self {
+            // What most groups and sorts ask for.
+            Self::Field(path) => Ok(path.eval(doc)),
+            Self::Const(value) => Ok(Val::Ref(value.as_ref())),
+            _ => {
+                fuel::fill();
+                self.eval_in(Env::new(doc, vars))
+            }
+        }
     }
 
     pub fn eval_in<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
@@ -181,7 +189,13 @@ impl Expr {
             return self;
         }
         let vars = Vars::at(crate::value::Millis(0));
-        let value = self.eval(Doc::EMPTY, &vars).map(Val::into_value);
+        fuel::fill_for_folding();
+        let value = self
+            .eval_in(Env::new(Doc::EMPTY, &vars))
+            .map(Val::into_value);
+        if fuel::is_spent() {
+            return self;
+        }
         match value {
             Ok(value) => Self::Const(value),
             Err(error) => Self::Fails(error),
@@ -210,6 +224,7 @@ fn object<'a>(fields: &'a [(Box<str>, Expr)], env: Env<'a>) -> Result<Val<'a>> {
         check_size(doc.len())?;
     }
     doc.end();
+    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::document(bytes)))
 }
 
@@ -221,6 +236,7 @@ fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
         check_size(array.len())?;
     }
     array.end();
+    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::array(bytes)))
 }
 

@@ -1,10 +1,10 @@
 //! `$replaceOne`, `$replaceAll`: a string for a string.
 
-use super::Env;
 use super::args::{named, show};
 use super::node::{Expr, Op};
 use super::parse::operand;
 use super::text::{check_length, string_val};
+use super::{Env, fuel};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, ValueRef};
@@ -81,6 +81,7 @@ impl Op for Replace {
         check_length(
             (text.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())),
         )?;
+        fuel::spend(hits as u64 / 16)?;
         string_val(&text.replace(find, replacement))
     }
 
