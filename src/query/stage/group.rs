@@ -97,7 +97,7 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     Expr::parse(value, scope)
 }
 
-/// A key as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which code comes back as text and
+/// A key that is not constant, as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which code comes back as text and
 /// the two extreme keys come back in a document.
 fn shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
@@ -268,7 +268,9 @@ impl Running {
                     let number = self.ids.len();
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
-                    self.ids.push(shown(id));
+                    let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
+                    self.ids
+                        .push(if constant { id.to_value() } else { shown(id) });
                     self.stage.fields.start(&mut self.states);
                     self.used += OVERHEAD
                         + self.scratch.len()

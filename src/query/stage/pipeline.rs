@@ -230,7 +230,6 @@ fn parse_stage(
                 });
             })?;
         }
-        Status::Planned if refusal.is_none() => return Err(Error::not_implemented(row.name)),
         Status::Planned => {}
     }
     if let Some(refusal) = refusal {
@@ -247,7 +246,7 @@ fn parse_stage(
     }
     match row.position {
         Position::First if index > 0 => Err(Error::location(
-            40602,
+            if row.name == "$geoNear" { 40603 } else { 40602 },
             format!(
                 "{} is only valid as the first stage in a pipeline",
                 row.name
@@ -257,6 +256,7 @@ fn parse_stage(
             40601,
             format!("{} can only be the final stage in the pipeline", row.name),
         )),
+        _ if matches!(row.status, Status::Planned) => Err(Error::not_implemented(row.name)),
         _ => Ok(()),
     }
 }
