@@ -6,7 +6,7 @@ use super::args::{self, Arg, fields, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Outcome, explain};
 use crate::engine::EngineSources;
 use crate::engine::choose::Hint;
 use crate::error::{Code, Error, Result};
@@ -53,6 +53,16 @@ pub(super) struct Aggregate<'a> {
     has_cursor: bool,
 }
 
+/// A pipeline that is ready to be opened.
+pub(super) struct Prepared {
+    pub pipeline: Pipeline,
+    pub sources: Arc<EngineSources>,
+    pub vars: Vars,
+    pub limits: Limits,
+    pub namespace: String,
+    pub show_ts: bool,
+}
+
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let aggregate = Aggregate::read(call)?;
     if !aggregate.has_cursor && !aggregate.explain {
@@ -67,7 +77,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ));
     }
     if aggregate.explain {
-        return Err(Error::not_implemented("explain of an aggregation"));
+        return explain::of_aggregate(call, reply);
     }
     let (source, namespace) = aggregate.open(call)?;
     cursor::open(
@@ -160,8 +170,8 @@ impl<'a> Aggregate<'a> {
         Ok(aggregate)
     }
 
-    /// Parses the pipeline and puts it to work.
-    pub fn open(&self, call: &Call<'_>) -> Result<(RowSource, String)> {
+    /// Parses the pipeline and gathers what it will run with.
+    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
         let vars = Vars::at(call.now);
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), vars),
@@ -183,11 +193,33 @@ impl<'a> Aggregate<'a> {
         }
         let context = call.context;
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
-        let sources = EngineSources::new(
-            Arc::clone(&context.catalog),
-            names_ts || context.config.expose_ts,
-        );
+        let show_ts = names_ts || context.config.expose_ts;
+        let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
         let sources = Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host()));
+        let limits = Limits {
+            allow_disk_use: self.allow_disk_use.unwrap_or(true),
+            ..Limits::default()
+        };
+        Ok(Prepared {
+            pipeline,
+            sources,
+            vars,
+            limits,
+            namespace: call.namespace(self.collection.unwrap_or("$cmd.aggregate")),
+            show_ts,
+        })
+    }
+
+    /// Parses the pipeline and puts it to work.
+    pub fn open(&self, call: &Call<'_>) -> Result<(RowSource, String)> {
+        let Prepared {
+            pipeline,
+            sources,
+            vars,
+            limits,
+            namespace,
+            ..
+        } = self.prepare(call)?;
         let rows = match self.collection {
             Some(name) if !pipeline.is_own_source() => {
                 let (spec, rest) = pipeline.split_source();
@@ -197,11 +229,6 @@ impl<'a> Aggregate<'a> {
             }
             _ => pipeline.open(Box::new(Empty)),
         };
-        let limits = Limits {
-            allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
-        };
-        let namespace = call.namespace(self.collection.unwrap_or("$cmd.aggregate"));
         Ok((RowSource::new(rows, sources, vars, limits), namespace))
     }
 }

@@ -95,7 +95,8 @@ impl<'a> Count<'a> {
         }
     }
 
-    fn of(&self, all: u64) -> u64 {
+    /// What a count of that many documents comes to.
+    pub fn of(&self, all: u64) -> u64 {
         all.saturating_sub(self.skip)
             .min(self.limit.unwrap_or(u64::MAX))
     }

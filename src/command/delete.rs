@@ -8,7 +8,7 @@ use crate::engine::write::Deleting;
 use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::session;
-use crate::value::{Doc, DocBuf, DocBuilder};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis};
 
 pub(super) const COMMAND: Command = Command::ready(
     "delete",
@@ -51,6 +51,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         count as u64,
     );
     write::run(call, collection, deletes, reply)
+}
+
+/// The statement of a delete that has just one: what explain explains.
+pub(super) fn only(call: &Call<'_>) -> Result<Deleting> {
+    let options = Options::read(call, LIST)?;
+    let doc = write::only_statement(call, LIST)?;
+    Statement::read(doc)?.parse(options.let_vars, call.now)
 }
 
 /// `{q, limit, hint, collation}`
@@ -103,6 +110,17 @@ impl<'a> Statement<'a> {
             multi,
             hint,
         })
+    }
+
+    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Deleting> {
+        let selecting = Selecting {
+            filter: self.filter,
+            sort: None,
+            hint: self.hint,
+            let_vars,
+            multi: self.multi,
+        };
+        Ok(Deleting::new(selecting.parse(now)?.0))
     }
 }
 
@@ -173,14 +191,7 @@ impl Statements for Deletes {
 
 impl Deletes {
     fn begin(&self, doc: Doc<'_>, run: &Running<'_>) -> Result<Deleting> {
-        let statement = Statement::read(doc)?;
-        let selecting = Selecting {
-            filter: statement.filter,
-            sort: None,
-            hint: statement.hint,
-            let_vars: self.let_vars.as_ref().map(DocBuf::as_doc),
-            multi: statement.multi,
-        };
-        Ok(Deleting::new(selecting.parse(run.place.now)?.0))
+        let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
+        Statement::read(doc)?.parse(let_vars, run.place.now)
     }
 }

@@ -37,15 +37,15 @@ pub(super) const COMMAND: Command = Command::ready(
 pub(super) struct Find<'a> {
     pub filter: Option<Doc<'a>>,
     pub sort: Option<Doc<'a>>,
-    projection: Option<Doc<'a>>,
+    pub projection: Option<Doc<'a>>,
     pub hint: Option<Hint>,
-    let_vars: Option<Doc<'a>>,
-    skip: u64,
-    limit: Option<u64>,
+    pub let_vars: Option<Doc<'a>>,
+    pub skip: u64,
+    pub limit: Option<u64>,
     batch_size: Option<u32>,
     single_batch: bool,
     no_timeout: bool,
-    allow_disk_use: Option<bool>,
+    pub allow_disk_use: Option<bool>,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

@@ -56,6 +56,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     write::run(call, collection, statement, reply)
 }
 
+/// What it would do, for explain.
+pub(super) fn explained(call: &Call<'_>) -> Result<Action> {
+    Ok(Args::read(call)?.parse(call)?.action)
+}
+
 /// The one statement.
 struct FindAndModify {
     action: Action,
@@ -68,7 +73,7 @@ struct FindAndModify {
     reply: DocBuf,
 }
 
-enum Action {
+pub(super) enum Action {
     Update(Box<Updating>),
     Remove(Box<Deleting>),
 }

@@ -35,6 +35,7 @@ mod drained;
 mod drop;
 mod drop_indexes;
 mod entry;
+mod explain;
 mod find;
 mod find_and_modify;
 mod generic;
@@ -121,7 +122,7 @@ pub static COMMANDS: &[Command] = &[
     planned("dropSearchIndex"),
     planned("dropUser"),
     sessions::END,
-    planned("explain"),
+    explain::COMMAND,
     about::FEATURES,
     planned("filemd5"),
     find::COMMAND,

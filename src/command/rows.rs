@@ -53,19 +53,23 @@ impl RowSource {
 
     /// Drops pulled rows whose documents have ended by now. A later command asks also when no time has passed: a rule may have
     /// changed in between.
-    fn ask_again(&mut self, now: Millis) {
+    fn ask_again(&mut self, now: Millis) -> Result<()> {
         if self.later && !self.asked && self.next < self.pulled.len() {
             self.pulled.remove(0, self.next);
             self.next = 0;
-            self.sources.handles().retain_visible(&mut self.pulled, now);
+            self.sources
+                .handles()
+                .retain_visible(&mut self.pulled, now)?;
         }
         self.asked = true;
+        Ok(())
     }
 
     /// The batch is full: it leaves, and whoever asks next is another command.
     fn full(&mut self) -> Result<Fill> {
         self.later = true;
         self.asked = false;
+        self.sources.handles().next_command();
         Ok(Fill::Full)
     }
 }
@@ -78,7 +82,7 @@ impl Source for RowSource {
         let slice = TimeSlice::begin();
         let mut flow = Flow::More;
         loop {
-            self.ask_again(now);
+            self.ask_again(now)?;
             while let Some(row) = self.pulled.get(self.next) {
                 check_size(row.doc)?;
                 if !batch.push(row.doc) {

@@ -23,6 +23,8 @@ pub(super) struct Stream {
     limit: Option<u64>,
     /// The one document that was found when the batch had no room for it.
     held: Option<(RecordId, Vec<u8>)>,
+    /// A batch has left: whoever asks next is another command.
+    later: bool,
 }
 
 // === impl Stream ===
@@ -36,6 +38,7 @@ impl Stream {
             skip,
             limit,
             held: None,
+            later: false,
         }
     }
 
@@ -58,6 +61,9 @@ impl Source for Stream {
         if now != self.vars.now() {
             self.vars = self.vars.moved_to(now);
         }
+        if std::mem::take(&mut self.later) {
+            self.walk.renew();
+        }
         self.release(now, batch);
         let slice = TimeSlice::begin();
         let Self {
@@ -67,12 +73,14 @@ impl Source for Stream {
             skip,
             limit,
             held,
+            later,
         } = self;
         loop {
             if *limit == Some(0) {
                 return Ok(Fill::End);
             }
             if batch.is_full() {
+                *later = true;
                 return Ok(Fill::Full);
             }
             let pace = walk.slice(now, filter, vars, |found| {
@@ -93,6 +101,7 @@ impl Source for Stream {
                 })
             })?;
             if held.is_some() {
+                *later = true;
                 return Ok(Fill::Full);
             }
             if pace == Pace::End {

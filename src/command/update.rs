@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Style, Update};
 use crate::session;
-use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, Value, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -57,6 +57,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         count as u64,
     );
     write::run(call, collection, updates, reply)
+}
+
+/// The statement of an update that has just one: what explain explains.
+pub(super) fn only(call: &Call<'_>) -> Result<Updating> {
+    let options = Options::read(call, LIST)?;
+    let doc = write::only_statement(call, LIST)?;
+    Statement::read(doc)?.parse(options.let_vars, call.now)
 }
 
 /// `{q, u, multi, upsert, arrayFilters, hint, sort, c, collation}`
@@ -135,7 +142,7 @@ impl<'a> Statement<'a> {
         })
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, run: &Running<'_>) -> Result<Updating> {
+    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Updating> {
         let both;
         let let_vars = match (let_vars, self.constants) {
             (Some(outer), Some(inner)) => {
@@ -159,7 +166,7 @@ impl<'a> Statement<'a> {
             let_vars,
             multi,
         }
-        .parse(run.place.now)?;
+        .parse(now)?;
         let update = Update::parse(self.update, self.array_filters, &scope)?;
         if self.constants.is_some() && update.style() != Style::Pipeline {
             return Err(Error::location(
@@ -202,7 +209,7 @@ impl Statements for Updates {
                     continue;
                 }
                 let statement = Statement::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
-                match statement.parse(self.let_vars.as_ref().map(DocBuf::as_doc), run) {
+                match statement.parse(self.let_vars.as_ref().map(DocBuf::as_doc), run.place.now) {
                     Ok(updating) => self.current = Some(updating),
                     Err(error) => {
                         self.next += 1;

@@ -248,6 +248,22 @@ pub(super) fn check_statements(
     Ok(count)
 }
 
+/// The one statement of a command that is explained.
+pub(super) fn only_statement<'a>(call: &Call<'a>, list: &'static str) -> Result<Doc<'a>> {
+    let documents = call.documents(list)?;
+    match check_statements(call, list, documents)? {
+        1 => Ok(documents
+            .iter()
+            .next()
+            .and_then(ValueRef::as_doc)
+            .unwrap_or(Doc::EMPTY)),
+        _ => Err(Error::new(
+            Code::InvalidLength,
+            "explained write batches must be of size 1",
+        )),
+    }
+}
+
 /// `hint`: a name or a key pattern.
 pub(super) fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
     match arg.value().ty() {

@@ -54,6 +54,8 @@ pub struct Walk {
     place: Place,
     /// The newest record when the walk began: a statement does not meet what it (or anybody else) adds meanwhile.
     newest: Option<RecordId>,
+    /// It has begun: from then on its collection cannot be gone without its noticing.
+    begun: bool,
     /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
     met: Option<HashSet<u64>>,
     show_ts: bool,
@@ -79,6 +81,8 @@ enum Place {
 pub struct Counted {
     pub keys: u64,
     pub documents: u64,
+    /// Those that passed the filter.
+    pub matched: u64,
 }
 
 /// A visible document that passed the filter.
@@ -121,6 +125,7 @@ impl Walk {
             later,
             place: Place::Start,
             newest: None,
+            begun: false,
             met: several.then(HashSet::new),
             show_ts: false,
             exact: false,
@@ -152,6 +157,11 @@ impl Walk {
         self
     }
 
+    /// Another command goes on with it: it will meet what was added since the one before.
+    pub fn renew(&mut self) {
+        self.newest = None;
+    }
+
     pub fn collection(&self) -> &Arc<Collection> {
         &self.collection
     }
@@ -169,6 +179,9 @@ impl Walk {
     {
         let collection = Arc::clone(&self.collection);
         collection.read(now, |view| {
+            if std::mem::replace(&mut self.begun, true) && view.is_dropped() {
+                return Err(dropped(view));
+            }
             let newest = *self.newest.get_or_insert_with(|| view.newest());
             let mut scratch = std::mem::take(&mut self.scratch);
             let mut test = Test {
@@ -177,6 +190,7 @@ impl Walk {
                 exact: self.exact,
                 show_ts: self.show_ts,
                 scratch: &mut scratch,
+                matched: 0,
                 each: &mut each,
             };
             let pace = match &self.access {
@@ -187,6 +201,7 @@ impl Walk {
                 // Ways are not nested: the planner makes one level.
                 Access::Union(_) | Access::None => Ok(Pace::End),
             };
+            self.counted.matched += test.matched;
             self.scratch = scratch;
             if matches!(pace, Ok(Pace::End)) {
                 if let Some(next) = self.later.pop() {
@@ -265,8 +280,8 @@ impl Walk {
                 return Ok(Pace::More);
             }
             self.place = Place::Id(n + 1);
-            self.counted.keys += 1;
             if let Some((id, stored)) = view.by_id(key) {
+                self.counted.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
                 }
@@ -320,12 +335,13 @@ impl Walk {
                 }
                 left -= 1;
                 current = Some(entry);
-                self.counted.keys += 1;
                 let (_, id) = split(entry);
+                // The entry of a document that has ended is not there, whoever counts.
+                let Some(stored) = view.get(id) else { continue };
+                self.counted.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
                 }
-                let Some(stored) = view.get(id) else { continue };
                 self.counted.documents += 1;
                 if test.offer(id, stored)?.is_break() {
                     stopped = true;
@@ -341,6 +357,14 @@ impl Walk {
         }
         Ok(Pace::End)
     }
+}
+
+/// What a reader is told whose collection is gone.
+pub fn dropped(view: &View<'_>) -> Error {
+    Error::new(
+        Code::QueryPlanKilled,
+        format!("collection dropped: {}", view.namespace()),
+    )
 }
 
 /// The entries of a range behind `last`, in the direction of the walk.
@@ -373,6 +397,7 @@ struct Test<'t, F> {
     exact: bool,
     show_ts: bool,
     scratch: &'t mut Vec<u8>,
+    matched: u64,
     each: &'t mut F,
 }
 
@@ -390,6 +415,7 @@ impl<F: Sink> Test<'_, F> {
         if !self.exact && !self.filter.matches(shown, self.vars)? {
             return Ok(ControlFlow::Continue(()));
         }
+        self.matched += 1;
         (self.each)(Found { id, stored, shown })
     }
 }

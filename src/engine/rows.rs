@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::access::{Counted, Pace, Walk};
+use super::access::{Counted, Pace, Walk, dropped};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
@@ -15,13 +16,20 @@ use crate::value::{Doc, Millis};
 /// The collections that the rows of one cursor come from. A row names its own by number, so that its document can be asked
 /// again when the row leaves the cursor.
 #[derive(Debug, Clone, Default)]
-pub struct Handles(Arc<Mutex<Vec<Arc<Collection>>>>);
+pub struct Handles {
+    known: Arc<Mutex<Vec<Arc<Collection>>>>,
+    /// The how manieth command of the cursor is running.
+    command: Arc<AtomicU32>,
+}
 
 /// Documents of one collection that pass a filter.
 pub struct CollectionRows {
     walk: Walk,
     filter: Arc<Filter>,
     source: u32,
+    /// The command that is running, and the one that this has last worked for.
+    command: Arc<AtomicU32>,
+    worked_for: u32,
     /// Rows still to be passed over.
     skip: u64,
     /// Rows still wanted.
@@ -37,7 +45,7 @@ pub struct CollectionRows {
 impl Handles {
     /// The number of a collection.
     pub fn add(&self, collection: &Arc<Collection>) -> u32 {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         let at = known
             .iter()
             .position(|other| Arc::ptr_eq(other, collection))
@@ -49,19 +57,27 @@ impl Handles {
     }
 
     /// Drops rows whose documents have ended (or were removed) by `now`.
-    pub fn retain_visible(&self, batch: &mut Batch, now: Millis) {
-        let known = self.0.lock().clone();
+    pub fn retain_visible(&self, batch: &mut Batch, now: Millis) -> Result<()> {
+        let known = self.known.lock().clone();
         for (number, collection) in known.iter().enumerate() {
             collection.read(now, |view| {
-                let kept: Result<(), std::convert::Infallible> = batch.retain(0, |row| {
-                    Ok(row.origin.is_none_or(|origin| {
-                        origin.source as usize != number
-                            || view.get(RecordId(origin.record)).is_some()
-                    }))
-                });
-                let Ok(()) = kept;
-            });
+                batch.retain(0, |row| match row.origin {
+                    Some(origin) if origin.source as usize == number => {
+                        if view.is_dropped() {
+                            return Err(dropped(view));
+                        }
+                        Ok(view.get(RecordId(origin.record)).is_some())
+                    }
+                    _ => Ok(true),
+                })
+            })?;
         }
+        Ok(())
+    }
+
+    /// Another command goes on with the cursor.
+    pub fn next_command(&self) {
+        self.command.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -80,6 +96,8 @@ impl CollectionRows {
             walk,
             filter,
             source,
+            worked_for: handles.command.load(Ordering::Relaxed),
+            command: Arc::clone(&handles.command),
             skip,
             limit,
             count_only: false,
@@ -106,11 +124,17 @@ impl Rows for CollectionRows {
             walk,
             filter,
             source,
+            command,
+            worked_for,
             skip,
             limit,
             count_only,
             counted,
         } = self;
+        let running = command.load(Ordering::Relaxed);
+        if std::mem::replace(worked_for, running) != running {
+            walk.renew();
+        }
         loop {
             if *limit == Some(0) {
                 return Ok(Flow::End);

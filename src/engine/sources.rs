@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::access::Walk;
+use parking_lot::Mutex;
+
+use super::access::{Counted, Walk};
 use super::choose::{Hint, choose, id_key_of};
 use super::report::{About, report};
 use super::write::append_ts;
@@ -125,6 +127,11 @@ impl EngineSources {
 
     /// What a way leads to, as rows.
     pub fn rows(&self, way: Way, reading: Reading) -> Box<dyn Rows> {
+        self.rows_counted(way, reading).0
+    }
+
+    /// The same, with the work that it takes to find them.
+    pub fn rows_counted(&self, way: Way, reading: Reading) -> (Box<dyn Rows>, Arc<Mutex<Counted>>) {
         let Way { walk, sorted } = way;
         let Reading {
             filter,
@@ -136,9 +143,11 @@ impl EngineSources {
         } = reading;
         let Some(sort) = sort.filter(|_| !sorted) else {
             let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);
-            return Box::new(rows.count_only(count_only));
+            let counted = rows.counted();
+            return (Box::new(rows.count_only(count_only)), counted);
         };
         let found = Box::new(CollectionRows::new(walk, filter, &self.handles, 0, None));
+        let counted = found.counted();
         let bound = limit.map(|limit| limit.saturating_add(skip));
         let mut rows = stage::sort(found, sort, bound);
         if skip > 0 {
@@ -147,7 +156,7 @@ impl EngineSources {
         if let Some(limit) = limit {
             rows = stage::limit(rows, limit);
         }
-        rows
+        (rows, counted)
     }
 }
 

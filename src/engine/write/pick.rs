@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::engine::access::{Pace, Walk};
+use crate::engine::access::{Counted, Pace, Walk};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -45,6 +45,11 @@ impl Picker {
             sort,
             best: None,
         }
+    }
+
+    /// The work done so far.
+    pub fn counted(&self) -> Counted {
+        self.walk.counted
     }
 
     pub fn collection(&self) -> &Arc<Collection> {

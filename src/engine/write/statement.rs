@@ -84,7 +84,8 @@ impl Selection {
             .show_ts(self.names_ts))
     }
 
-    fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
+    /// The documents one by one, for a writer.
+    pub fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
         let chosen = choose(
             &collection,
             &self.filter,

@@ -157,8 +157,26 @@ impl Pipeline {
         (self, Pipeline { steps: rest })
     }
 
+    /// Splits off the stage that writes, if the last one does.
+    pub fn split_output(mut self) -> (Pipeline, Option<Step>) {
+        let output = match self.output() {
+            Some(_) => self.steps.pop(),
+            None => None,
+        };
+        (self, output)
+    }
+
     /// Puts the stages to work behind a source.
     pub fn open(&self, source: Box<dyn Rows>) -> Box<dyn Rows> {
+        self.open_with(source, |_, rows| rows)
+    }
+
+    /// The same, with something put behind every stage.
+    pub fn open_with(
+        &self,
+        source: Box<dyn Rows>,
+        mut behind: impl FnMut(&Step, Box<dyn Rows>) -> Box<dyn Rows>,
+    ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut steps = self.steps.iter().peekable();
         while let Some(step) = steps.next() {
@@ -184,6 +202,7 @@ impl Pipeline {
                     sort::rows(rows, by.clone(), bound)
                 }
             };
+            rows = behind(step, rows);
         }
         rows
     }

@@ -1,0 +1,281 @@
+//! `explain`: how a command finds its documents, and what that costs.
+//!
+//! [`subject`] reads the explained command with that command's own parser and makes of it a [`Subject`]: its plan, and work
+//! that can be done without changing anything. [`work`] does it in steps and counts. [`tree`] prints the plan as MongoDB's stages, with
+//! or without the figures, [`shape`] makes the hashes that say which queries are alike.
+
+mod shape;
+mod subject;
+mod tree;
+mod work;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::args;
+use super::build_info::VERSION;
+use super::generic::Generic;
+use super::{Access, Call, Command, Flags, Outcome, Step, Task, reply};
+use crate::clock::monotonic;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuf, DocBuilder, Millis};
+use crate::wire::Request;
+
+use subject::Subject;
+use tree::Figures;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "explain",
+    Access::Read,
+    "Shows how a command finds its documents.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN));
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Verbosity {
+    /// The plan; nothing is run.
+    QueryPlanner,
+    /// The plan, and what running it took.
+    ExecutionStats,
+    /// The same of the plans that were not taken. There are none: the planner compares, it does not try.
+    AllPlansExecution,
+}
+
+/// An explain on its way.
+struct Explaining {
+    subject: Subject,
+    verbosity: Verbosity,
+    /// The explained command, with its database.
+    command: DocBuf,
+    host: String,
+    now: Millis,
+    started: Instant,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut verbosity = Verbosity::AllPlansExecution;
+    let mut explained = None;
+    for arg in call.args() {
+        match arg.name() {
+            "explain" => explained = arg.doc()?,
+            "verbosity" => match arg.str()? {
+                None | Some("allPlansExecution") => {}
+                Some("queryPlanner") => verbosity = Verbosity::QueryPlanner,
+                Some("executionStats") => verbosity = Verbosity::ExecutionStats,
+                Some(other) => return Err(args::not_a_value("explain.verbosity", other)),
+            },
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let explained = args::required(explained, "explain", "explain")?;
+    let database = explained.get("$db");
+    if !database.is_missing() && database.as_str() != Some(call.database()) {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!(
+                "Mismatched $db in explain command. Expected {} but got {database}",
+                call.database()
+            ),
+        ));
+    }
+    let name = explained.first().map_or("", |first| first.name());
+    let command = super::find(name.as_bytes()).ok_or_else(|| {
+        Error::new(
+            Code::CommandNotFound,
+            format!("Explain failed due to unknown command: {name}"),
+        )
+    })?;
+    let request = Request {
+        body: Bytes::copy_from_slice(explained.bytes()),
+        sequences: Vec::new(),
+        query_database: Some(call.database().to_owned()),
+        unacknowledged: false,
+        exhaust_allowed: false,
+        request_id: call.request.request_id,
+        form: call.request.form,
+    };
+    let mut own = SmallVec::new();
+    let generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;
+    if call.deadline.is_none() && generic.max_time_millis > 0 {
+        call.limit_time(generic.max_time_millis);
+    }
+    let inner = Call {
+        context: call.context,
+        client: call.client,
+        command,
+        request: &request,
+        now: call.now,
+        deadline: call.deadline,
+        retry: None,
+        generic,
+        own,
+    };
+    explain(&inner, verbosity, reply)
+}
+
+/// `aggregate` with `explain: true`.
+pub(super) fn of_aggregate(call: &Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    explain(call, Verbosity::QueryPlanner, reply)
+}
+
+fn explain(call: &Call<'_>, verbosity: Verbosity, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let started = monotonic();
+    let subject = Subject::of(call)?;
+    let mut explaining = Explaining {
+        subject,
+        verbosity,
+        command: command_shown(call),
+        host: call.context.host(),
+        now: call.now,
+        started,
+    };
+    match explaining.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(explaining))),
+    }
+}
+
+/// The command without what the driver adds, and with its database.
+fn command_shown(call: &Call<'_>) -> DocBuf {
+    DocBuf::build(|out| {
+        for elem in call.body() {
+            if !matches!(elem.name(), "$db" | "lsid" | "$clusterTime" | "explain") {
+                out.put(elem.name(), elem.value);
+            }
+        }
+        out.put_str("$db", call.database());
+    })
+}
+
+// === impl Explaining ===
+
+impl Task for Explaining {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.now)? {
+            return Ok(Step::More);
+        }
+        self.reply(reply);
+        Ok(Step::Done)
+    }
+}
+
+impl Explaining {
+    fn reply(&self, reply: &mut DocBuilder<'_>) {
+        let subject = &self.subject;
+        let millis = self.started.elapsed().as_millis().min(i32::MAX as u128) as i64;
+        let figures =
+            (self.verbosity > Verbosity::QueryPlanner).then(|| subject.work.figures(millis));
+        reply.put_str("explainVersion", "1");
+        if subject.stages.is_empty() && subject.tree.is_some() {
+            self.put_plan(figures.as_ref(), reply);
+        } else {
+            self.put_stages(figures.as_ref(), reply);
+        }
+        reply.put_str("queryShapeHash", &subject.shape.query_hash());
+        reply.put_doc("command", self.command.as_doc());
+        put_server(&self.host, reply);
+    }
+
+    /// `queryPlanner` and `executionStats`.
+    fn put_plan(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+        let subject = &self.subject;
+        let Some(tree) = &subject.tree else { return };
+        let hash = subject.shape.plan_hash();
+        let mut planner = out.doc("queryPlanner");
+        planner
+            .put_str("namespace", &subject.namespace)
+            .put_doc("parsedQuery", subject.parsed.as_doc())
+            .put_bool("indexFilterSet", false)
+            .put_str("queryHash", &hash)
+            .put_str("planCacheShapeHash", &hash)
+            .put_str("planCacheKey", &hash)
+            .put_i32("optimizationTimeMillis", 0)
+            .put_bool("maxIndexedOrSolutionsReached", false)
+            .put_bool("maxIndexedAndSolutionsReached", false)
+            .put_bool("maxScansToExplodeReached", false)
+            .put_bool("prunedSimilarIndexes", false);
+        let mut winning = planner.doc("winningPlan");
+        tree.put(None, &mut winning);
+        winning.end();
+        planner.array("rejectedPlans").end();
+        planner.end();
+        let Some(figures) = figures else { return };
+        let mut stats = out.doc("executionStats");
+        stats.put_bool("executionSuccess", true);
+        reply::put_count(&mut stats, "nReturned", tree.returned(figures));
+        stats.put_i32("executionTimeMillis", figures.millis as i32);
+        reply::put_count(&mut stats, "totalKeysExamined", figures.keys);
+        reply::put_count(&mut stats, "totalDocsExamined", figures.documents);
+        let mut stages = stats.doc("executionStages");
+        tree.put(Some(figures), &mut stages);
+        stages.end();
+        if self.verbosity == Verbosity::AllPlansExecution {
+            stats.array("allPlansExecution").end();
+        }
+        stats.end();
+    }
+
+    /// `stages`: what stands in front of a pipeline as `$cursor`, then its stages.
+    fn put_stages(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
+        let mut stages = out.array("stages");
+        if self.subject.tree.is_some() {
+            let mut entry = stages.doc();
+            let mut cursor = entry.doc("$cursor");
+            self.put_plan(figures, &mut cursor);
+            cursor.end();
+            if let Some(figures) = figures {
+                put_stage_figures(figures.returned, figures, &mut entry);
+            }
+            entry.end();
+        }
+        for stage in &self.subject.stages {
+            let mut entry = stages.doc();
+            entry.put(stage.name, stage.spec.as_ref());
+            if let Some(figures) = figures {
+                put_stage_figures(stage.returned(), figures, &mut entry);
+            }
+            entry.end();
+        }
+        stages.end();
+    }
+}
+
+fn put_stage_figures(returned: u64, figures: &Figures, out: &mut DocBuilder<'_>) {
+    out.put_i64("nReturned", i64::try_from(returned).unwrap_or(i64::MAX))
+        .put_i64("executionTimeMillisEstimate", figures.millis);
+}
+
+fn put_server(host: &str, reply: &mut DocBuilder<'_>) {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    let mut server = reply.doc("serverInfo");
+    server
+        .put_str("host", name)
+        .put_i32("port", port.parse().unwrap_or(0))
+        .put_str("version", VERSION)
+        .put_str("gitVersion", concat!("sundown-", env!("CARGO_PKG_VERSION")));
+    server.end();
+    let mut parameters = reply.doc("serverParameters");
+    for name in [
+        "internalQueryFacetBufferSizeBytes",
+        "internalQueryFacetMaxOutputDocSizeBytes",
+        "internalLookupStageIntermediateDocumentMaxSizeBytes",
+        "internalDocumentSourceGroupMaxMemoryBytes",
+        "internalQueryMaxBlockingSortMemoryUsageBytes",
+        "internalQueryMaxAddToSetBytes",
+        "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+    ] {
+        parameters.put_i32(name, tree::MEMORY);
+    }
+    parameters
+        .put_i32("internalQueryProhibitBlockingMergeOnMongoS", 0)
+        .put_str("internalQueryFrameworkControl", "forceClassicEngine")
+        .put_i32("internalQueryPlannerIgnoreIndexWithCollationForRegex", 1);
+    parameters.end();
+}
+
+#[cfg(test)]
+mod tests;

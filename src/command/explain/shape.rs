@@ -1,0 +1,199 @@
+//! Which queries are alike: the hashes that explain shows.
+//!
+//! Two queries share a plan's shape if they differ in values only, in whatever order their conditions stand; they share a query's
+//! shape if they also ask in the same order, with values of the same types. The hashes are Sundown's own; what is alike is MongoDB's.
+
+use crate::value::{Doc, Type, ValueRef};
+
+/// What is hashed.
+#[derive(Default)]
+pub(super) struct Shape {
+    plan: String,
+    query: String,
+}
+
+/// Stages that take part in a plan's shape.
+const PLANNED_STAGES: &[&str] = &[
+    "$bucket",
+    "$count",
+    "$densify",
+    "$group",
+    "$lookup",
+    "$project",
+    "$replaceRoot",
+    "$setWindowFields",
+    "$sort",
+    "$sortByCount",
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Plan,
+    Query,
+}
+
+// === impl Shape ===
+
+impl Shape {
+    /// `filter` as [`crate::query::Filter::describe`] prints it.
+    pub fn new(namespace: &str, filter: Doc<'_>) -> Self {
+        let mut shape = Self {
+            plan: "find ".to_owned(),
+            query: format!("{namespace} "),
+        };
+        shape.plan.push_str(&node(filter, Of::Plan));
+        shape.query.push_str(&node(filter, Of::Query));
+        shape
+    }
+
+    pub fn sort(&mut self, sort: Doc<'_>) {
+        for shape in [&mut self.plan, &mut self.query] {
+            shape.push_str(&format!(" sort {}", ValueRef::document(sort)));
+        }
+    }
+
+    pub fn projection(&mut self, fields: Doc<'_>) {
+        let mut shown: Vec<String> = fields
+            .iter()
+            .map(|elem| format!("{}: {}", elem.name(), elem.value))
+            .collect();
+        self.query
+            .push_str(&format!(" project {}", shown.join(", ")));
+        shown.sort();
+        self.plan
+            .push_str(&format!(" project {}", shown.join(", ")));
+    }
+
+    /// Whatever else sets queries apart.
+    pub fn other(&mut self, what: &str) {
+        self.plan.push_str(what);
+        self.query.push_str(what);
+    }
+
+    pub fn stage(&mut self, name: &str, spec: ValueRef<'_>) {
+        self.query.push_str(&format!(" {name} {}", anything(spec)));
+        if PLANNED_STAGES.contains(&name) {
+            self.plan.push_str(&format!(" {name}"));
+        }
+    }
+
+    pub fn plan_hash(&self) -> String {
+        format!("{:08X}", hash(&self.plan, 0) as u32)
+    }
+
+    pub fn query_hash(&self) -> String {
+        (1..5)
+            .map(|salt| format!("{:016X}", hash(&self.query, salt)))
+            .collect()
+    }
+}
+
+/// FNV-1a.
+fn hash(text: &str, salt: u64) -> u64 {
+    let start = 0xcbf2_9ce4_8422_2325 ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    text.bytes().fold(start, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A conjunction of conditions.
+fn node(doc: Doc<'_>, of: Of) -> String {
+    let mut parts = Vec::new();
+    conjunction(doc, of, &mut parts);
+    together("and", parts, of)
+}
+
+fn together(name: &str, mut parts: Vec<String>, of: Of) -> String {
+    if of == Of::Plan {
+        parts.sort();
+    }
+    format!("{name}[{}]", parts.join(", "))
+}
+
+fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
+    for elem in doc {
+        let name = elem.name();
+        match (name, elem.value.as_array(), elem.value.as_doc()) {
+            ("$and", Some(array), _) => {
+                for inner in array.iter().filter_map(|elem| elem.value.as_doc()) {
+                    conjunction(inner, of, parts);
+                }
+            }
+            ("$or" | "$nor", Some(array), _) => {
+                let inner = array.iter().filter_map(|elem| elem.value.as_doc());
+                parts.push(together(name, inner.map(|doc| node(doc, of)).collect(), of));
+            }
+            ("$expr", ..) if of == Of::Plan => parts.push(name.to_owned()),
+            ("$expr", ..) => parts.push(format!("$expr {}", anything(elem.value))),
+            ("$jsonSchema", ..) => parts.push(format!("$jsonSchema {}", elem.value)),
+            (_, _, Some(tests)) if !name.starts_with('$') => {
+                parts.push(format!("{name}: {}", condition(tests, of)));
+            }
+            _ => parts.push(name.to_owned()),
+        }
+    }
+}
+
+/// The operators of one field.
+fn condition(tests: Doc<'_>, of: Of) -> String {
+    let parts = tests.iter().map(|elem| {
+        let (name, value) = (elem.name(), elem.value);
+        match (name, value.as_doc(), of) {
+            ("$not", Some(inner), _) => format!("$not {}", condition(inner, of)),
+            ("$elemMatch", Some(inner), _) => {
+                let by_value = inner.first().is_some_and(|first| {
+                    !matches!(first.name(), "$and" | "$or" | "$nor" | "$expr")
+                }) && inner.iter().all(|elem| elem.name().starts_with('$'));
+                match by_value {
+                    true => format!("$elemMatch {}", condition(inner, of)),
+                    false => format!("$elemMatch {}", node(inner, of)),
+                }
+            }
+            ("$exists", ..) | ("$type", _, Of::Query) => format!("{name} {value}"),
+            ("$in", _, Of::Plan) | ("$all", ..) => {
+                format!("{name} {}", value.as_array().map_or(0, Doc::count))
+            }
+            (_, _, Of::Plan) => name.to_owned(),
+            (_, _, Of::Query) => format!("{name} {}", kind(value)),
+        }
+    });
+    together("", parts.collect(), of)
+}
+
+/// A value without its content.
+fn kind(value: ValueRef<'_>) -> String {
+    match value.ty() {
+        ty if ty.is_number() => "?number".to_owned(),
+        Type::Array => {
+            let mut kinds: Vec<_> = value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|elem| kind(elem.value))
+                .collect();
+            kinds.sort();
+            kinds.dedup();
+            format!("?array<{}>", kinds.join(", "))
+        }
+        ty => format!("?{}", ty.alias()),
+    }
+}
+
+/// A specification of which nothing is known: names and field paths stay, other values become their kinds.
+fn anything(value: ValueRef<'_>) -> String {
+    match (value.as_doc(), value.as_array(), value.as_str()) {
+        (Some(doc), ..) => {
+            let parts: Vec<_> = doc
+                .iter()
+                .map(|elem| format!("{}: {}", elem.name(), anything(elem.value)))
+                .collect();
+            format!("{{{}}}", parts.join(", "))
+        }
+        (_, Some(array), _) => {
+            let parts: Vec<_> = array.iter().map(|elem| anything(elem.value)).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        (_, _, Some(text)) if text.starts_with('$') => text.to_owned(),
+        _ => kind(value),
+    }
+}

@@ -1,0 +1,485 @@
+//! The explained command: its plan, and the work that it would be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::shape::Shape;
+use super::tree::{Outer, Tree};
+use super::work::{self, Tallied, Work, Writing};
+use crate::command::aggregate::Aggregate;
+use crate::command::count::Count;
+use crate::command::distinct::Distinct;
+use crate::command::find::Find;
+use crate::command::write::Selecting;
+use crate::command::{Call, delete, find_and_modify, update};
+use crate::engine::choose::{Hint, winning_plan};
+use crate::engine::write::{Deleting, Selection, Updating};
+use crate::engine::{EngineSources, Reading};
+use crate::error::{Code, Error, Result};
+use crate::query::filter::Filter;
+use crate::query::projection::{Kind, Projection};
+use crate::query::sort::Sort;
+use crate::query::stage::{Batch, Empty, Limits, Rows};
+use crate::query::{Scope, Vars, bind_let};
+use crate::value::{Doc, DocBuf, Value};
+
+pub(super) struct Subject {
+    pub namespace: String,
+    /// The filter, every shorthand spelled out.
+    pub parsed: DocBuf,
+    /// None for a pipeline that brings its own rows.
+    pub tree: Option<Tree>,
+    pub shape: Shape,
+    pub work: Work,
+    /// The stages behind the source, if there are any.
+    pub stages: Vec<StageShown>,
+}
+
+pub(super) struct StageShown {
+    pub name: &'static str,
+    pub spec: Value,
+    n: Arc<AtomicU64>,
+}
+
+// === impl StageShown ===
+
+impl StageShown {
+    pub fn returned(&self) -> u64 {
+        self.n.load(Ordering::Relaxed)
+    }
+}
+
+/// The access of a collection that does not exist.
+fn nothing() -> DocBuf {
+    DocBuf::build(|out| {
+        out.put_str("stage", "EOF")
+            .put_str("type", "nonExistentNamespace");
+    })
+}
+
+fn written(sort: &Sort) -> DocBuf {
+    DocBuf::build(|out| {
+        for (path, descending) in sort.parts() {
+            out.put_i32(path.as_str(), if descending { -1 } else { 1 });
+        }
+    })
+}
+
+// === impl Subject ===
+
+impl Subject {
+    pub fn of(call: &Call<'_>) -> Result<Self> {
+        match call.command.name {
+            "find" => Self::of_find(call),
+            "count" => Self::of_count(call),
+            "distinct" => Self::of_distinct(call),
+            "aggregate" => Self::of_aggregate(call),
+            "update" => {
+                let updating = update::only(call)?;
+                Self::of_update(call, updating)
+            }
+            "delete" => {
+                let deleting = delete::only(call)?;
+                Self::of_delete(call, deleting)
+            }
+            "findAndModify" => match find_and_modify::explained(call)? {
+                find_and_modify::Action::Update(updating) => Self::of_update(call, *updating),
+                find_and_modify::Action::Remove(deleting) => Self::of_delete(call, *deleting),
+            },
+            "explain" => Err(Error::new(
+                Code::IllegalOperation,
+                "Explain cannot explain itself.",
+            )),
+            name => Err(Error::new(
+                Code::IllegalOperation,
+                format!("Cannot explain cmd: {name}"),
+            )),
+        }
+    }
+
+    fn of_find(call: &Call<'_>) -> Result<Self> {
+        let collection = call.collection()?;
+        let find = Find::read(call)?;
+        let (scope, vars) = match find.let_vars {
+            None => (Scope::new(), Vars::at(call.now)),
+            Some(spec) => bind_let(&Vars::at(call.now), &Scope::new(), spec)?,
+        };
+        let filter = Arc::new(Filter::parse(find.filter.unwrap_or(Doc::EMPTY), &scope)?);
+        let mut shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
+        let mut outer = Vec::new();
+        if let Some(limit) = find.limit {
+            outer.push(Outer::Limit(limit));
+        }
+        if let Some(fields) = find.projection {
+            Projection::parse(fields, &scope, Kind::Find)?;
+            outer.push(Outer::Projection {
+                simple: is_simple(fields),
+                spec: DocBuf::from_bytes(fields.bytes().to_vec()),
+            });
+            shape.projection(fields);
+        }
+        if find.skip > 0 {
+            outer.push(Outer::Skip(find.skip));
+        }
+        let sort = find.sort.map(Sort::parse).transpose()?;
+        if let Some(sort) = find.sort {
+            shape.sort(sort);
+        }
+        let sources = Arc::new(EngineSources::new(
+            Arc::clone(&call.context.catalog),
+            call.context.config.expose_ts,
+        ));
+        let show_ts = call.context.config.expose_ts || find.names_ts();
+        let reading = Reading {
+            filter,
+            sort: sort.map(Arc::new),
+            hint: find.hint,
+            skip: find.skip,
+            limit: find.limit,
+            show_ts,
+            count_only: false,
+        };
+        let limits = Limits {
+            allow_disk_use: find.allow_disk_use.unwrap_or(true),
+            ..Limits::default()
+        };
+        Self::of_reading(
+            call, collection, reading, sources, vars, limits, outer, shape,
+        )
+    }
+
+    fn of_count(call: &Call<'_>) -> Result<Self> {
+        let collection = call.collection()?;
+        let count = Count::read(call.args().skip(1))?;
+        let found = call.context.catalog.get(call.database(), collection);
+        if let Some(found) = found
+            && count.is_of_all()
+        {
+            let all = found.read(call.now, |view| view.totals().count as u64);
+            let namespace = call.namespace(collection);
+            return Ok(Self {
+                parsed: DocBuf::new(),
+                tree: Some(Tree {
+                    outer: Vec::new(),
+                    access: DocBuf::build(|out| {
+                        out.put_str("stage", "RECORD_STORE_FAST_COUNT");
+                    }),
+                    sort_limit: None,
+                }),
+                shape: Shape::new(&namespace, Doc::EMPTY),
+                work: Work::FastCount(count.of(all)),
+                stages: Vec::new(),
+                namespace,
+            });
+        }
+        let (skip, limit) = (count.skip, count.limit);
+        let filter = count.filter.unwrap_or(Doc::EMPTY);
+        Self::of_scan(call, collection, filter, count.hint, |reading| {
+            (reading.skip, reading.limit, reading.count_only) = (skip, limit, true);
+            vec![Outer::Count]
+        })
+    }
+
+    fn of_distinct(call: &Call<'_>) -> Result<Self> {
+        let collection = call.collection()?;
+        let distinct = Distinct::read(call.args().skip(1))?;
+        let filter = distinct.filter.unwrap_or(Doc::EMPTY);
+        let mut subject = Self::of_scan(call, collection, filter, distinct.hint, |_| Vec::new())?;
+        subject.shape.other(&format!(" distinct {}", distinct.key));
+        Ok(subject)
+    }
+
+    fn of_scan(
+        call: &Call<'_>,
+        collection: &str,
+        filter: Doc<'_>,
+        hint: Option<Hint>,
+        adapt: impl FnOnce(&mut Reading) -> Vec<Outer>,
+    ) -> Result<Self> {
+        let selecting = Selecting {
+            filter,
+            sort: None,
+            hint,
+            let_vars: None,
+            multi: true,
+        };
+        let (selection, _) = selecting.parse(call.now)?;
+        let Selection {
+            filter,
+            vars,
+            hint,
+            names_ts,
+            ..
+        } = selection;
+        let shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
+        let mut reading = Reading {
+            filter,
+            sort: None,
+            hint,
+            skip: 0,
+            limit: None,
+            show_ts: names_ts,
+            count_only: false,
+        };
+        let outer = adapt(&mut reading);
+        let sources = Arc::new(EngineSources::new(Arc::clone(&call.context.catalog), false));
+        let limits = Limits::default();
+        Self::of_reading(
+            call, collection, reading, sources, vars, limits, outer, shape,
+        )
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a read, once")]
+    fn of_reading(
+        call: &Call<'_>,
+        collection: &str,
+        reading: Reading,
+        sources: Arc<EngineSources>,
+        vars: Vars,
+        limits: Limits,
+        mut outer: Vec<Outer>,
+        shape: Shape,
+    ) -> Result<Self> {
+        let namespace = call.namespace(collection);
+        let parsed = reading.filter.describe();
+        let way = sources.way(call.database(), collection, &reading, call.now)?;
+        let Some(way) = way else {
+            return Ok(Self {
+                namespace,
+                parsed,
+                tree: Some(Tree {
+                    outer: outer
+                        .into_iter()
+                        .filter(|outer| matches!(outer, Outer::Count))
+                        .collect(),
+                    access: nothing(),
+                    sort_limit: None,
+                }),
+                shape,
+                work: Work::Nothing,
+                stages: Vec::new(),
+            });
+        };
+        let spelled = reading.sort.as_deref().map(written);
+        let sort = reading.sort.as_deref().zip(spelled.as_ref());
+        let access = winning_plan(
+            way.walk.collection(),
+            &reading.filter,
+            sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
+            reading.hint.as_ref(),
+            call.now,
+        )?;
+        let mut sort_limit = None;
+        if !way.sorted {
+            // A blocking sort takes the limit in.
+            sort_limit = reading
+                .limit
+                .map(|limit| limit.saturating_add(reading.skip));
+            outer.retain(|outer| !matches!(outer, Outer::Limit(_)));
+        }
+        let (rows, counted) = sources.rows_counted(way, reading);
+        let returned = Arc::new(AtomicU64::new(0));
+        let rows = Box::new(Tallied {
+            rows,
+            n: Arc::clone(&returned),
+        });
+        Ok(Self {
+            namespace,
+            parsed,
+            tree: Some(Tree {
+                outer,
+                access,
+                sort_limit,
+            }),
+            shape,
+            work: Work::Read(Box::new(work::Reading {
+                rows,
+                sources,
+                vars,
+                limits,
+                counted,
+                returned,
+                batch: Batch::new(),
+                ended: false,
+            })),
+            stages: Vec::new(),
+        })
+    }
+
+    fn of_aggregate(call: &Call<'_>) -> Result<Self> {
+        let aggregate = Aggregate::read(call)?;
+        let prepared = aggregate.prepare(call)?;
+        let namespace = prepared.namespace;
+        let mut stages = Vec::new();
+        let (mut subject, rest) = match aggregate.collection {
+            Some(name) if !prepared.pipeline.is_own_source() => {
+                let (spec, rest) = prepared.pipeline.clone().split_source();
+                let filter = spec
+                    .filter
+                    .clone()
+                    .unwrap_or_else(|| Arc::new(Filter::all()));
+                let mut outer = Vec::new();
+                outer.extend(spec.limit.map(Outer::Limit));
+                if spec.skip > 0 {
+                    outer.push(Outer::Skip(spec.skip));
+                }
+                let shape = Shape::new(&namespace, filter.describe().as_doc());
+                let reading = Reading {
+                    filter,
+                    sort: spec.sort.clone(),
+                    hint: aggregate.hint.clone(),
+                    skip: spec.skip,
+                    limit: spec.limit,
+                    show_ts: prepared.show_ts,
+                    count_only: spec.count_only,
+                };
+                let subject = Self::of_reading(
+                    call,
+                    name,
+                    reading,
+                    prepared.sources,
+                    prepared.vars,
+                    prepared.limits,
+                    outer,
+                    shape,
+                )?;
+                (subject, rest)
+            }
+            _ => {
+                let subject = Self {
+                    shape: Shape::new(&namespace, Doc::EMPTY),
+                    namespace,
+                    parsed: DocBuf::new(),
+                    tree: None,
+                    work: Work::Read(Box::new(work::Reading {
+                        rows: Box::new(Empty),
+                        sources: prepared.sources,
+                        vars: prepared.vars,
+                        limits: prepared.limits,
+                        counted: Arc::default(),
+                        returned: Arc::default(),
+                        batch: Batch::new(),
+                        ended: false,
+                    })),
+                    stages: Vec::new(),
+                };
+                (subject, prepared.pipeline.clone())
+            }
+        };
+        for step in prepared.pipeline.steps() {
+            subject.shape.stage(step.name, step.spec.as_ref());
+        }
+        let (rest, output) = rest.split_output();
+        let mut open = |input: Box<dyn Rows>| {
+            rest.open_with(input, |step, rows| {
+                // A stage that stands for several is shown once, with what the last of them returns.
+                let n = Arc::new(AtomicU64::new(0));
+                if step.spec.is_missing()
+                    && let Some(shown) = stages.last_mut()
+                {
+                    let shown: &mut StageShown = shown;
+                    shown.n = Arc::clone(&n);
+                } else {
+                    stages.push(StageShown {
+                        name: step.name,
+                        spec: step.spec.clone(),
+                        n: Arc::clone(&n),
+                    });
+                }
+                Box::new(Tallied { rows, n })
+            })
+        };
+        if let Work::Read(reading) = &mut subject.work {
+            let input = std::mem::replace(&mut reading.rows, Box::new(Empty));
+            reading.rows = open(input);
+        } else {
+            drop(open(Box::new(Empty)));
+        }
+        // What would be written is not.
+        stages.extend(output.map(|step| StageShown {
+            name: step.name,
+            spec: step.spec,
+            n: Arc::default(),
+        }));
+        subject.stages = stages;
+        Ok(subject)
+    }
+
+    fn of_update(call: &Call<'_>, updating: Updating) -> Result<Self> {
+        let Updating {
+            selection,
+            update,
+            upsert,
+            ..
+        } = updating;
+        Self::of_write(call, selection, Some(update), upsert)
+    }
+
+    fn of_delete(call: &Call<'_>, deleting: Deleting) -> Result<Self> {
+        Self::of_write(call, deleting.selection, None, false)
+    }
+
+    fn of_write(
+        call: &Call<'_>,
+        selection: Selection,
+        update: Option<crate::query::update::Update>,
+        upsert: bool,
+    ) -> Result<Self> {
+        let name = call.collection()?;
+        let namespace = call.namespace(name);
+        let collection = call.context.catalog.get(call.database(), name);
+        let access = match &collection {
+            None => nothing(),
+            Some(collection) => {
+                let spelled = selection.sort.as_ref().map(written);
+                let sort = selection.sort.as_ref().zip(spelled.as_ref());
+                winning_plan(
+                    collection,
+                    &selection.filter,
+                    sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
+                    selection.hint.as_ref(),
+                    call.now,
+                )?
+            }
+        };
+        let picker = collection
+            .map(|collection| selection.picker(collection, call.now))
+            .transpose()?;
+        let outer = match update {
+            Some(_) => Outer::Update,
+            None => Outer::Delete {
+                multi: selection.multi,
+            },
+        };
+        let parsed = selection.filter.describe();
+        Ok(Self {
+            shape: Shape::new(&namespace, parsed.as_doc()),
+            namespace,
+            parsed,
+            tree: Some(Tree {
+                outer: vec![outer],
+                access,
+                sort_limit: (!selection.multi && selection.sort.is_some()).then_some(1),
+            }),
+            work: Work::Write(Box::new(Writing {
+                picker,
+                selection,
+                update,
+                upsert,
+                current: Vec::new(),
+                matched: 0,
+                modified: 0,
+                ended: false,
+            })),
+            stages: Vec::new(),
+        })
+    }
+}
+
+/// Plain names that are shown or left out.
+fn is_simple(fields: Doc<'_>) -> bool {
+    fields.iter().all(|elem| {
+        let plain = elem.value.as_num().is_some() || elem.value.as_bool().is_some();
+        plain && !elem.name().contains(['.', '$'])
+    })
+}

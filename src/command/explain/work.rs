@@ -1,0 +1,185 @@
+//! What an explained command would do, done without changing anything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::tree::Figures;
+use crate::engine::access;
+use crate::engine::write::{Picked, Picker, Selection};
+use crate::engine::{EngineSources, TimeSlice};
+use crate::error::Result;
+use crate::query::Vars;
+use crate::query::stage::{Batch, Cx, Flow, Limits, Rows, Slice};
+use crate::query::update::{Apply, Update};
+use crate::value::{Doc, Millis};
+
+pub(super) enum Work {
+    /// There is nothing to look at.
+    Nothing,
+    /// What storage knows anyway.
+    FastCount(u64),
+    Read(Box<Reading>),
+    Write(Box<Writing>),
+}
+
+/// Rows pulled to their end and dropped.
+pub(super) struct Reading {
+    pub rows: Box<dyn Rows>,
+    pub sources: Arc<EngineSources>,
+    pub vars: Vars,
+    pub limits: Limits,
+    /// The work of the source.
+    pub counted: Arc<Mutex<access::Counted>>,
+    /// Rows that left the source.
+    pub returned: Arc<AtomicU64>,
+    pub batch: Batch,
+    pub ended: bool,
+}
+
+/// Documents that a statement would reach.
+pub(super) struct Writing {
+    pub picker: Option<Picker>,
+    pub selection: Selection,
+    /// None for a delete.
+    pub update: Option<Update>,
+    pub upsert: bool,
+    pub current: Vec<u8>,
+    pub matched: u64,
+    pub modified: u64,
+    pub ended: bool,
+}
+
+/// Counts the rows that pass.
+pub(super) struct Tallied {
+    pub rows: Box<dyn Rows>,
+    pub n: Arc<AtomicU64>,
+}
+
+// === impl Work ===
+
+impl Work {
+    /// Goes on until all is done (`true`) or the time slice is over.
+    pub fn step(&mut self, now: Millis) -> Result<bool> {
+        let slice = TimeSlice::begin();
+        match self {
+            Self::Nothing | Self::FastCount(_) => Ok(true),
+            Self::Read(reading) => reading.step(&slice),
+            Self::Write(writing) => writing.step(now, &slice),
+        }
+    }
+
+    pub fn figures(&self, millis: i64) -> Figures {
+        let figures = Figures {
+            millis,
+            ..Figures::default()
+        };
+        let of = |counted: access::Counted| Figures {
+            keys: counted.keys,
+            documents: counted.documents,
+            matched: counted.matched,
+            ..figures
+        };
+        match self {
+            Self::Nothing => figures,
+            Self::FastCount(n) => Figures {
+                fast_count: Some(*n),
+                ..figures
+            },
+            Self::Read(reading) => Figures {
+                returned: reading.returned.load(Ordering::Relaxed),
+                ..of(*reading.counted.lock())
+            },
+            Self::Write(writing) => {
+                let counted = writing.picker.as_ref().map(Picker::counted);
+                let deletes = writing.update.is_none();
+                Figures {
+                    would_match: writing.matched,
+                    would_modify: writing.modified,
+                    would_upsert: u64::from(writing.upsert && writing.matched == 0),
+                    would_delete: if deletes { writing.matched } else { 0 },
+                    ..of(counted.unwrap_or_default())
+                }
+            }
+        }
+    }
+}
+
+// === impl Reading ===
+
+impl Reading {
+    fn step(&mut self, slice: &TimeSlice) -> Result<bool> {
+        while !self.ended {
+            let mut cx = Cx {
+                vars: &self.vars,
+                slice,
+                limits: self.limits,
+                sources: &*self.sources,
+            };
+            self.batch.clear();
+            let flow = self.rows.fill(&mut cx, &mut self.batch)?;
+            self.ended = flow == Flow::End;
+            if !self.ended && (flow == Flow::Pause || slice.is_over()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+// === impl Writing ===
+
+impl Writing {
+    fn step(&mut self, now: Millis, slice: &TimeSlice) -> Result<bool> {
+        let Some(picker) = &mut self.picker else {
+            return Ok(true);
+        };
+        let Selection {
+            filter,
+            vars,
+            multi,
+            ..
+        } = &self.selection;
+        while !self.ended {
+            match picker.next(now, vars, slice, &mut self.current)? {
+                Picked::Pause => return Ok(false),
+                Picked::None => self.ended = true,
+                Picked::One(_) => {
+                    self.matched += 1;
+                    self.ended = !multi;
+                    if let Some(update) = &self.update {
+                        let doc = Doc::new(&self.current);
+                        let position = match update.needs_position() {
+                            true => filter.position(doc, vars),
+                            false => None,
+                        };
+                        let apply = Apply {
+                            now,
+                            vars,
+                            position,
+                            inserting: false,
+                        };
+                        self.modified += u64::from(update.apply(doc, &apply)?.is_some());
+                    }
+                }
+            }
+            if !self.ended && slice.is_over() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+// === impl Tallied ===
+
+impl Rows for Tallied {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        let before = out.len();
+        let flow = self.rows.fill(cx, out)?;
+        let added = out.len().saturating_sub(before) as u64;
+        self.n.fetch_add(added, Ordering::Relaxed);
+        Ok(flow)
+    }
+}
