@@ -155,7 +155,7 @@ impl Subject {
         if let Some(found) = found
             && count.is_of_all()
         {
-            let all = found.read(call.now, |view| view.totals().count as u64);
+            let all = found.read(call.now, |view| view.totals().count);
             let namespace = call.namespace(collection);
             return Ok(Self {
                 parsed: DocBuf::new(),
