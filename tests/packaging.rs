@@ -216,6 +216,8 @@ fn the_build_command_builds_without_rights() {
                 "--inh-caps=-all,+dac_read_search",
                 "--ambient-caps=-all,+dac_read_search",
             ])
+            // The system's linker: the one that comes with Rust looks whether it may, and cannot see that it may read.
+            .env("RUSTFLAGS", "-Clinker-features=-lld")
             .arg(&build[0]);
         run
     } else {
