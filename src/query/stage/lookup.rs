@@ -13,7 +13,7 @@ use super::{Batch, Cx, Empty, Flow, Op, Pipeline, Rows, SourceSpec, Target};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
 
 pub(super) use super::lookup_spec::parse;
 
@@ -288,18 +288,34 @@ fn keys_of<'d>(row: Doc<'d>, local: &FieldPath) -> SmallVec<[ValueRef<'d>; 8]> {
     keys
 }
 
-/// `{$or: [{field: {$eq: key}}, ...]}`: equality to the letter, also for a regular expression.
+/// `{field: {$eq: key}}`, or `{field: {$in: [...]}}` for several, which an index serves. Equality is to the letter: `$in`
+/// would match by a regular expression, so where there is one it becomes `{$or: [{field: {$eq: key}}, ...]}`.
 fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
-    let filter = DocBuf::build(|doc| {
-        let mut any = doc.array("$or");
-        for key in keys {
-            let mut one = any.doc();
-            let mut equal = one.doc(field);
-            equal.put("$eq", *key);
-            equal.end();
-            one.end();
+    let equal = |doc: &mut DocBuilder<'_>, key: ValueRef<'_>| {
+        let mut equal = doc.doc(field);
+        equal.put("$eq", key);
+        equal.end();
+    };
+    let filter = DocBuf::build(|doc| match keys {
+        [key] => equal(doc, *key),
+        keys if keys.iter().any(|key| key.ty() == Type::Regex) => {
+            let mut any = doc.array("$or");
+            for key in keys {
+                let mut one = any.doc();
+                equal(&mut one, *key);
+                one.end();
+            }
+            any.end();
         }
-        any.end();
+        keys => {
+            let mut among = doc.doc(field);
+            let mut list = among.array("$in");
+            for key in keys {
+                list.push(*key);
+            }
+            list.end();
+            among.end();
+        }
     });
     Filter::parse(filter.as_doc(), &Scope::new())
 }

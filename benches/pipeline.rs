@@ -1,0 +1,92 @@
+//! What a pipeline pays per document: `$group`, `$sort`, `$lookup` by `_id`, over a collection of 1 KB documents.
+
+#![allow(clippy::unwrap_used)] // a panic says where
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bson::{Bson, bson, doc};
+use criterion::{Criterion, criterion_group, criterion_main};
+use sundown::engine::EngineSources;
+use sundown::engine::write::insert_batch;
+use sundown::query::stage::{Batch, Cx, Endless, Flow, Limits, Pipeline, Place};
+use sundown::query::{Scope, Vars};
+use sundown::storage::Catalog;
+use sundown::value::{DocBuf, Millis};
+
+/// About 1 KB in eleven fields.
+fn document(n: i32) -> DocBuf {
+    DocBuf::from(doc! {
+        "_id": n, "name": format!("customer {n:06}"), "category": "standard", "price": f64::from(n) / 7.0, "quantity": n,
+        "createdAt": bson::DateTime::from_millis(n.into()), "active": true, "description": "x".repeat(740),
+        "email": format!("customer{n:06}@example.com"), "score": n % 100, "tags": ["a", "b", "c"],
+    })
+}
+
+/// Runs a pipeline to its end; the number of rows.
+fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
+    let spec = DocBuf::from(doc! {"p": stages});
+    let scope = Scope::new();
+    let place = Place::new(&scope, "db", Some("c"));
+    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
+    let sources = EngineSources::new(Arc::clone(catalog), false);
+    let vars = Vars::at(Millis(1));
+    let (front, rest) = pipeline.split_source();
+    let source = sources
+        .read_spec("db", "c", &front, None, Millis(1))
+        .unwrap();
+    let mut rows = rest.open(source);
+    let mut cx = Cx {
+        vars: &vars,
+        slice: &Endless,
+        limits: Limits::default(),
+        sources: &sources,
+    };
+    let (mut batch, mut count) = (Batch::new(), 0);
+    loop {
+        batch.clear();
+        let flow = rows.fill(&mut cx, &mut batch).unwrap();
+        count += batch.len();
+        if flow == Flow::End {
+            return count;
+        }
+    }
+}
+
+fn pipeline(c: &mut Criterion) {
+    let catalog = Arc::new(Catalog::new());
+    let (collection, _) = catalog.get_or_create("db", "c");
+    let many: Vec<DocBuf> = (0..10_000).map(document).collect();
+    for some in many.chunks(100) {
+        insert_batch(&collection, some.iter().map(DocBuf::bytes), Millis(1)).unwrap();
+    }
+    for (name, stages) in [
+        (
+            "count of 10,000",
+            bson!([{"$match": {"active": true}}, {"$count": "n"}]),
+        ),
+        (
+            "group of 10,000",
+            bson!([{"$group": {"_id": "$score", "n": {"$sum": 1}, "total": {"$sum": "$quantity"}}}]),
+        ),
+        (
+            "match and group of 10,000",
+            bson!([{"$match": {"active": true}}, {"$group": {"_id": "$category", "avg": {"$avg": "$price"}}}]),
+        ),
+        ("sort of 10,000", bson!([{"$sort": {"email": -1}}])),
+        (
+            "first 10 of 10,000",
+            bson!([{"$sort": {"email": -1}}, {"$limit": 10}]),
+        ),
+        (
+            "lookup of 100 by _id",
+            bson!([{"$limit": 100}, {"$lookup": {"from": "c", "localField": "score", "foreignField": "_id", "as": "j"}}]),
+        ),
+        ("unwind of 10,000", bson!([{"$unwind": "$tags"}])),
+    ] {
+        c.bench_function(name, |b| b.iter(|| run(&catalog, black_box(&stages))));
+    }
+}
+
+criterion_group!(benches, pipeline);
+criterion_main!(benches);
