@@ -34,6 +34,8 @@ pub(super) struct Segment {
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
     live: usize,
+    /// Bytes of all living documents, wherever they stand.
+    live_bytes: usize,
     /// Bytes of the heap that belong to living documents, with the room behind them.
     heap_live: usize,
     bounds: Bounds,
@@ -95,6 +97,7 @@ impl Segment {
             heap: Vec::with_capacity(heap),
             large: BTreeMap::new(),
             live: 0,
+            live_bytes: 0,
             heap_live: 0,
             bounds: Bounds::NONE,
         }
@@ -128,6 +131,7 @@ impl Segment {
         });
         self.set_dates(self.slots.len() - 1, stamp.dates);
         self.live += 1;
+        self.live_bytes += bytes.len();
         self.bounds.include(stamp.own, stamp.ts, stamp.dates);
         id
     }
@@ -224,7 +228,11 @@ impl Segment {
         default: DefaultTtl,
         now: Millis,
     ) -> impl Iterator<Item = (u16, Stored<'_>)> {
-        let start = self.slots.partition_point(|slot| slot.id < from);
+        let start = if self.is_over(default, now) {
+            self.slots.len()
+        } else {
+            self.slots.partition_point(|slot| slot.id < from)
+        };
         self.visible_among(start..self.slots.len(), default, now)
     }
 
@@ -235,8 +243,19 @@ impl Segment {
         default: DefaultTtl,
         now: Millis,
     ) -> impl Iterator<Item = (u16, Stored<'_>)> {
-        let end = self.slots.partition_point(|slot| slot.id <= to);
+        let end = if self.is_over(default, now) {
+            0
+        } else {
+            self.slots.partition_point(|slot| slot.id <= to)
+        };
         self.visible_among((0..end).rev(), default, now)
+    }
+
+    /// Everything here has ended: a scan need not look at the documents. (After a mass expiry that is most of a collection,
+    /// until the reaper has been there.)
+    #[inline]
+    fn is_over(&self, default: DefaultTtl, now: Millis) -> bool {
+        self.bounds.latest(default).has_come(now)
     }
 
     fn visible_among(
@@ -259,6 +278,7 @@ impl Segment {
     pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) {
         let Some(at) = self.find(id) else { return };
         let slot = self.slots[at];
+        self.live_bytes = self.live_bytes - slot.len as usize + bytes.len();
         let width = slot.len as usize + usize::from(slot.spare);
         let (place, spare) = if slot.at != OUTSIDE && bytes.len() <= width {
             let start = slot.at as usize;
@@ -312,7 +332,9 @@ impl Segment {
         let Some(at) = self.find(id) else { return 0 };
         self.vacate(self.slots[at]);
         self.live -= 1;
-        std::mem::take(&mut self.slots[at].len) as usize
+        let len = std::mem::take(&mut self.slots[at].len) as usize;
+        self.live_bytes -= len;
+        len
     }
 
     /// Rewrites the segment when a third of its heap is holes. Cheap enough (a quarter of a megabyte) to do on the spot.
@@ -355,6 +377,7 @@ impl Segment {
             heap,
             large,
             live: self.live,
+            live_bytes: self.live_bytes,
             heap_live,
             bounds,
         };
@@ -373,6 +396,12 @@ impl Segment {
         let mut totals = Totals::default();
         if !self.bounds.earliest(default).has_come(now) {
             return totals;
+        }
+        if self.is_over(default, now) {
+            return Totals {
+                count: self.live as u64,
+                bytes: self.live_bytes as u64,
+            };
         }
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];

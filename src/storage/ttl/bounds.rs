@@ -1,19 +1,50 @@
-//! From when on something may have ended.
+//! From when on something may have ended, and from when on everything has.
 
 use crate::value::Millis;
 
 use super::{DefaultTtl, End, OwnTtl};
 
-/// Lower bounds over a set of documents, kept apart by what decides their end, so that they hold whatever the
-/// collection's default becomes. A write only lowers them; a visit to all the documents makes them exact again.
+/// Bounds over a set of documents, kept apart by what decides their end, so that they hold whatever the collection's default
+/// becomes. A write only widens them; a visit to all the documents makes them exact again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The oldest `_ts` among documents that inherit the default.
-    inheriting: i64,
-    /// The earliest end among documents with a ttl of their own.
-    own: i64,
-    /// The earliest end that a TTL index on dates gives.
-    dates: i64,
+    /// `_ts` of documents that inherit the default.
+    inheriting: Span,
+    /// Ends of documents with a ttl of their own.
+    own: Span,
+    /// Ends that TTL indexes on dates give (never, for documents that none of them speaks of).
+    dates: Span,
+}
+
+/// The least and the greatest of some moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    first: i64,
+    last: i64,
+}
+
+// === impl Span ===
+
+impl Span {
+    const NONE: Self = Self {
+        first: i64::MAX,
+        last: i64::MIN,
+    };
+
+    #[inline]
+    fn include(&mut self, moment: i64) {
+        self.first = self.first.min(moment);
+        self.last = self.last.max(moment);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
+
+    fn is_none(self) -> bool {
+        self.last == i64::MIN
+    }
 }
 
 // === impl Bounds ===
@@ -21,43 +52,58 @@ pub struct Bounds {
 impl Bounds {
     /// Of no document at all.
     pub const NONE: Self = Self {
-        inheriting: i64::MAX,
-        own: i64::MAX,
-        dates: i64::MAX,
+        inheriting: Span::NONE,
+        own: Span::NONE,
+        dates: Span::NONE,
     };
 
     #[inline]
     pub fn include(&mut self, own: OwnTtl, ts: Millis, dates: End) {
         if own.inherits() {
-            self.inheriting = self.inheriting.min(ts.0);
+            self.inheriting.include(ts.0);
         } else {
-            // The end that it has while the default is on; while it is off, `earliest` leaves this bound out.
-            self.own = self.own.min(DefaultTtl::Never.end(own, ts).millis());
+            // The end that it has while the default is on; while it is off, this span is left out.
+            self.own.include(DefaultTtl::Never.end(own, ts).millis());
         }
-        self.dates = self.dates.min(dates.millis());
+        self.dates.include(dates.millis());
     }
 
     pub fn merge(&mut self, other: Self) {
-        self.inheriting = self.inheriting.min(other.inheriting);
-        self.own = self.own.min(other.own);
-        self.dates = self.dates.min(other.dates);
+        self.inheriting.merge(other.inheriting);
+        self.own.merge(other.own);
+        self.dates.merge(other.dates);
     }
 
     /// No document ends before this instant under that default.
     #[inline]
     pub fn earliest(&self, default: DefaultTtl) -> End {
         let inherited = match default {
-            DefaultTtl::Seconds(n) if self.inheriting != i64::MAX => {
-                End::after(Millis(self.inheriting), n).millis()
+            DefaultTtl::Seconds(n) if !self.inheriting.is_none() => {
+                End::after(Millis(self.inheriting.first), n).millis()
             }
             _ => i64::MAX,
         };
         let own = if default == DefaultTtl::Off {
             i64::MAX
         } else {
-            self.own
+            self.own.first
         };
-        End::at(Millis(inherited.min(own).min(self.dates)))
+        End::at(Millis(inherited.min(own).min(self.dates.first)))
+    }
+
+    /// Every document has ended from this instant on under that default.
+    #[inline]
+    pub fn latest(&self, default: DefaultTtl) -> End {
+        let inherited = match default {
+            _ if self.inheriting.is_none() => i64::MIN,
+            DefaultTtl::Seconds(n) => End::after(Millis(self.inheriting.last), n).millis(),
+            _ => i64::MAX,
+        };
+        let own = match default {
+            DefaultTtl::Off if !self.own.is_none() => i64::MAX,
+            _ => self.own.last,
+        };
+        End::at(Millis(inherited.max(own).min(self.dates.last)))
     }
 }
 
@@ -86,5 +132,32 @@ mod tests {
         );
         bounds.include(OwnTtl::NONE, Millis(9_000), End::at(Millis(42)));
         assert_eq!(bounds.earliest(DefaultTtl::Off), End::at(Millis(42)));
+    }
+
+    #[test]
+    fn a_set_is_over_when_its_last_document_is() {
+        let ttl = |n| OwnTtl::from_value(Value::int32(n).as_ref());
+        let mut bounds = Bounds::NONE;
+        bounds.include(OwnTtl::NONE, Millis(1_000), End::NEVER);
+        bounds.include(OwnTtl::NONE, Millis(2_000), End::NEVER);
+        assert_eq!(
+            bounds.latest(DefaultTtl::Seconds(1)),
+            End::at(Millis(3_000))
+        );
+        assert_eq!(bounds.latest(DefaultTtl::Never), End::NEVER);
+        assert_eq!(bounds.latest(DefaultTtl::Off), End::NEVER);
+        bounds.include(ttl(9), Millis(500), End::NEVER);
+        assert_eq!(
+            bounds.latest(DefaultTtl::Seconds(1)),
+            End::at(Millis(9_500))
+        );
+        bounds.include(OwnTtl::NEVER, Millis(500), End::NEVER);
+        assert_eq!(bounds.latest(DefaultTtl::Seconds(1)), End::NEVER);
+        let mut dated = Bounds::NONE;
+        dated.include(OwnTtl::NONE, Millis(1), End::at(Millis(50)));
+        dated.include(OwnTtl::NONE, Millis(1), End::at(Millis(70)));
+        assert_eq!(dated.latest(DefaultTtl::Off), End::at(Millis(70)));
+        dated.include(OwnTtl::NONE, Millis(1), End::NEVER);
+        assert_eq!(dated.latest(DefaultTtl::Off), End::NEVER);
     }
 }
