@@ -24,11 +24,33 @@ pub(super) const COMMAND: Command = Command::ready(
 );
 
 const LIST: &str = "deletes";
-const PATH: &str = "delete.deletes";
+const OWN: Names = Names {
+    path: "delete.deletes",
+    kind: "",
+    filter: "q",
+    limit: "limit",
+};
+
+/// How a bulkWrite names the parts of a delete.
+pub(super) const BULK: Names = Names {
+    path: "BulkWriteDeleteOp",
+    kind: "delete",
+    filter: "filter",
+    limit: "",
+};
+
+/// The names of the parts, and of what says what the statement is.
+pub(super) struct Names {
+    pub path: &'static str,
+    kind: &'static str,
+    filter: &'static str,
+    /// Empty where a flag `multi` stands for it.
+    limit: &'static str,
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let mut options = Options::read(call, LIST)?;
+    let mut options = Options::read(call, LIST, &[])?;
     let documents = call.documents(LIST)?;
     let count = write::check_statements(call, LIST, documents)?;
     for value in documents.iter() {
@@ -55,15 +77,15 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 /// The statement of a delete that has just one: what explain explains.
 pub(super) fn only(call: &Call<'_>) -> Result<Deleting> {
-    let options = Options::read(call, LIST)?;
+    let options = Options::read(call, LIST, &[])?;
     let doc = write::only_statement(call, LIST)?;
     Statement::read(doc)?.parse(options.let_vars, call.now)
 }
 
 /// `{q, limit, hint, collation}`
-struct Statement<'a> {
+pub(super) struct Statement<'a> {
     filter: Doc<'a>,
-    multi: bool,
+    pub multi: bool,
     hint: Option<Hint>,
 }
 
@@ -82,29 +104,39 @@ struct Deletes {
 
 impl<'a> Statement<'a> {
     fn read(doc: Doc<'a>) -> Result<Self> {
+        Self::read_as(doc, &OWN)
+    }
+
+    pub fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self> {
         let (mut filter, mut limit, mut hint) = (None, None, None);
-        for arg in fields(PATH, doc) {
+        let mut multi = false;
+        let by_limit = !names.limit.is_empty();
+        for arg in fields(names.path, doc) {
             match arg.name() {
-                "q" => filter = arg.doc()?,
-                "limit" => limit = Some(arg),
+                name if name == names.kind => {}
+                name if name == names.filter => filter = arg.doc()?,
+                name if name == names.limit => limit = Some(arg),
+                "multi" if !by_limit => multi = arg.bool()?.unwrap_or(false),
                 "hint" => hint = write::hint(&arg)?,
                 "collation" => write::collation(&arg)?,
                 "sampleId" => return Err(Error::not_implemented("delete.deletes.sampleId")),
                 _ => return Err(arg.unknown()),
             }
         }
-        let filter = args::required(filter, PATH, "q")?;
-        let limit = args::required(limit, PATH, "limit")?;
-        let multi = match args::to_f64(limit.value()) {
-            Some(0.0) => true,
-            Some(1.0) => false,
-            _ => {
-                return Err(Error::failed_to_parse(format!(
-                    "The limit field in delete objects must be 0 or 1. Got {}",
-                    limit.value()
-                )));
-            }
-        };
+        let filter = args::required(filter, names.path, names.filter)?;
+        if by_limit {
+            let limit = args::required(limit, names.path, names.limit)?;
+            multi = match args::to_f64(limit.value()) {
+                Some(0.0) => true,
+                Some(1.0) => false,
+                _ => {
+                    return Err(Error::failed_to_parse(format!(
+                        "The limit field in delete objects must be 0 or 1. Got {}",
+                        limit.value()
+                    )));
+                }
+            };
+        }
         Ok(Self {
             filter,
             multi,
@@ -112,7 +144,7 @@ impl<'a> Statement<'a> {
         })
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Deleting> {
+    pub fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Deleting> {
         let selecting = Selecting {
             filter: self.filter,
             sort: None,
@@ -140,6 +172,7 @@ impl Statements for Deletes {
                     run.retry.as_ref().and_then(|r| r.outcome(number))
                 {
                     self.tally.n += n;
+                    self.tally.retried.push(number);
                     self.next += 1;
                     continue;
                 }

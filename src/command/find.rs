@@ -10,14 +10,14 @@ use super::write::{collation, hint, names_ts};
 use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
 use crate::engine::choose::{Hint, id_equality};
 use crate::engine::{EngineSources, Reading};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows};
 use crate::query::{Scope, Vars, bind_let};
 use crate::session::Source;
-use crate::value::{Doc, DocBuilder};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(
     "find",
@@ -53,6 +53,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .counters
         .add(Counters::shard(call.client.id), Counted::Query, 1);
     let collection = call.collection()?;
+    if collection.starts_with('$') {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            format!("Invalid collection name: {}", call.namespace(collection)),
+        ));
+    }
     let find = Find::read(call)?;
     find.answer(call, collection, reply)
 }
@@ -69,6 +75,7 @@ impl<'a> Find<'a> {
         let mut find = Self::default();
         for arg in args {
             match arg.name() {
+                "filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
                 "filter" => find.filter = arg.doc()?,
                 "sort" => find.sort = arg.doc()?.filter(|sort| !sort.is_empty()),
                 "projection" => find.projection = arg.doc()?.filter(|fields| !fields.is_empty()),
@@ -110,7 +117,33 @@ impl<'a> Find<'a> {
                 _ => return Err(arg.unknown()),
             }
         }
+        find.natural()?;
         Ok(find)
+    }
+
+    /// A sort by `$natural` says which way to walk: it is a hint.
+    fn natural(&mut self) -> Result<()> {
+        let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
+            return Ok(());
+        };
+        if sort.count() > 1 {
+            return Err(Error::bad_value(format!(
+                "Cannot include '$natural' in compound sort: {}",
+                ValueRef::document(sort)
+            )));
+        }
+        let way = sort.get("$natural").as_num();
+        if !matches!(way.and_then(|way| way.to_i64_exact()), Some(1 | -1)) {
+            return Err(Error::bad_value(
+                "$natural sort cannot be set to a value other than -1 or 1.",
+            ));
+        }
+        if self.hint.is_some() {
+            return Err(Error::bad_value("Cannot use a hint with $natural sort"));
+        }
+        self.hint = Some(Hint::Key(DocBuf::from_bytes(sort.bytes().to_vec())));
+        self.sort = None;
+        Ok(())
     }
 
     fn answer(

@@ -49,7 +49,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .as_ref()
         .and_then(|retry| retry.outcome(args.stmt_id))
     {
-        reply.put_body(Doc::new(stored).body());
+        reply
+            .put_body(Doc::new(stored).body())
+            .put_i32("retriedStmtId", args.stmt_id);
         return Ok(Outcome::Reply);
     }
     let statement = args.parse(call)?;

@@ -28,7 +28,7 @@ const LIST: &str = "documents";
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let mut options = Options::read(call, LIST)?;
+    let mut options = Options::read(call, LIST, &[])?;
     let count = write::check_statements(call, LIST, call.documents(LIST)?)?;
     let inserts = Inserts {
         ordered: options.ordered,
@@ -98,6 +98,7 @@ impl Inserts {
                 .is_some_and(|retry| retry.outcome(number).is_some())
             {
                 self.tally.n += 1;
+                self.tally.retried.push(number);
                 continue;
             }
             match value

@@ -11,6 +11,7 @@ mod about;
 mod aggregate;
 pub mod args;
 mod build_info;
+mod bulk_write;
 mod call;
 #[cfg(test)]
 mod check;
@@ -89,7 +90,7 @@ pub static COMMANDS: &[Command] = &[
     planned("applyOps"),
     planned("autoCompact"),
     build_info::COMMAND,
-    planned("bulkWrite"),
+    bulk_write::COMMAND,
     planned("cloneCollectionAsCapped"),
     coll_mod::COMMAND,
     coll_stats::COMMAND,

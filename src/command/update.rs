@@ -25,11 +25,35 @@ pub(super) const COMMAND: Command = Command::ready(
 );
 
 const LIST: &str = "updates";
-const PATH: &str = "update.updates";
+const OWN: Names = Names {
+    path: "update.updates",
+    kind: "",
+    filter: "q",
+    update: "u",
+    constants: "c",
+};
+
+/// How a bulkWrite names the parts of an update.
+pub(super) const BULK: Names = Names {
+    path: "BulkWriteUpdateOp",
+    kind: "update",
+    filter: "filter",
+    update: "updateMods",
+    constants: "constants",
+};
+
+/// The names of the parts, and of what says what the statement is.
+pub(super) struct Names {
+    pub path: &'static str,
+    kind: &'static str,
+    filter: &'static str,
+    update: &'static str,
+    constants: &'static str,
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let mut options = Options::read(call, LIST)?;
+    let mut options = Options::read(call, LIST, &[])?;
     let documents = call.documents(LIST)?;
     let count = write::check_statements(call, LIST, documents)?;
     if count > 1 {
@@ -61,16 +85,16 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 /// The statement of an update that has just one: what explain explains.
 pub(super) fn only(call: &Call<'_>) -> Result<Updating> {
-    let options = Options::read(call, LIST)?;
+    let options = Options::read(call, LIST, &[])?;
     let doc = write::only_statement(call, LIST)?;
     Statement::read(doc)?.parse(options.let_vars, call.now)
 }
 
 /// `{q, u, multi, upsert, arrayFilters, hint, sort, c, collation}`
-struct Statement<'a> {
+pub(super) struct Statement<'a> {
     filter: Doc<'a>,
     update: ValueRef<'a>,
-    multi: bool,
+    pub multi: bool,
     upsert: bool,
     array_filters: Option<Doc<'a>>,
     hint: Option<Hint>,
@@ -95,13 +119,18 @@ struct Updates {
 
 impl<'a> Statement<'a> {
     fn read(doc: Doc<'a>) -> Result<Self> {
+        Self::read_as(doc, &OWN)
+    }
+
+    pub fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self> {
         let (mut filter, mut update) = (None, None);
         let (mut multi, mut upsert) = (false, false);
         let (mut array_filters, mut hint, mut sort, mut constants) = (None, None, None, None);
-        for arg in fields(PATH, doc) {
+        for arg in fields(names.path, doc) {
             match arg.name() {
-                "q" => filter = arg.doc()?,
-                "u" => {
+                name if name == names.kind => {}
+                name if name == names.filter => filter = arg.doc()?,
+                name if name == names.update => {
                     if !matches!(arg.value().ty(), Type::Document | Type::Array) {
                         return Err(Error::failed_to_parse(
                             "Update argument must be either an object or an array",
@@ -118,12 +147,13 @@ impl<'a> Statement<'a> {
                 "hint" => hint = write::hint(&arg)?,
                 "collation" => write::collation(&arg)?,
                 "sort" => sort = arg.doc()?,
-                "c" => constants = arg.doc()?,
+                name if name == names.constants => constants = arg.doc()?,
                 "upsertSupplied"
                 | "sampleId"
                 | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {
                     return Err(Error::not_implemented(format_args!(
-                        "{PATH}.{}",
+                        "{}.{}",
+                        names.path,
                         arg.name()
                     )));
                 }
@@ -131,8 +161,8 @@ impl<'a> Statement<'a> {
             }
         }
         Ok(Self {
-            filter: args::required(filter, PATH, "q")?,
-            update: args::required(update, PATH, "u")?,
+            filter: args::required(filter, names.path, names.filter)?,
+            update: args::required(update, names.path, names.update)?,
             multi,
             upsert,
             array_filters,
@@ -142,7 +172,7 @@ impl<'a> Statement<'a> {
         })
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Updating> {
+    pub fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Updating> {
         let both;
         let let_vars = match (let_vars, self.constants) {
             (Some(outer), Some(inner)) => {
@@ -202,6 +232,7 @@ impl Statements for Updates {
                 }) = run.retry.as_ref().and_then(|retry| retry.outcome(number))
                 {
                     self.tally.n += n;
+                    self.tally.retried.push(number);
                     self.modified += modified;
                     self.upserted
                         .extend(upserted.as_deref().map(|id| (index, id.clone())));

@@ -33,6 +33,8 @@ pub(super) struct Options<'a> {
 pub(super) struct Tally {
     pub n: u64,
     pub errors: Vec<WriteError>,
+    /// Statements that had run before, by their numbers.
+    pub retried: Vec<i32>,
 }
 
 /// The numbers under which a session remembers the statements.
@@ -127,8 +129,8 @@ impl<S: Statements> Task for Longer<S> {
 // === impl Options ===
 
 impl<'a> Options<'a> {
-    /// Reads the options; `list` is the field that holds the statements.
-    pub fn read(call: &Call<'a>, list: &str) -> Result<Self> {
+    /// Reads the options; `list` is the field that holds the statements, `others` are read by the command itself.
+    pub fn read(call: &Call<'a>, list: &str, others: &[&str]) -> Result<Self> {
         let mut options = Self {
             ordered: true,
             let_vars: None,
@@ -137,7 +139,7 @@ impl<'a> Options<'a> {
         };
         for arg in call.args().skip(1) {
             match arg.name() {
-                "ordered" => options.ordered = arg.bool()?.unwrap_or(true),
+                "ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
                 "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
                 "let" => options.let_vars = arg.doc()?,
                 "stmtId" => options.stmt_id = arg.int()?.map(clamp),
@@ -162,7 +164,7 @@ impl<'a> Options<'a> {
                         arg.name()
                     )));
                 }
-                name if name == list => {}
+                name if name == list || others.contains(&name) => {}
                 _ => return Err(arg.unknown()),
             }
         }
@@ -215,6 +217,7 @@ impl Tally {
     pub fn put_errors(&mut self, reply: &mut DocBuilder<'_>) {
         self.errors.sort_by_key(|error| error.index);
         reply::put_write_errors(reply, &self.errors);
+        reply::put_retried(reply, &self.retried);
     }
 }
 
