@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bson::{Bson, Document, doc};
-use sundown::clock::Clock;
+use sundown::clock::{Clock, monotonic};
 use support::binary::Binary;
 use support::client::Client;
 use support::world::{DB, Reaper, World, batch, int};
@@ -336,8 +336,7 @@ fn exact_counts(documents: i64) {
             }),
         );
     }
-    let mut added = 0;
-    for second in [0, 9, 10, 11, 12, 30, 59, 60, 61, 100] {
+    for (added, second) in (0..).zip([0, 9, 10, 11, 12, 30, 59, 60, 61, 100]) {
         for offset in [-1, 0, 1] {
             world.at(second * 1000 + offset);
             let living = (0..documents)
@@ -359,7 +358,6 @@ fn exact_counts(documents: i64) {
         }
         // A few newcomers that stay, one of them under the _id of somebody who may have ended.
         world.insert("c", [doc! {"_id": documents + second, "ttl": -1}]);
-        added += 1;
     }
     assert!(world.ttl_metric("pendingDocuments") > documents * 9 / 10);
     assert_eq!(world.ttl_metric("deletedDocuments"), 0);
@@ -459,7 +457,7 @@ fn memory_after(living: impl Fn(i64) -> bool + Copy, index: bool) {
     let full = server.resident();
     ok(&mut client, doc! {"timeTravel": 1, "advanceSeconds": 61});
     // Thirty seconds of quiet: this is about memory that the allocator gives back in its own time.
-    let begin = Instant::now();
+    let begin = monotonic();
     let small = loop {
         let (now, bound) = (server.resident(), fresh.resident() * 13 / 10 + (16 << 20));
         if now <= bound || begin.elapsed() > Duration::from_secs(30) {

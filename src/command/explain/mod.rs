@@ -166,7 +166,8 @@ impl Task for Explaining {
 impl Explaining {
     fn reply(&self, reply: &mut DocBuilder<'_>) {
         let subject = &self.subject;
-        let millis = self.started.elapsed().as_millis().min(i32::MAX as u128) as i64;
+        let passed = monotonic() - self.started;
+        let millis = passed.as_millis().min(i32::MAX as u128) as i64;
         let figures =
             (self.verbosity > Verbosity::QueryPlanner).then(|| subject.work.figures(millis));
         reply.put_str("explainVersion", "1");
