@@ -116,7 +116,7 @@ impl<'a> Statement<'a> {
                 name if name == names.kind => {}
                 name if name == names.filter => filter = arg.doc()?,
                 name if name == names.limit => limit = Some(arg),
-                "multi" if !by_limit => multi = arg.bool()?.unwrap_or(false),
+                "multi" if !by_limit => multi = arg.strict_bool()?.unwrap_or(false),
                 "hint" => hint = write::hint(&arg)?,
                 "collation" => write::collation(&arg)?,
                 "sampleId" => return Err(Error::not_implemented("delete.deletes.sampleId")),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use super::args::Arg;
 use super::cursor::{self, Opening};
+use super::record_ids::RecordIds;
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
 use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
-use crate::engine::choose::{Hint, id_equality};
+use crate::engine::choose::{Between, Hint, id_equality};
 use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
-use crate::query::filter::Filter;
+use crate::query::filter::{Filter, Node};
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows};
@@ -39,6 +40,8 @@ pub(super) struct Find<'a> {
     pub sort: Option<Doc<'a>>,
     pub projection: Option<Doc<'a>>,
     pub hint: Option<Hint>,
+    pub between: Option<Between>,
+    show_record_id: bool,
     pub let_vars: Option<Doc<'a>>,
     pub skip: u64,
     pub limit: Option<u64>,
@@ -106,11 +109,21 @@ impl<'a> Find<'a> {
                     }
                 }
                 "returnKey" => refuse_if(arg.bool()?, "find.returnKey")?,
-                "showRecordId" => refuse_if(arg.bool()?, "find.showRecordId")?,
-                "min" | "max" => refuse_if(
-                    arg.doc()?.map(|bound| !bound.is_empty()),
-                    "find.min and find.max",
-                )?,
+                "showRecordId" => find.show_record_id = arg.bool()?.unwrap_or(false),
+                "min" | "max" => {
+                    let end = arg.doc()?.filter(|end| !end.is_empty());
+                    if let Some(end) = end {
+                        let ends = find.between.get_or_insert(Between {
+                            min: None,
+                            max: None,
+                        });
+                        let end = Some(DocBuf::from_bytes(end.bytes().to_vec()));
+                        match arg.name() {
+                            "min" => ends.min = end,
+                            _ => ends.max = end,
+                        }
+                    }
+                }
                 "term" | "resumeAfter" | "startAt" | "requestResumeToken" => {
                     return Err(Error::not_implemented(format_args!("find.{}", arg.name())));
                 }
@@ -165,6 +178,8 @@ impl<'a> Find<'a> {
         if !show_ts
             && projection.is_none()
             && self.hint.is_none()
+            && self.between.is_none()
+            && !self.show_record_id
             && self.skip == 0
             && self.batch_size != Some(0)
             && let Some(key) = id_equality(&filter)
@@ -178,11 +193,18 @@ impl<'a> Find<'a> {
             call.context.config.expose_ts,
         ));
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
+        if positional && has_expr(filter.root()) {
+            return Err(Error::new(
+                Code::QueryFeatureNotAllowed,
+                "$expr is not supported in the filter of a positional projection",
+            ));
+        }
         let filter = Arc::new(filter);
         let reading = Reading {
             filter: Arc::clone(&filter),
             sort: sort.map(Arc::new),
             hint: self.hint,
+            between: self.between,
             skip: self.skip,
             limit: self.limit,
             show_ts,
@@ -190,7 +212,7 @@ impl<'a> Find<'a> {
         };
         let way = sources.way(call.database(), collection, &reading, call.now)?;
         let source: Box<dyn Source> = match way {
-            Some(way) if way.sorted && projection.is_none() => {
+            Some(way) if way.sorted && projection.is_none() && !self.show_record_id => {
                 Box::new(Stream::new(way.walk, filter, vars, self.skip, self.limit))
             }
             way => {
@@ -203,6 +225,9 @@ impl<'a> Find<'a> {
                         true => stage::project_found(rows, projection, filter),
                         false => stage::project(rows, projection),
                     };
+                }
+                if self.show_record_id {
+                    rows = Box::new(RecordIds::new(rows));
                 }
                 let limits = Limits {
                     allow_disk_use: self.allow_disk_use.unwrap_or(true),
@@ -258,9 +283,138 @@ fn point(
     Ok(Outcome::Reply)
 }
 
+/// An expression says nothing of array elements.
+fn has_expr(node: &Node) -> bool {
+    match node {
+        Node::Expr(_) => true,
+        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_expr),
+        Node::Not(node) => has_expr(node),
+        _ => false,
+    }
+}
+
 fn refuse_if(set: Option<bool>, what: &str) -> Result<()> {
     match set {
         Some(true) => Err(Error::not_implemented(what)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::super::check::{ask, server};
+    use crate::config::Config;
+
+    #[test]
+    fn ways_that_a_client_sets_itself() {
+        let mut server = server(Config::default());
+        let documents: Vec<Document> = (0..6)
+            .map(|i| doc! {"_id": i, "a": 10 - i, "v": [1, 2, 3]})
+            .collect();
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": documents, "$db": "d"},
+        );
+        let index = doc! {"key": {"a": 1}, "name": "a"};
+        ask(
+            &mut server,
+            doc! {"createIndexes": "c", "indexes": [index], "$db": "d"},
+        );
+        for (fields, expected) in [
+            (doc! {"hint": "a", "min": {"a": 9}}, Ok(vec![1, 0])),
+            (doc! {"hint": {"a": 1}, "max": {"a": 7}}, Ok(vec![5, 4])),
+            (
+                doc! {"hint": "a", "min": {"a": 6}, "max": {"a": 9}, "filter": {"_id": {"$ne": 3}}},
+                Ok(vec![4, 2]),
+            ),
+            (doc! {"hint": {"_id": 1}, "min": {"_id": 4}}, Ok(vec![4, 5])),
+            (doc! {"min": {"a": 6}}, Err(51173)),
+            (doc! {"hint": "a", "min": {"b": 6}}, Err(51174)),
+            (
+                doc! {"hint": "a", "min": {"a": 6}, "max": {"a": 6}},
+                Err(51175),
+            ),
+            (doc! {"sort": {"$natural": -1}, "limit": 2}, Ok(vec![5, 4])),
+            (doc! {"sort": {"$natural": 2}}, Err(2)),
+            (doc! {"sort": {"$natural": 1, "a": 1}}, Err(2)),
+            (doc! {"sort": {"$natural": 1}, "hint": "a"}, Err(2)),
+            (doc! {"filter": null}, Err(14)),
+            (
+                doc! {"filter": {"v": 2, "$expr": true}, "projection": {"v.$": 1}},
+                Err(224),
+            ),
+        ] {
+            let mut command = doc! {"find": "c", "$db": "d"};
+            command.extend(fields.clone());
+            let reply = ask(&mut server, command);
+            let got = match reply.get_document("cursor") {
+                Ok(cursor) => Ok(cursor
+                    .get_array("firstBatch")
+                    .unwrap()
+                    .iter()
+                    .map(|row| row.as_document().unwrap().get_i32("_id").unwrap())
+                    .collect()),
+                Err(_) => Err(reply.get_i32("code").unwrap()),
+            };
+            assert_eq!(got, expected, "{fields}: {reply}");
+        }
+        let shown = ask(
+            &mut server,
+            doc! {"find": "c", "showRecordId": true, "projection": {"a": 1}, "limit": 1, "$db": "d"},
+        );
+        let rows = shown.get_document("cursor").unwrap();
+        let row = &rows.get_array("firstBatch").unwrap()[0];
+        assert!(
+            row.as_document().unwrap().get_i64("$recordId").is_ok(),
+            "{shown}"
+        );
+        let dollar = ask(&mut server, doc! {"find": "$c", "$db": "d"});
+        assert_eq!(dollar.get_i32("code").unwrap(), 73);
+    }
+
+    #[test]
+    fn later_batches_see_what_was_added_and_notice_a_drop() {
+        let mut server = server(Config::default());
+        let documents: Vec<Document> = (0..4).map(|i| doc! {"_id": i}).collect();
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": documents, "$db": "d"},
+        );
+        for sort in [doc! {}, doc! {"x": 1}] {
+            let find = doc! {"find": "c", "sort": sort.clone(), "batchSize": 2, "$db": "d"};
+            let first = ask(&mut server, find.clone());
+            let id = first.get_document("cursor").unwrap().get_i64("id").unwrap();
+            let added = ask(
+                &mut server,
+                doc! {"insert": "c", "documents": [{"new": 1}], "$db": "d"},
+            );
+            assert_eq!(added.get_i32("n").unwrap(), 1);
+            let more = ask(
+                &mut server,
+                doc! {"getMore": id, "collection": "c", "$db": "d"},
+            );
+            let next = more.get_document("cursor").unwrap();
+            let rows = next.get_array("nextBatch").unwrap().len();
+            // A blocking sort has seen all that it will see.
+            assert_eq!(rows, 3, "{more}");
+        }
+        for sort in [doc! {}, doc! {"x": 1}] {
+            let find = doc! {"find": "c", "sort": sort, "batchSize": 2, "$db": "d"};
+            let first = ask(&mut server, find);
+            let id = first.get_document("cursor").unwrap().get_i64("id").unwrap();
+            ask(&mut server, doc! {"drop": "c", "$db": "d"});
+            let more = ask(
+                &mut server,
+                doc! {"getMore": id, "collection": "c", "$db": "d"},
+            );
+            assert_eq!(more.get_i32("code").ok(), Some(175), "{more}");
+            let again: Vec<Document> = (0..4).map(|i| doc! {"_id": i}).collect();
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": again, "$db": "d"},
+            );
+        }
     }
 }

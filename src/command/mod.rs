@@ -54,6 +54,7 @@ mod operations;
 mod parameters;
 mod ping;
 mod planned;
+mod record_ids;
 mod rename_collection;
 pub mod reply;
 mod rows;

@@ -1,6 +1,6 @@
 //! `update`: changes documents.
 
-use super::args::{self, fields};
+use super::args::{self, Arg, fields};
 use super::write::{self, Numbers, Options, Running, Selecting, Statements, Tally};
 use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Outcome, reply};
 use crate::engine::choose::Hint;
@@ -31,6 +31,7 @@ const OWN: Names = Names {
     filter: "q",
     update: "u",
     constants: "c",
+    strict: false,
 };
 
 /// How a bulkWrite names the parts of an update.
@@ -40,6 +41,7 @@ pub(super) const BULK: Names = Names {
     filter: "filter",
     update: "updateMods",
     constants: "constants",
+    strict: true,
 };
 
 /// The names of the parts, and of what says what the statement is.
@@ -49,6 +51,8 @@ pub(super) struct Names {
     filter: &'static str,
     update: &'static str,
     constants: &'static str,
+    /// Flags take no numbers.
+    strict: bool,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -115,6 +119,19 @@ struct Updates {
     upserted: Vec<(usize, Value)>,
 }
 
+// === impl Names ===
+
+impl Names {
+    fn flag(&self, arg: &Arg<'_>) -> Result<bool> {
+        let flag = if self.strict {
+            arg.strict_bool()?
+        } else {
+            arg.bool()?
+        };
+        Ok(flag.unwrap_or(false))
+    }
+}
+
 // === impl Statement ===
 
 impl<'a> Statement<'a> {
@@ -138,8 +155,8 @@ impl<'a> Statement<'a> {
                     }
                     update = Some(arg.value());
                 }
-                "multi" => multi = arg.bool()?.unwrap_or(false),
-                "upsert" => upsert = arg.bool()?.unwrap_or(false),
+                "multi" => multi = names.flag(&arg)?,
+                "upsert" => upsert = names.flag(&arg)?,
                 "arrayFilters" => {
                     arg.docs()?;
                     array_filters = arg.array()?;

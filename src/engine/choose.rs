@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::access::Access;
+use super::access::{Access, KeyRange};
 use super::plan::{self, Direction, IndexInfo, Plan, SortKey};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
-use crate::storage::index::Condition;
+use crate::storage::index::{Condition, Index};
 use crate::storage::{Collection, TsIndex, View};
-use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, key};
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, compare_docs, key};
 
 /// The client says which way to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub struct Chosen {
     pub sorted: bool,
     /// The way leads to nothing that the filter would not let pass.
     pub exact: bool,
+}
+
+/// Ends of a hinted index that a client sets itself: from `min` on, and below `max`.
+#[derive(Debug, Clone)]
+pub struct Between {
+    pub min: Option<DocBuf>,
+    pub max: Option<DocBuf>,
 }
 
 /// A filter as storage asks it of documents: the condition of a partial index.
@@ -63,6 +70,68 @@ pub fn choose(
             exact,
         })
     })
+}
+
+/// The part of an index that lies between two keys.
+pub fn between(
+    collection: &Arc<Collection>,
+    hint: Option<&Hint>,
+    ends: &Between,
+    now: Millis,
+) -> Result<Access> {
+    let Some(hint) = hint else {
+        return Err(Error::location(
+            51173,
+            "When using min()/max() a hint of which index to use must be provided",
+        ));
+    };
+    collection.order_ids(now);
+    collection.read(now, |view| {
+        let named = |index: &&Index| match hint {
+            Hint::Name(name) => index.spec.name == *name,
+            Hint::Key(key) => compare_docs(index.spec.key.as_doc(), key.as_doc()).is_eq(),
+        };
+        let index = view
+            .ways()
+            .iter()
+            .filter(|index| index.ready)
+            .find(named)
+            .ok_or_else(|| {
+                Error::bad_value("hint provided does not correspond to an existing index")
+            })?;
+        let lower = ends.min.as_ref().map(|end| key_of(index, end.as_doc()));
+        let upper = ends.max.as_ref().map(|end| key_of(index, end.as_doc()));
+        let range = KeyRange {
+            lower: lower.transpose()?.unwrap_or_else(|| vec![0]),
+            upper: upper.transpose()?.unwrap_or_else(|| vec![0xff]),
+        };
+        if range.lower >= range.upper {
+            return Err(Error::location(
+                51175,
+                "The value provided for min() does not come before the value provided for max() in the hinted index",
+            ));
+        }
+        Ok(Access::Index {
+            name: index.spec.name.clone(),
+            ranges: vec![range],
+            descending: false,
+        })
+    })
+}
+
+fn key_of(index: &Index, end: Doc<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (elem, descending) in end.iter().zip(&index.spec.descending) {
+        key::encode(elem.value, *descending, &mut bytes);
+    }
+    let names = index.spec.paths.iter().map(|path| path.as_str());
+    if !end.iter().map(|elem| elem.name()).eq(names) {
+        return Err(Error::location(
+            51174,
+            "The index chosen is not compatible with min/max",
+        ));
+    }
+    Ok(bytes)
 }
 
 fn walkable(access: plan::Access, indexes: &[IndexInfo<'_>]) -> Access {

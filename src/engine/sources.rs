@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::access::{Counted, Walk};
-use super::choose::{Hint, choose, id_key_of};
+use super::choose::{Between, Hint, between, choose, id_key_of};
 use super::report::{About, report};
 use super::write::append_ts;
 use super::{CollectionRows, Handles, ObjectIds, merge, out};
@@ -40,6 +40,7 @@ pub struct Reading {
     pub filter: Arc<Filter>,
     pub sort: Option<Arc<Sort>>,
     pub hint: Option<Hint>,
+    pub between: Option<Between>,
     pub skip: u64,
     pub limit: Option<u64>,
     pub show_ts: bool,
@@ -109,6 +110,13 @@ impl EngineSources {
             return Ok(None);
         };
         let sort = reading.sort.as_deref();
+        if let Some(ends) = &reading.between {
+            let access = between(&collection, reading.hint.as_ref(), ends, now)?;
+            return Ok(Some(Way {
+                walk: Walk::new(collection, access).show_ts(reading.show_ts),
+                sorted: sort.is_none_or(Sort::is_empty),
+            }));
+        }
         let chosen = choose(
             &collection,
             &reading.filter,
@@ -175,6 +183,7 @@ impl EngineSources {
             filter: spec.filter.clone().unwrap_or_else(all),
             sort: spec.sort.clone(),
             hint,
+            between: None,
             skip: spec.skip,
             limit: spec.limit,
             show_ts: self.show_ts,

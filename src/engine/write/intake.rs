@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::engine::ObjectIds;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::update::check_id;
 use crate::storage::index::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
@@ -85,7 +85,7 @@ fn check_size(len: usize) -> Result<()> {
     if len > MAX_DOCUMENT {
         let message =
             format!("object to insert too large. size in bytes: {len}, max size: {MAX_DOCUMENT}");
-        return Err(Error::bad_value(message));
+        return Err(Error::new(Code::BSONObjectTooLarge, message));
     }
     Ok(())
 }

@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node, Test};
+use super::{Field, Node, Op, Test};
 use crate::{query::Vars, value::Doc};
 
 impl Node {
-    /// The index, if the document passes. Of several conditions the last one that passed by way of an array decides,
-    /// of alternatives the first that passes; a negation names no element.
+    /// The index, if the document passes. Of several conditions the last one that passed by way of an array decides, in the
+    /// order in which MongoDB puts them; alternatives name an element only if they are values of one field, which MongoDB reads
+    /// as an `$in`; a negation names none.
     pub(super) fn position(&self, doc: Doc<'_>, vars: &Vars) -> Option<usize> {
         match self {
             Self::Field(field) => field.position(doc),
@@ -15,14 +16,65 @@ impl Node {
                 if !self.matches(doc, vars).unwrap_or(false) {
                     return None;
                 }
-                nodes.iter().rev().find_map(|node| node.position(doc, vars))
+                let mut ordered: Vec<&Node> = nodes.iter().collect();
+                ordered.sort_by_key(|node| node.rank());
+                ordered
+                    .into_iter()
+                    .rev()
+                    .find_map(|node| node.position(doc, vars))
             }
-            Self::Or(nodes) => nodes
+            Self::Or(nodes) if are_values_of_one_field(nodes) => nodes
                 .iter()
-                .find(|node| node.matches(doc, vars).unwrap_or(false))?
-                .position(doc, vars),
+                .filter_map(|node| node.position(doc, vars))
+                .min(),
             _ => None,
         }
+    }
+
+    /// MongoDB's order of conditions: by kind, then by path.
+    fn rank(&self) -> (u8, &str) {
+        let Self::Field(field) = self else {
+            return match self {
+                Self::And(_) => (0, ""),
+                Self::Or(_) => (1, ""),
+                _ => (u8::MAX, ""),
+            };
+        };
+        let kind = match &field.test {
+            Test::ElemObject(_) => 2,
+            Test::ElemValue(_) => 3,
+            Test::Size(_) => 4,
+            Test::Compare(comparison) => match comparison.op {
+                Op::Eq => 5,
+                Op::Lte => 6,
+                Op::Lt => 7,
+                Op::Gt => 8,
+                Op::Gte => 9,
+            },
+            Test::All(_) => 5,
+            Test::Regex(_) => 10,
+            Test::Mod(_) => 11,
+            Test::Exists => 12,
+            Test::In(_) => 13,
+            Test::Bits(_) => 14,
+            Test::Type(_) => 15,
+        };
+        (kind, field.path.as_str())
+    }
+}
+
+fn are_values_of_one_field(nodes: &[Node]) -> bool {
+    let mut paths = nodes.iter().map(|node| match node {
+        Node::Field(field) => match &field.test {
+            Test::Compare(comparison) if comparison.op == Op::Eq => Some(field.path.as_str()),
+            Test::In(_) | Test::Regex(_) => Some(field.path.as_str()),
+            _ => None,
+        },
+        _ => None,
+    });
+    match paths.next() {
+        Some(Some(first)) => paths.all(|path| path == Some(first)),
+        _ => false,
     }
 }
 

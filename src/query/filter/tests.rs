@@ -779,11 +779,21 @@ fn the_position_is_that_of_the_outermost_array_passed_through() {
         (
             doc! {"a": {"$gt": 1}, "b": 3},
             doc! {"a": [0, 5], "b": [1, 2, 3]},
-            Some(2),
+            Some(1),
+        ),
+        (
+            doc! {"a": {"$gt": 1, "$lt": 5}},
+            doc! {"a": [1, 2, 9]},
+            Some(1),
         ),
         (
             doc! {"$or": [{"a": 9}, {"b": 2}]},
             doc! {"a": [1], "b": [1, 2]},
+            None,
+        ),
+        (
+            doc! {"$or": [{"b": 9}, {"b": 2}]},
+            doc! {"b": [1, 2]},
             Some(1),
         ),
         (doc! {"a": {"$ne": 2}}, doc! {"a": [1]}, None),
