@@ -35,8 +35,9 @@
 //!     goes on. The reaper only frees memory; it never decides what is seen.
 //! 11. Rows flow back as raw bytes, through the pipeline's stages if there are any, into the reply. What does not fit the first
 //!     batch waits as a cursor in [`session`]; rows that stand for a stored document pass the rule again when they leave it.
-//! 12. A command that is done in one go has written its reply in place. One that takes longer returns work; the connection
-//!     steps it and in between yields to others, looks at the kill flag and the deadline, and notices a client that hung up.
+//! 12. A command that is done in one go has written its reply in place. One that takes longer returns work, which the connection
+//!     steps. Before each step the kill flag and the deadline are looked at; between two steps others get their turn, and a
+//!     client that hung up is noticed.
 //! 13. The frame is closed (lengths, checksum if the question had one). When no whole message is left in the buffer, all replies
 //!     are written at once, and the task reads again.
 //!
