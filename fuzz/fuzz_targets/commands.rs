@@ -1,0 +1,191 @@
+//! Commands put together from the server's own vocabulary, run one after the other against one server in memory. Whatever is
+//! asked: no panic, every reply is one valid document with an `ok`, and no command runs forever without a pause.
+
+#![no_main]
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use sundown::clock::{Clock, Millis};
+use sundown::command::{COMMANDS, Commands, Connection, Context};
+use sundown::config::Config;
+use sundown::handler::{Handler, Outcome, Peer, Progress};
+use sundown::query::expr::EXPRESSIONS;
+use sundown::query::filter::FILTERS;
+use sundown::query::stage::STAGES;
+use sundown::query::update::UPDATES;
+use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Value, validate};
+use sundown::wire::{Form, Request};
+
+/// Names of fields: of documents, of commands' options, of operators' arguments.
+const NAMES: &[&str] = &[
+    "a", "b", "c", "a.b", "a.0", "a.$", "a.$[]", "a.$[x]", "_id", "_ts", "ttl", "filter", "query", "q", "u", "update",
+    "updates", "deletes", "documents", "pipeline", "cursor", "sort", "projection", "fields", "limit", "skip", "batchSize",
+    "multi", "upsert", "new", "remove", "hint", "key", "name", "indexes", "index", "unique", "sparse", "expireAfterSeconds",
+    "partialFilterExpression", "defaultTtl", "let", "arrayFilters", "ordered", "collection", "from", "localField",
+    "foreignField", "as", "in", "input", "vars", "cond", "if", "then", "else", "on", "into", "whenMatched", "path", "field",
+    "distinct", "hidden", "x", "maxTimeMS", "to", "freeze", "advanceSeconds", "explain", "verbosity", "ops", "nsInfo", "ns",
+];
+
+const TEXTS: &[&str] = &["c", "d", "a", "$a", "$a.b", "$$ROOT", "$$NOW", "$$this", "_id_", "*", "a.b", "(a+)+$", "", "é"];
+
+struct Source<'a>(&'a [u8]);
+
+impl Source<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
+        let at = usize::from(self.byte()) * 256 + usize::from(self.byte());
+        &from[at % from.len()]
+    }
+
+    fn name(&mut self) -> &'static str {
+        match self.byte() % 8 {
+            0 => self.pick(FILTERS).name,
+            1 => self.pick(UPDATES).name,
+            2 => self.pick(EXPRESSIONS).name,
+            3 => self.pick(STAGES).name,
+            _ => self.pick(NAMES),
+        }
+    }
+
+    fn scalar(&mut self) -> Value {
+        match self.byte() % 12 {
+            0 => Value::null(),
+            1 => Value::int32(i32::from(self.byte()) - 20),
+            2 => Value::int64(i64::MAX - i64::from(self.byte())),
+            3 => Value::double(f64::from(self.byte()) / 4.0),
+            4 => Value::double([f64::NAN, f64::INFINITY, -0.0, 1e300][usize::from(self.byte() % 4)]),
+            5 => Value::boolean(self.byte().is_multiple_of(2)),
+            6 => Value::date(i64::from(self.byte()) * 1000),
+            7 => Value::oid([self.byte(); 12]),
+            8 => Value::regex(self.pick(TEXTS), "i"),
+            9 => Value::decimal([self.byte(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x30]),
+            _ => Value::string(self.pick(TEXTS)),
+        }
+    }
+
+    fn document(&mut self, out: &mut DocBuilder<'_>, depth: u8) {
+        for _ in 0..self.byte() % 4 {
+            let name = self.name();
+            match self.byte() % 4 {
+                0 if depth < 6 => {
+                    let mut inner = out.doc(name);
+                    self.document(&mut inner, depth + 1);
+                    inner.end();
+                }
+                1 if depth < 6 => {
+                    let mut inner = out.array(name);
+                    self.array(&mut inner, depth + 1);
+                    inner.end();
+                }
+                _ => {
+                    let value = self.scalar();
+                    out.put(name, value.as_ref());
+                }
+            }
+        }
+    }
+
+    fn array(&mut self, out: &mut ArrayBuilder<'_>, depth: u8) {
+        for _ in 0..self.byte() % 4 {
+            match self.byte() % 3 {
+                0 if depth < 6 => {
+                    let mut inner = out.doc();
+                    self.document(&mut inner, depth + 1);
+                    inner.end();
+                }
+                1 if depth < 6 => {
+                    let mut inner = out.array();
+                    self.array(&mut inner, depth + 1);
+                    inner.end();
+                }
+                _ => {
+                    let value = self.scalar();
+                    out.push(value.as_ref());
+                }
+            }
+        }
+    }
+
+    fn command(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut body = DocBuilder::begin(&mut bytes);
+        let command = self.pick(COMMANDS).name;
+        body.put(command, if self.byte().is_multiple_of(4) { Value::int32(1) } else { Value::string("c") }.as_ref());
+        for _ in 0..self.byte() % 6 {
+            let name = self.pick(NAMES);
+            match self.byte() % 3 {
+                0 => {
+                    let mut inner = body.doc(name);
+                    self.document(&mut inner, 0);
+                    inner.end();
+                }
+                1 => {
+                    let mut inner = body.array(name);
+                    self.array(&mut inner, 0);
+                    inner.end();
+                }
+                _ => {
+                    let value = self.scalar();
+                    body.put(name, value.as_ref());
+                }
+            }
+        }
+        body.put_str("$db", if self.byte().is_multiple_of(4) { "admin" } else { "d" });
+        body.end();
+        bytes
+    }
+}
+
+thread_local! {
+    static SERVER: RefCell<(Commands, Connection)> = RefCell::new({
+        let config = Config { enable_test_commands: true, ..Config::default() };
+        let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))));
+        let peer = Peer { id: 1, address: ([127, 0, 0, 1], 1).into() };
+        let connection = commands.open(peer);
+        (commands, connection)
+    });
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut source = Source(data);
+    SERVER.with_borrow_mut(|(commands, connection)| {
+        while !source.0.is_empty() {
+            run(commands, connection, source.command());
+        }
+    });
+});
+
+fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
+    let request = Request {
+        body: Bytes::from(body),
+        sequences: Vec::new(),
+        query_database: None,
+        unacknowledged: false,
+        exhaust_allowed: false,
+        request_id: 1,
+        form: Form::Msg,
+    };
+    let mut reply = Vec::new();
+    let Ok(outcome) = commands.call(connection, request, &mut reply) else { return };
+    if let Outcome::Work(mut work) = outcome {
+        for _ in 0..2_000 {
+            match work.step(&mut reply) {
+                Ok(Progress::Done) => break,
+                Ok(Progress::Sleep(_)) | Err(_) => return,
+                Ok(Progress::More) => {}
+            }
+        }
+        if reply.is_empty() {
+            return;
+        }
+    }
+    validate(&reply, Limits::default()).expect("a reply is a valid document");
+    assert!(Doc::new(&reply).has("ok"), "a reply says whether it went well");
+}
