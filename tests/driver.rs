@@ -376,10 +376,14 @@ async fn sessions_and_retryable_writes() {
         // What the driver does after a lost reply: the same write under the same number.
         let write = doc! {
             "update": "things", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
-            "lsid": session.id().clone(), "txnNumber": 1_000i64,
+            "txnNumber": 1_000i64,
         };
-        let first = house.database.run_command(write.clone()).await.unwrap();
-        let again = house.database.run_command(write).await.unwrap();
+        let mut send = Vec::new();
+        for _ in 0..2 {
+            let sent = house.database.run_command(write.clone());
+            send.push(sent.session(&mut session).await.unwrap());
+        }
+        let (first, again) = (&send[0], &send[1]);
         assert_eq!(first.get("nModified"), again.get("nModified"));
         assert_eq!(
             things.find_one(doc! {}).await.unwrap(),
