@@ -5,7 +5,7 @@
 //! caught up, so only a test makes time go backwards. What is due before such a step is given to the [`Watcher`]s first,
 //! so that going back revives nothing. Time-outs and idling use [`monotonic`], which nobody can move.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,8 @@ struct Inner {
     frozen: AtomicI64,
     /// The latest moment that anybody was told. Raised by readers, lowered only by a move under `moving`.
     high_water: AtomicI64,
+    /// Set from just before time is lowered until all watchers know of it. Written under `moving`.
+    going_back: AtomicBool,
     /// One move at a time; guards the list of those who want to know of it.
     moving: Mutex<Vec<Weak<dyn Watcher>>>,
 }
@@ -69,6 +71,7 @@ impl Clock {
             offset: AtomicI64::new(0),
             frozen: AtomicI64::new(RUNNING),
             high_water: AtomicI64::new(i64::MIN),
+            going_back: AtomicBool::new(false),
             moving: Mutex::new(Vec::new()),
         }))
     }
@@ -94,6 +97,12 @@ impl Clock {
             return Millis(mark);
         }
         Millis(inner.high_water.fetch_max(now, Ordering::AcqRel).max(now))
+    }
+
+    /// Time is being set back, and not everybody knows yet: what was seen before says nothing about now.
+    #[inline]
+    pub fn is_going_back(&self) -> bool {
+        self.0.going_back.load(Ordering::Acquire)
     }
 
     pub fn status(&self) -> ClockStatus {
@@ -150,6 +159,7 @@ impl Clock {
             for watcher in &live {
                 watcher.before_rewind(now);
             }
+            inner.going_back.store(true, Ordering::SeqCst);
         }
         inner
             .offset
@@ -166,6 +176,7 @@ impl Clock {
         for watcher in &live {
             watcher.moved(to < now.0);
         }
+        inner.going_back.store(false, Ordering::Release);
     }
 }
 

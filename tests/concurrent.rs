@@ -317,6 +317,73 @@ fn no_reply_holds_an_ended_document_and_no_write_is_lost() {
     }
 }
 
+/// Time goes back and forth under running commands: what lives for ninety days is there all the time, and nobody waits for ever.
+#[test]
+fn time_goes_back_under_running_commands() {
+    let clock = Clock::system();
+    let mut world = World::with(Reaper::On, clock.clone(), |_| {});
+    world.run(doc! {"create": "c", "defaultTtl": 90 * 86_400});
+    world.index("c", doc! {"key": {"k": 1}});
+    world.insert("c", (0..20).map(|id| doc! {"_id": id, "k": id % 5, "n": 0}));
+    let over = Arc::new(AtomicBool::new(false));
+    let (ticks, ticked) = mpsc::sync_channel(1);
+    let mover = {
+        let over = Arc::clone(&over);
+        thread::spawn(move || {
+            let mut dice = Dice(5);
+            while ticked.recv().is_ok() && !over.load(Ordering::Relaxed) {
+                clock.advance(dice.below(60_000) as i64);
+                clock.advance(-(dice.below(60_000) as i64));
+            }
+        })
+    };
+    let workers: Vec<_> = (0..4u64)
+        .map(|nth| {
+            let mut client = world.connect();
+            let ticks = ticks.clone();
+            thread::spawn(move || {
+                let mut dice = Dice(nth + 1);
+                let mut counted = 0;
+                for _ in 0..800 {
+                    let _ = ticks.try_send(());
+                    match dice.below(4) {
+                        0 => {
+                            let found = ok(&mut client, doc! {"find": "c", "filter": {"n": {"$exists": true}}, "sort": {"k": 1}});
+                            assert_eq!(batch(&found).0.len(), 20);
+                        }
+                        // Short lives that come and go under the same _ids.
+                        1 => {
+                            let id = 1_000 + dice.below(10) as i64;
+                            ok(&mut client, doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$set": {"k": 9, "ttl": 1 + dice.below(30) as i32}}, "upsert": true}]});
+                        }
+                        _ => {
+                            let done = ok(&mut client, doc! {"update": "c", "updates": [{"q": {"_id": dice.below(20) as i64}, "u": {"$inc": {"n": 1}}}]});
+                            assert_eq!(done.get("nModified").and_then(int), Some(1));
+                            counted += 1;
+                        }
+                    }
+                }
+                counted
+            })
+        })
+        .collect();
+    drop(ticks);
+    let counted: i64 = workers
+        .into_iter()
+        .map(|worker| worker.join().unwrap())
+        .sum();
+    over.store(true, Ordering::Relaxed);
+    mover.join().unwrap();
+    let rows = world.rows(doc! {"find": "c", "filter": {"n": {"$exists": true}}});
+    assert_eq!(
+        rows.iter()
+            .filter_map(|row| row.get("n"))
+            .filter_map(int)
+            .sum::<i64>(),
+        counted
+    );
+}
+
 /// Documents with ends at 50 different seconds wait for a reaper that is switched off; counts are exact all the time.
 fn exact_counts(documents: i64) {
     let mut world = World::new(Reaper::Off);

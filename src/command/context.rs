@@ -43,7 +43,7 @@ pub struct Context {
 impl Context {
     pub fn new(config: Config, clock: Clock) -> Arc<Self> {
         let idle = Idle::default();
-        let catalog = Arc::new(Catalog::new());
+        let catalog = Arc::new(Catalog::with_clock(clock.clone()));
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         let parameters = Parameters::default();
         parameters.fix("port", Value::int32(i32::from(config.port)));

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Collection, Namespace, Options};
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::value::Millis;
 
 /// Finds collections by name. Looking one up takes no lock but the map's shard; creating, dropping and renaming exclude
@@ -19,6 +19,8 @@ pub struct Catalog {
     collections: DashMap<Namespace, Arc<Collection>, RandomState>,
     /// Held by whoever adds, drops or renames. Never taken while a collection's lock is held.
     changing: Mutex<()>,
+    /// The server's, which may be set back.
+    clock: Option<Clock>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,15 @@ impl Catalog {
         Self {
             collections: DashMap::with_hasher(RandomState::new()),
             changing: Mutex::new(()),
+            clock: None,
+        }
+    }
+
+    /// For a server whose clock may be set back.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self {
+            clock: Some(clock),
+            ..Self::new()
         }
     }
 
@@ -68,7 +79,10 @@ impl Catalog {
         match self.collections.entry(Namespace::new(database, collection)) {
             Entry::Occupied(entry) => (Arc::clone(entry.get()), false),
             Entry::Vacant(entry) => {
-                let made = Arc::new(Collection::new(entry.key().clone(), Options::default()));
+                let made = Arc::new(
+                    Collection::new(entry.key().clone(), Options::default())
+                        .with_clock(self.clock.clone()),
+                );
                 entry.insert(Arc::clone(&made));
                 (made, true)
             }
@@ -86,7 +100,9 @@ impl Catalog {
         match self.collections.entry(namespace) {
             Entry::Occupied(_) => Err(CreateError::Exists),
             Entry::Vacant(entry) => {
-                let made = Arc::new(Collection::new(entry.key().clone(), options));
+                let made = Arc::new(
+                    Collection::new(entry.key().clone(), options).with_clock(self.clock.clone()),
+                );
                 prepare(&made);
                 entry.insert(Arc::clone(&made));
                 Ok(made)

@@ -11,6 +11,7 @@ use super::index::Index;
 use super::segment::Segment;
 use super::ttl::{Bounds, DefaultTtl, End};
 use super::{Namespace, Totals, View, Writer};
+use crate::clock::Clock;
 use crate::value::{DocBuf, Millis};
 
 pub struct Collection {
@@ -21,6 +22,8 @@ pub struct Collection {
     /// The latest moment at which anybody has looked at this collection. What had ended by then was seen to be gone, so a
     /// writer whose own `now` is older must not bring it back. Raised by every look, lowered when the clock is set back.
     pub(super) latest: AtomicI64,
+    /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
+    clock: Option<Clock>,
 }
 
 /// Everything that the lock guards.
@@ -96,18 +99,27 @@ impl Collection {
                 dropped: false,
             }),
             latest: AtomicI64::new(i64::MIN),
+            clock: None,
         }
+    }
+
+    /// A collection in a server whose clock may be set back.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Option<Clock>) -> Self {
+        self.clock = clock;
+        self
     }
 
     pub fn uuid(&self) -> Uuid {
         self.uuid
     }
 
-    /// Looks at the collection as it is at `now`. Keep it short: a waiting writer makes later readers wait too.
+    /// Looks at the collection as it is at `now`, or at the latest moment at which anybody looked: what one command has seen to be
+    /// gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
     pub fn read<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.state.read();
-        self.seen(now);
-        look(&View::new(&state, &self.ids, now))
+        let seen = self.seen(now);
+        look(&View::new(&state, &self.ids, seen))
     }
 
     /// Changes the collection at `now`. Nobody reads it meanwhile, so: one document, or a batch of at most about a hundred.
@@ -124,19 +136,33 @@ impl Collection {
         Ok(change(&mut Writer::new(&mut state, &self.ids, now, seen)))
     }
 
-    /// Notes that someone looks at `now`; returns the latest such moment.
+    /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
     #[inline]
     pub(super) fn seen(&self, now: Millis) -> Millis {
+        if self.clock.as_ref().is_some_and(Clock::is_going_back) {
+            return self.come(now);
+        }
         // The same millisecond most of the time: read first, and leave the cache line alone.
         let latest = self.latest.load(Ordering::Relaxed);
         if latest >= now.0 {
             return Millis(latest);
         }
+        let now = self.come(now);
         Millis(self.latest.fetch_max(now.0, Ordering::Relaxed).max(now.0))
     }
 
-    /// The clock was set back: what was seen before no longer says anything about now.
+    /// The moment, or now if it lies ahead.
+    pub(super) fn come(&self, moment: Millis) -> Millis {
+        match &self.clock {
+            Some(clock) => moment.min(clock.now()),
+            None => moment,
+        }
+    }
+
+    /// The clock was set back: what was seen before no longer says anything about now. Waits for those who are looking, so
+    /// that none of them notes an old moment afterwards.
     pub(super) fn forget_seen(&self) {
+        let _nobody_looks = self.state.write();
         self.latest.store(i64::MIN, Ordering::Relaxed);
     }
 
@@ -296,6 +322,34 @@ mod tests {
             .unwrap();
         assert_eq!(replaced, Replaced::Stale);
         assert!(!c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap());
+    }
+
+    #[test]
+    fn a_reader_with_an_older_now_finds_no_more_than_others_did() {
+        let c = collection(DefaultTtl::Seconds(10));
+        add(&c, 0, doc! {"_id": 1}).unwrap();
+        add(&c, 5_000, doc! {"_id": 2}).unwrap();
+        assert_eq!(ids(&c, 10_000), [2]);
+        // Else a writer would find by its own now what the latest look does not let it touch, and search for ever.
+        assert_eq!(ids(&c, 9_999), [2]);
+    }
+
+    #[test]
+    fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
+        let clock = Clock::frozen(Millis(5_000));
+        let c = collection(DefaultTtl::Seconds(10)).with_clock(Some(clock.clone()));
+        add(&c, 5_000, doc! {"_id": 1}).unwrap();
+        // It began when it was 90 seconds later.
+        let late = Millis(95_000);
+        assert_eq!(ids(&c, late.0), [1]);
+        assert_eq!(c.reap(late, monotonic()).removed, 0);
+        assert_eq!(ids(&c, 5_000), [1]);
+        assert!(
+            add(&c, 5_000, doc! {"_id": 1}).is_err(),
+            "it lives, so nobody takes its place"
+        );
+        clock.set(Millis(15_000));
+        assert_eq!(ids(&c, 15_000), Vec::<i32>::new());
     }
 
     #[test]

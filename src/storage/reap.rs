@@ -26,6 +26,8 @@ impl Collection {
     /// Frees documents that have ended by `now`, until there are none left or it is `until`.
     pub fn reap(&self, now: Millis, until: Instant) -> Slice {
         let mut state = self.state.write();
+        // Asked under the lock: if time was set back since, what was written after that has not ended.
+        let now = self.come(now);
         let seen = self.seen(now);
         Writer::new(&mut state, &self.ids, now, seen).reap(now, until)
     }
