@@ -185,6 +185,25 @@ async fn create_read_update_delete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bulk_writes() {
+    let house = default_house().await;
+    let books: Collection<Document> = house.database.collection("books");
+    let films: Collection<Document> = house.database.collection("films");
+    let done = house
+        .client
+        .bulk_write([
+            books.insert_one_model(doc! {"_id": 1}).unwrap(),
+            films.insert_one_model(doc! {"_id": 2, "n": 1}).unwrap(),
+        ])
+        .await
+        .unwrap();
+    assert_eq!(done.inserted_count, 2);
+    assert_eq!(books.count_documents(doc! {}).await.unwrap(), 1);
+    assert_eq!(films.count_documents(doc! {"n": 1}).await.unwrap(), 1);
+    house.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_are_made_and_errors_have_their_kinds() {
     let house = default_house().await;
     let things: Collection<Document> = house.database.collection("things");

@@ -107,6 +107,17 @@ fn unique_index(collection: &Collection, on: &[Path], now: Millis) -> Option<boo
     })
 }
 
+/// The fields of a row as an update with $set adds them: in the order of their names.
+fn by_name(row: Doc<'_>) -> DocBuf {
+    let mut fields: Vec<_> = row.iter().map(|elem| (elem.name(), elem.value)).collect();
+    fields.sort_by_key(|(name, _)| *name);
+    DocBuf::build(|doc| {
+        for (name, value) in fields {
+            doc.put(name, value);
+        }
+    })
+}
+
 // === impl Merging ===
 
 impl Merging {
@@ -186,8 +197,12 @@ impl Merging {
                     self.change(&filter, &vars.with(values), update)?
                 }
                 WhenMatched::KeepExisting => self.change(&filter, vars, None)?,
-                WhenMatched::Replace | WhenMatched::Merge => {
+                WhenMatched::Replace => {
                     let vars = vars.with([Value::document(row.bytes().to_vec())]);
+                    self.change(&filter, &vars, update)?
+                }
+                WhenMatched::Merge => {
+                    let vars = vars.with([Value::document(by_name(row).bytes().to_vec())]);
                     self.change(&filter, &vars, update)?
                 }
             };

@@ -61,7 +61,7 @@ pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
                 value => vec![value],
             })))
         }
-        "aggregate" => aggregate(model, name, command),
+        "aggregate" => return aggregate(model, name, command),
         "createIndexes" => create_indexes(model, name, command),
         "dropIndexes" => drop_indexes(model, name, command),
         "collMod" => coll_mod(model, name, command),
@@ -405,7 +405,7 @@ fn count(model: &Model, name: &str, command: &Document) -> Expect {
     Expect::Fields(vec![("n", Bson::Int64(n as i64))])
 }
 
-fn aggregate(model: &Model, name: &str, command: &Document) -> Expect {
+fn aggregate(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
     let with_ts = names_ts(command);
     let mut rows: Vec<Document> = model
         .get(name)
@@ -483,14 +483,93 @@ fn aggregate(model: &Model, name: &str, command: &Document) -> Expect {
                 );
                 ordered = false;
             }
+            "$out" if with_ts => return None,
+            "$out" => {
+                out(
+                    model,
+                    spec.as_str().expect("a name"),
+                    std::mem::take(&mut rows),
+                )?;
+            }
+            "$merge" if with_ts => return None,
+            "$merge" => {
+                merge(
+                    model,
+                    spec.as_document().expect("a merge"),
+                    std::mem::take(&mut rows),
+                )?;
+            }
             other => panic!("the model knows no {other}"),
         }
     }
-    match (groups, ordered) {
+    Some(match (groups, ordered) {
         (true, _) => Expect::Groups(rows),
         (false, true) => Expect::Ordered(rows),
         (false, false) => Expect::Set(rows),
+    })
+}
+
+/// Whether what a write stage does depends on the order of its rows.
+fn has_unique(model: &Model, name: &str) -> bool {
+    model
+        .get(name)
+        .indexes
+        .iter()
+        .any(|index| index.flag("unique"))
+}
+
+/// The target keeps its settings; its documents are new ones.
+fn out(model: &mut Model, into: &str, rows: Vec<Document>) -> Option<()> {
+    if has_unique(model, into) {
+        return None;
     }
+    model.at(into).docs.clear();
+    for row in rows {
+        model.insert(into, row).expect("nothing is unique but _id");
+    }
+    Some(())
+}
+
+fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<()> {
+    let into = spec.get_str("into").expect("a name");
+    if has_unique(model, into) {
+        return None;
+    }
+    let replaces = spec.get_str("whenMatched").expect("a word") == "replace";
+    for mut row in rows {
+        if !replaces {
+            // It is an update with $set or $setOnInsert: new fields come in the order of their names.
+            let mut fields: Vec<(String, Bson)> = row.into_iter().collect();
+            fields.sort_by(|(a, _), (b, _)| (a != "_id", a).cmp(&(b != "_id", b)));
+            row = fields.into_iter().collect();
+        }
+        let there = model
+            .get(into)
+            .docs
+            .into_iter()
+            .find(|stored| equal(&stored.doc["_id"], &row["_id"]));
+        let Some(there) = there else {
+            if spec.get_str("whenNotMatched").expect("a word") == "insert" {
+                model.insert(into, row).ok()?;
+            }
+            continue;
+        };
+        // Numbers of two types: which of them stays is another question.
+        if there.doc["_id"] != row["_id"] {
+            return None;
+        }
+        let changed = match spec.get_str("whenMatched").expect("a word") {
+            "replace" => row,
+            "merge" => {
+                let mut merged = there.doc.clone();
+                merged.extend(row);
+                merged
+            }
+            _ => continue,
+        };
+        model.write(into, there.uid, changed).ok()?;
+    }
+    Some(())
 }
 
 fn unwind(row: &Document, field: &str) -> Vec<Document> {

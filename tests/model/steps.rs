@@ -274,7 +274,17 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
         pipeline.push(doc! {"$match": random.filter(now, 1)});
     }
     let other = if name == "c" { "d" } else { "c" };
-    match random.below(8) {
+    match random.below(10) {
+        8 => {
+            let into = if random.chance(80) { other } else { name };
+            let matched = *random.pick(&["replace", "merge", "keepExisting"]);
+            let not = match matched {
+                "keepExisting" => "insert",
+                _ => *random.pick(&["insert", "discard"]),
+            };
+            pipeline.push(doc! {"$merge": {"into": into, "whenMatched": matched, "whenNotMatched": not}});
+        }
+        9 if random.chance(40) => pipeline.push(doc! {"$out": if random.chance(80) { other } else { name }}),
         0 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$limit": 1 + random.below(6) as i32}]),
         1 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$skip": random.below(6) as i32}]),
         2 => pipeline.push(doc! {"$group": {"_id": *random.pick(&["$a", "$b", "$u"]), "count": {"$sum": 1}, "total": {"$sum": "$n"}}}),

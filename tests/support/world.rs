@@ -92,7 +92,12 @@ impl World {
 
     /// The reply, whatever it says.
     pub fn raw(&mut self, command: Document) -> Document {
-        self.client.command(DB, command).expect("a reply")
+        let verb = command.keys().next().map_or("", String::as_str);
+        let database = match verb {
+            "bulkWrite" | "renameCollection" | "setParameter" => "admin",
+            _ => DB,
+        };
+        self.client.command(database, command).expect("a reply")
     }
 
     /// The reply of a command that succeeds, also in its write errors.

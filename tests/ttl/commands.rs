@@ -198,6 +198,10 @@ fn update(c: &str, statement: Document) -> Document {
     doc! {"update": c, "updates": [statement]}
 }
 
+fn bulk(c: &str, operation: Document) -> Document {
+    doc! {"bulkWrite": 1, "ops": [operation], "nsInfo": [{"ns": format!("test.{c}")}]}
+}
+
 #[rustfmt::skip]
 fn writes() -> Vec<Row> {
     vec![
@@ -215,6 +219,10 @@ fn writes() -> Vec<Row> {
         ("upsert by key", |c| update(c, doc! {"q": {"k": "a"}, "u": {"$setOnInsert": {"_id": 77}}, "upsert": true}), After, bson!([1, 2, 3]), bson!([2, 3, 77])),
         ("upsert of a replacement", |c| update(c, doc! {"q": {"_id": 1}, "u": {"k": "new"}, "upsert": true}), At("upserted.0._id"), Bson::Null, bson!(1)),
         ("upsert by pipeline", |c| update(c, doc! {"q": {"_id": 1}, "u": [{"$set": {"p": 1}}], "upsert": true}), At("upserted.0._id"), Bson::Null, bson!(1)),
+        ("bulkWrite inserts", |c| bulk(c, doc! {"insert": 0, "document": {"_id": 1}}), At("nErrors"), bson!(1), bson!(0)),
+        ("bulkWrite updates", |c| bulk(c, doc! {"update": 0, "filter": {"k": "a"}, "updateMods": {"$set": {"z": 1}}}), At("nMatched"), bson!(1), bson!(0)),
+        ("bulkWrite upserts", |c| bulk(c, doc! {"update": 0, "filter": {"_id": 1}, "updateMods": {"z": 1}, "upsert": true}), At("nUpserted"), bson!(0), bson!(1)),
+        ("bulkWrite deletes", |c| bulk(c, doc! {"delete": 0, "filter": {"tags": "x"}, "multi": true}), At("nDeleted"), bson!(2), bson!(1)),
         ("delete", |c| doc! {"delete": c, "deletes": [{"q": {"_id": 1}, "limit": 1}]}, At("n"), bson!(1), bson!(0)),
         ("delete by key", |c| doc! {"delete": c, "deletes": [{"q": {"k": "a"}, "limit": 1}]}, At("n"), bson!(1), bson!(0)),
         ("delete the first", |c| doc! {"delete": c, "deletes": [{"q": {}, "limit": 1}]}, After, bson!([2, 3]), bson!([3])),

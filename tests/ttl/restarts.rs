@@ -33,6 +33,7 @@ fn rows() -> Vec<Row> {
         ("findAndModify", doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"b": 1}}}, true),
         ("findAndModify without a change", doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"$set": {"a": 1}}}, true),
         ("findAndModify replaces", doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"b": 1}}, true),
+        ("bulkWrite", doc! {"bulkWrite": 1, "ops": [{"update": 0, "filter": {"_id": 1}, "updateMods": {"$set": {"a": 1}}}], "nsInfo": [{"ns": "test.c"}]}, true),
         ("delete and insert", doc! {"findAndModify": "c", "query": {"_id": 1}, "update": {"a": 1}, "upsert": true}, true),
         ("$merge", doc! {"aggregate": "other", "pipeline": [{"$merge": {"into": "c"}}], "cursor": {}}, true),
         ("$merge replaces", doc! {"aggregate": "other", "pipeline": [{"$merge": {"into": "c", "whenMatched": "replace"}}], "cursor": {}}, true),
