@@ -51,7 +51,6 @@ pub fn apply(
         if operator == "$rename" {
             if let Some(value) = changed.remove(path) {
                 let to = operand.as_str().expect("a name");
-                changed.remove(to);
                 changed.insert(to, value);
             }
             continue;

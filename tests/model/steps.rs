@@ -282,9 +282,11 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
                 "keepExisting" => "insert",
                 _ => *random.pick(&["insert", "discard"]),
             };
+            // In an order of its own, which then is the natural one.
+            pipeline.push(doc! {"$sort": {"_id": 1}});
             pipeline.push(doc! {"$merge": {"into": into, "whenMatched": matched, "whenNotMatched": not}});
         }
-        9 if random.chance(40) => pipeline.push(doc! {"$out": if random.chance(80) { other } else { name }}),
+        9 if random.chance(40) => pipeline.extend([doc! {"$sort": {"_id": -1}}, doc! {"$out": if random.chance(80) { other } else { name }}]),
         0 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$limit": 1 + random.below(6) as i32}]),
         1 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$skip": random.below(6) as i32}]),
         2 => pipeline.push(doc! {"$group": {"_id": *random.pick(&["$a", "$b", "$u"]), "count": {"$sum": 1}, "total": {"$sum": "$n"}}}),
