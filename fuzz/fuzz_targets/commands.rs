@@ -50,7 +50,7 @@ impl Source<'_> {
             1 => self.pick(UPDATES).name,
             2 => self.pick(EXPRESSIONS).name,
             3 => self.pick(STAGES).name,
-            _ => self.pick(NAMES),
+            _ => *self.pick(NAMES),
         }
     }
 
@@ -64,9 +64,9 @@ impl Source<'_> {
             5 => Value::boolean(self.byte().is_multiple_of(2)),
             6 => Value::date(i64::from(self.byte()) * 1000),
             7 => Value::oid([self.byte(); 12]),
-            8 => Value::regex(self.pick(TEXTS), "i"),
+            8 => Value::regex(*self.pick(TEXTS), "i"),
             9 => Value::decimal([self.byte(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x30]),
-            _ => Value::string(self.pick(TEXTS)),
+            _ => Value::string(*self.pick(TEXTS)),
         }
     }
 
@@ -119,7 +119,7 @@ impl Source<'_> {
         let command = self.pick(COMMANDS).name;
         body.put(command, if self.byte().is_multiple_of(4) { Value::int32(1) } else { Value::string("c") }.as_ref());
         for _ in 0..self.byte() % 6 {
-            let name = self.pick(NAMES);
+            let name = *self.pick(NAMES);
             match self.byte() % 3 {
                 0 => {
                     let mut inner = body.doc(name);
