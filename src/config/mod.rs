@@ -2,12 +2,16 @@
 //!
 //! [`Config`] is what the other rooms read. [`Settings`] is what a person writes, as arguments or in the environment; its
 //! table ([`table`]) is what the README and its test show. The two are told apart because some settings only make sense
-//! together.
+//! together. Settings that belong together stand in a file of their own, as a group of arguments and what becomes of it.
+
+mod topology;
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, CommandFactory, ValueEnum};
+
+pub use topology::Topology;
 
 /// How the server is set up. `main.rs` fills it from arguments and environment; a test writes it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,21 +34,6 @@ pub struct Config {
     pub log: String,
     /// How they are written.
     pub log_format: LogFormat,
-}
-
-/// What a driver takes the server for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Topology {
-    /// A router: drivers use sessions and retryable writes and never dial an advertised name.
-    #[default]
-    Router,
-    /// The only member of a replica set.
-    ReplicaSet {
-        name: String,
-        /// `HOST:PORT` that drivers dial; localhost and the port where it is left out.
-        advertise: Option<String>,
-    },
-    Standalone,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -75,17 +64,8 @@ pub struct Settings {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(..=1024))]
     workers: usize,
 
-    /// Announce a replica set of that name with this server as its only member, instead of a router
-    #[arg(long, env = "SUNDOWN_REPLICA_SET", value_name = "NAME")]
-    replica_set: Option<String>,
-
-    /// The name under which drivers reach the member of the replica set [default: localhost and the port]
-    #[arg(long, env = "SUNDOWN_ADVERTISE", value_name = "HOST:PORT")]
-    advertise: Option<String>,
-
-    /// Announce a standalone server, instead of a router
-    #[arg(long, env = "SUNDOWN_STANDALONE", value_parser = BoolishValueParser::new())]
-    standalone: bool,
+    #[command(flatten)]
+    topology: topology::Arguments,
 
     /// Show the field _ts, the second of its last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
@@ -173,7 +153,7 @@ impl TryFrom<Settings> for Config {
 
     fn try_from(settings: Settings) -> Result<Self, String> {
         Ok(Self {
-            topology: settings.topology()?,
+            topology: settings.topology.try_into()?,
             bind: settings.bind,
             port: settings.port,
             max_connections: settings.max_connections,
@@ -183,44 +163,6 @@ impl TryFrom<Settings> for Config {
             log: settings.log,
             log_format: settings.log_format,
         })
-    }
-}
-
-// === impl Settings ===
-
-impl Settings {
-    fn topology(&self) -> Result<Topology, String> {
-        // A compose file passes on variables that are not set as empty ones.
-        let given = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
-        let advertise = given(&self.advertise);
-        if let Some(address) = &advertise {
-            check_advertised(address)?;
-        }
-        match (given(&self.replica_set), self.standalone) {
-            (Some(_), true) => Err(
-                "--replica-set and --standalone contradict each other: a server announces itself as one or the other"
-                    .into(),
-            ),
-            (Some(name), false) => Ok(Topology::ReplicaSet { name, advertise }),
-            (None, _) if advertise.is_some() => Err(
-                "--advertise names the member of a replica set: it needs --replica-set NAME".into(),
-            ),
-            (None, true) => Ok(Topology::Standalone),
-            (None, false) => Ok(Topology::Router),
-        }
-    }
-}
-
-fn check_advertised(address: &str) -> Result<(), String> {
-    match address.rsplit_once(':') {
-        Some((host, port))
-            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
-        {
-            Ok(())
-        }
-        _ => Err(format!(
-            "--advertise takes HOST:PORT, and {address:?} is not of that form"
-        )),
     }
 }
 
@@ -236,7 +178,8 @@ mod tests {
         settings: Settings,
     }
 
-    fn config(arguments: &[&str]) -> Result<Config, String> {
+    /// The settings that a command line gives, or what is said against it. For the tests of every group.
+    pub(super) fn config(arguments: &[&str]) -> Result<Config, String> {
         let line = std::iter::once("sundown").chain(arguments.iter().copied());
         let line = Line::try_parse_from(line).map_err(|problem| problem.to_string())?;
         line.settings.try_into()
@@ -247,43 +190,8 @@ mod tests {
         assert_eq!(config(&[]), Ok(Config::default()));
     }
 
-    #[test]
-    fn arguments_that_make_sense_together() {
-        let set = |name: &str, advertise: Option<&str>| Topology::ReplicaSet {
-            name: name.into(),
-            advertise: advertise.map(Into::into),
-        };
-        let table: &[(&[&str], Topology)] = &[
-            (&["--standalone"], Topology::Standalone),
-            (&["--replica-set", "globaldb"], set("globaldb", None)),
-            (
-                &["--replica-set", "rs0", "--advertise", "db:27017"],
-                set("rs0", Some("db:27017")),
-            ),
-            (
-                &["--replica-set", "rs0", "--advertise", "[::1]:1"],
-                set("rs0", Some("[::1]:1")),
-            ),
-            (&["--replica-set", ""], Topology::Router),
-        ];
-        for (arguments, expected) in table {
-            let topology = config(arguments).map(|config| config.topology);
-            assert_eq!(topology.as_ref(), Ok(expected), "{arguments:?}");
-        }
-    }
-
-    #[test]
-    fn arguments_that_are_refused_and_the_word_that_says_why() {
-        let table: &[(&[&str], &str)] = &[
-            (&["--replica-set", "a", "--standalone"], "--standalone"),
-            (&["--advertise", "db:1"], "--replica-set"),
-            (&["--replica-set", "a", "--advertise", "db"], "HOST:PORT"),
-            (&["--replica-set", "a", "--advertise", "db:0"], "HOST:PORT"),
-            (&["--port", "65536"], "65535"),
-            (&["--max-connections", "0"], "--max-connections"),
-            (&["--log-format", "xml"], "json"),
-            (&["--bind", "nowhere"], "--bind"),
-        ];
+    /// Each row is refused with a sentence in which the word stands.
+    pub(super) fn assert_refused(table: &[(&[&str], &str)]) {
         for (arguments, word) in table {
             let problem = config(arguments).expect_err(&format!("{arguments:?}"));
             assert!(problem.contains(word), "{arguments:?}: {problem}");
@@ -291,9 +199,18 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_are_refused_and_the_word_that_says_why() {
+        assert_refused(&[
+            (&["--port", "65536"], "65535"),
+            (&["--max-connections", "0"], "--max-connections"),
+            (&["--log-format", "xml"], "json"),
+            (&["--bind", "nowhere"], "--bind"),
+        ]);
+    }
+
+    #[test]
     fn every_setting_has_its_variable_and_its_help() {
         let table = table();
-        assert_eq!(table.len(), 11);
         for row in &table {
             let variable = row.name.trim_start_matches('-').replace('-', "_");
             assert_eq!(row.env, format!("SUNDOWN_{}", variable.to_uppercase()));

@@ -1,0 +1,116 @@
+//! What the server announces itself as.
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+
+/// What a driver takes the server for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Topology {
+    /// A router: drivers use sessions and retryable writes and never dial an advertised name.
+    #[default]
+    Router,
+    /// The only member of a replica set.
+    ReplicaSet {
+        name: String,
+        /// `HOST:PORT` that drivers dial; localhost and the port where it is left out.
+        advertise: Option<String>,
+    },
+    Standalone,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct Arguments {
+    /// Announce a replica set of that name with this server as its only member, instead of a router
+    #[arg(long, env = "SUNDOWN_REPLICA_SET", value_name = "NAME")]
+    replica_set: Option<String>,
+
+    /// The name under which drivers reach the member of the replica set [default: localhost and the port]
+    #[arg(long, env = "SUNDOWN_ADVERTISE", value_name = "HOST:PORT")]
+    advertise: Option<String>,
+
+    /// Announce a standalone server, instead of a router
+    #[arg(long, env = "SUNDOWN_STANDALONE", value_parser = BoolishValueParser::new())]
+    standalone: bool,
+}
+
+// === impl Topology ===
+
+impl TryFrom<Arguments> for Topology {
+    /// What is wrong with the combination, for a person to read.
+    type Error = String;
+
+    fn try_from(arguments: Arguments) -> Result<Self, String> {
+        // A compose file passes on variables that are not set as empty ones.
+        let given = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
+        let advertise = given(&arguments.advertise);
+        if let Some(address) = &advertise {
+            check_advertised(address)?;
+        }
+        match (given(&arguments.replica_set), arguments.standalone) {
+            (Some(_), true) => Err(
+                "--replica-set and --standalone contradict each other: a server announces itself as one or the other"
+                    .into(),
+            ),
+            (Some(name), false) => Ok(Self::ReplicaSet { name, advertise }),
+            (None, _) if advertise.is_some() => Err(
+                "--advertise names the member of a replica set: it needs --replica-set NAME".into(),
+            ),
+            (None, true) => Ok(Self::Standalone),
+            (None, false) => Ok(Self::Router),
+        }
+    }
+}
+
+fn check_advertised(address: &str) -> Result<(), String> {
+    match address.rsplit_once(':') {
+        Some((host, port))
+            if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) =>
+        {
+            Ok(())
+        }
+        _ => Err(format!(
+            "--advertise takes HOST:PORT, and {address:?} is not of that form"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_refused, config};
+    use super::*;
+
+    #[test]
+    fn arguments_that_make_sense_together() {
+        let set = |name: &str, advertise: Option<&str>| Topology::ReplicaSet {
+            name: name.into(),
+            advertise: advertise.map(Into::into),
+        };
+        let table: &[(&[&str], Topology)] = &[
+            (&["--standalone"], Topology::Standalone),
+            (&["--replica-set", "globaldb"], set("globaldb", None)),
+            (
+                &["--replica-set", "rs0", "--advertise", "db:27017"],
+                set("rs0", Some("db:27017")),
+            ),
+            (
+                &["--replica-set", "rs0", "--advertise", "[::1]:1"],
+                set("rs0", Some("[::1]:1")),
+            ),
+            (&["--replica-set", ""], Topology::Router),
+        ];
+        for (arguments, expected) in table {
+            let topology = config(arguments).map(|config| config.topology);
+            assert_eq!(topology.as_ref(), Ok(expected), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_contradict_each_other() {
+        assert_refused(&[
+            (&["--replica-set", "a", "--standalone"], "--standalone"),
+            (&["--advertise", "db:1"], "--replica-set"),
+            (&["--replica-set", "a", "--advertise", "db"], "HOST:PORT"),
+            (&["--replica-set", "a", "--advertise", "db:0"], "HOST:PORT"),
+        ]);
+    }
+}
