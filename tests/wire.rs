@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,13 +20,13 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-const OP_MSG: i32 = 2013;
-const OP_QUERY: i32 = 2004;
-const CHECKSUM: u32 = 1;
-const MORE_TO_COME: u32 = 2;
+#[path = "support/raw.rs"]
+mod raw;
 
-/// Nothing here takes that long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+use raw::{
+    CHECKSUM, Client, EXHAUST_ALLOWED, MORE_TO_COME, OP_MSG, PATIENCE, body, checked, frame, msg,
+    ping, query, sequence,
+};
 
 // The server under test.
 
@@ -36,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Scripted {
     calls: AtomicUsize,
     abandoned: Arc<AtomicUsize>,
+    streamed: Arc<AtomicUsize>,
 }
 
 /// `{work: steps, pause: milliseconds}`: so many steps with so much sleep between them.
@@ -43,6 +43,8 @@ struct Steps {
     left: i64,
     pause: Duration,
     abandoned: Arc<AtomicUsize>,
+    /// What it does last is one reply of a stream.
+    streams: Option<Progress>,
 }
 
 impl Handler for Scripted {
@@ -76,6 +78,27 @@ impl Handler for Scripted {
                 let size = first.value.as_i32().unwrap_or_default() as usize;
                 put(reply, doc! {"filler": "x".repeat(size)});
             }
+            // `{stream: replies}`: a stream of so many; with `pause`, each of them after some work.
+            "stream" => {
+                let nth = self.streamed.fetch_add(1, Ordering::SeqCst) as i64 + 1;
+                let more = nth < first.value.as_i64().unwrap_or_default();
+                if let Some(pause) = body.get("pause").as_i64() {
+                    return Ok(Outcome::Work(Box::new(Steps {
+                        left: 2,
+                        pause: Duration::from_millis(pause as u64),
+                        abandoned: self.abandoned.clone(),
+                        streams: Some(if more {
+                            Progress::Streaming
+                        } else {
+                            Progress::Done
+                        }),
+                    })));
+                }
+                put(reply, doc! {"nth": nth, "ok": 1.0});
+                if more {
+                    return Ok(Outcome::Streaming);
+                }
+            }
             "panic" => panic!("the test asked for it"),
             "hangup" => return Err(Hangup::new("the test asked for it")),
             "work" => {
@@ -85,6 +108,7 @@ impl Handler for Scripted {
                         body.get("pause").as_i64().unwrap_or_default() as u64
                     ),
                     abandoned: self.abandoned.clone(),
+                    streams: None,
                 })));
             }
             name => Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
@@ -99,7 +123,7 @@ impl Work for Steps {
         self.left -= 1;
         if self.left <= 0 {
             put(reply, doc! {"worked": true, "ok": 1.0});
-            return Ok(Progress::Done);
+            return Ok(self.streams.unwrap_or(Progress::Done));
         }
         Ok(if self.pause.is_zero() {
             Progress::More
@@ -152,7 +176,7 @@ impl Running {
     }
 
     async fn connect(&self) -> Client {
-        Client(TcpStream::connect(self.address).await.unwrap())
+        Client::connect(self.address).await
     }
 
     fn tell_to_stop(&mut self) {
@@ -165,139 +189,6 @@ impl Running {
             .expect("the server stops")
             .unwrap();
     }
-}
-
-// A client that knows nothing but bytes.
-
-struct Client(TcpStream);
-
-#[derive(Debug, PartialEq)]
-struct Reply {
-    response_to: i32,
-    opcode: i32,
-    flags: u32,
-    document: Document,
-}
-
-impl Client {
-    async fn send(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).await.unwrap();
-    }
-
-    /// The next message, or nothing if the server has hung up.
-    async fn receive(&mut self) -> Option<Reply> {
-        tokio::time::timeout(PATIENCE, self.read_message())
-            .await
-            .expect("an answer or an end")
-    }
-
-    async fn read_message(&mut self) -> Option<Reply> {
-        let mut length = [0; 4];
-        match self.0.read_exact(&mut length).await {
-            Ok(_) => {}
-            Err(end) => {
-                let ends = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
-                assert!(ends.contains(&end.kind()), "{end}");
-                return None;
-            }
-        }
-        let mut message = vec![0; i32::from_le_bytes(length) as usize];
-        message[..4].copy_from_slice(&length);
-        self.0.read_exact(&mut message[4..]).await.unwrap();
-        let word = |at: usize| i32::from_le_bytes(message[at..at + 4].try_into().unwrap());
-        let opcode = word(12);
-        let flags = word(16) as u32;
-        let mut end = message.len();
-        let start = match opcode {
-            OP_MSG => {
-                assert_eq!(message[20], 0, "section kind");
-                if flags & CHECKSUM != 0 {
-                    end -= 4;
-                    assert_eq!(crc32c::crc32c(&message[..end]), word(end) as u32);
-                }
-                21
-            }
-            1 => {
-                assert_eq!(word(32), 1, "documents");
-                36
-            }
-            other => panic!("opcode {other}"),
-        };
-        Some(Reply {
-            response_to: word(8),
-            opcode,
-            flags,
-            document: Document::from_reader(&message[start..end]).unwrap(),
-        })
-    }
-
-    async fn ask(&mut self, command: Document) -> Document {
-        self.send(&msg(77, 0, &[&body(command)])).await;
-        let reply = self.receive().await.expect("a reply");
-        assert_eq!(reply.response_to, 77);
-        reply.document
-    }
-
-    async fn assert_alive(&mut self) {
-        assert_eq!(self.ask(doc! {"ping": 1}).await, doc! {"ok": 1.0});
-    }
-
-    async fn assert_hung_up(&mut self, why: &str) {
-        assert_eq!(self.receive().await, None, "{why}");
-    }
-}
-
-fn frame(request_id: i32, opcode: i32, inside: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [16 + inside.len() as i32, request_id, 0, opcode] {
-        bytes.extend_from_slice(&word.to_le_bytes());
-    }
-    bytes.extend_from_slice(inside);
-    bytes
-}
-
-fn msg(request_id: i32, flags: u32, sections: &[&[u8]]) -> Vec<u8> {
-    let inside = [&flags.to_le_bytes()[..], &sections.concat()].concat();
-    frame(request_id, OP_MSG, &inside)
-}
-
-fn checked(request_id: i32, sections: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = msg(
-        request_id,
-        CHECKSUM,
-        &[sections.concat().as_slice(), &[0; 4]],
-    );
-    let end = bytes.len() - 4;
-    let sum = crc32c::crc32c(&bytes[..end]).to_le_bytes();
-    bytes[end..].copy_from_slice(&sum);
-    bytes
-}
-
-fn body(document: Document) -> Vec<u8> {
-    [&[0][..], &document.to_vec().unwrap()].concat()
-}
-
-fn sequence(name: &str, documents: &[Document]) -> Vec<u8> {
-    let mut inside = name.as_bytes().to_vec();
-    inside.push(0);
-    for document in documents {
-        inside.extend(document.to_vec().unwrap());
-    }
-    let size = (inside.len() as i32 + 4).to_le_bytes();
-    [&[1][..], &size, &inside].concat()
-}
-
-fn query(namespace: &str, command: Document) -> Vec<u8> {
-    let mut inside = vec![0; 4];
-    inside.extend_from_slice(namespace.as_bytes());
-    inside.extend_from_slice(&[0; 5]);
-    inside.extend_from_slice(&(-1i32).to_le_bytes());
-    inside.extend(command.to_vec().unwrap());
-    frame(5, OP_QUERY, &inside)
-}
-
-fn ping() -> Vec<u8> {
-    body(doc! {"ping": 1, "$db": "admin"})
 }
 
 // What a client may expect.
@@ -373,6 +264,79 @@ async fn what_is_more_to_come_gets_no_reply() {
     let reply = client.receive().await.unwrap();
     // The one with two bodies was refused before it was called.
     assert_eq!((reply.response_to, reply.document), (5, doc! {"calls": 4}));
+}
+
+#[tokio::test]
+async fn a_stream_of_replies_each_answers_the_one_before() {
+    let server = Running::start().await;
+    for (what, command) in [
+        ("at once", doc! {"stream": 4i64}),
+        ("after work", doc! {"stream": 4i64, "pause": 1i64}),
+        ("after rest", doc! {"stream": 4i64, "pause": 510i64}),
+    ] {
+        server.handler.streamed.store(0, Ordering::SeqCst);
+        let mut client = server.connect().await;
+        client.assert_alive().await;
+        // The ping behind it waits for the end of the stream.
+        let bytes = [
+            msg(70, EXHAUST_ALLOWED, &[&body(command)]),
+            msg(71, 0, &[&ping()]),
+        ]
+        .concat();
+        client.send(&bytes).await;
+        let mut before = 70;
+        for nth in 1..=4 {
+            let reply = client.receive().await.unwrap();
+            assert_eq!(reply.response_to, before, "{what} {nth}");
+            let flags = if nth < 4 { MORE_TO_COME } else { 0 };
+            assert_eq!(reply.flags, flags, "{what} {nth}");
+            assert_eq!(reply.document.get_f64("ok").unwrap(), 1.0);
+            before = reply.request_id;
+        }
+        assert_eq!(client.receive().await.unwrap().response_to, 71, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_only_for_those_who_allow_it() {
+    let server = Running::start().await;
+    let mut client = server.connect().await;
+    for command in [doc! {"stream": 9i64}, doc! {"stream": 9i64, "pause": 1i64}] {
+        client.send(&msg(1, 0, &[&body(command.clone())])).await;
+        let reply = client.receive().await.unwrap();
+        assert_eq!((reply.response_to, reply.flags), (1, 0));
+        // Who wants no reply gets no stream of them.
+        let flags = EXHAUST_ALLOWED | MORE_TO_COME;
+        client.send(&msg(2, flags, &[&body(command)])).await;
+        client.assert_alive().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_client_and_with_the_server() {
+    for pause in [None, Some(1i64), Some(3_600_000)] {
+        let mut command = doc! {"stream": i64::MAX};
+        if let Some(pause) = pause {
+            command.insert("pause", pause);
+        }
+        let mut server = Running::start().await;
+        let stream = msg(1, EXHAUST_ALLOWED, &[&body(command)]);
+        let mut leaving = server.connect().await;
+        let mut staying = server.connect().await;
+        leaving.send(&stream).await;
+        staying.send(&stream).await;
+        while server.handler.streamed.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.connect().await.assert_alive().await;
+        drop(leaving);
+        server.tell_to_stop();
+        let reading = tokio::spawn(async move { while staying.receive().await.is_some() {} });
+        tokio::time::timeout(Duration::from_secs(5), server.stopped())
+            .await
+            .unwrap_or_else(|_| panic!("{pause:?}: it stops at once"));
+        reading.await.unwrap();
+    }
 }
 
 #[tokio::test]

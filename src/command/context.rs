@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use super::counters::Counters;
+use super::hello::Monitors;
 use super::operations::Operations;
 use super::parameters::Parameters;
 use crate::clock::{Clock, monotonic};
@@ -35,6 +36,7 @@ pub struct Context {
     /// Raised and lowered as connections open and close.
     pub connections: AtomicUsize,
     pub connections_total: AtomicUsize,
+    pub monitors: Monitors,
     idle: Idle,
 }
 
@@ -64,6 +66,7 @@ impl Context {
             process: bson::oid::ObjectId::new().bytes(),
             connections: AtomicUsize::new(0),
             connections_total: AtomicUsize::new(0),
+            monitors: Monitors::default(),
             idle,
             config,
             clock,

@@ -43,7 +43,11 @@ enum Filled {
         info: CursorInfo,
         single_batch: bool,
     },
-    Next(OpenCursor),
+    Next {
+        cursor: OpenCursor,
+        /// The client takes all further batches without asking.
+        exhaust: bool,
+    },
 }
 
 /// A cursor over documents that are all known (listCollections, listIndexes).
@@ -85,7 +89,11 @@ pub(super) fn resume(
     cursor: OpenCursor,
     limit: u32,
 ) -> Result<Outcome> {
-    answer(call.context, call.now, limit, Filled::Next(cursor), reply)
+    let what = Filled::Next {
+        cursor,
+        exhaust: call.request.exhaust_allowed,
+    };
+    answer(call.context, call.now, limit, what, reply)
 }
 
 fn answer(
@@ -114,9 +122,13 @@ fn answer(
         }
         Ok(fill) => match gathered {
             None => {
-                what.close(context, fill, &mut cursor)?;
+                let streams = what.close(context, fill, &mut cursor)?;
                 cursor.end();
-                Ok(Outcome::Reply)
+                Ok(if streams {
+                    Outcome::Stream
+                } else {
+                    Outcome::Reply
+                })
             }
             Some((rows, bytes)) => Ok(Outcome::Work(Box::new(Filling {
                 context: Arc::clone(context),
@@ -150,7 +162,7 @@ impl Filled {
     fn field(&self) -> &'static str {
         match self {
             Self::First { .. } => "firstBatch",
-            Self::Next(_) => "nextBatch",
+            Self::Next { .. } => "nextBatch",
         }
     }
 
@@ -162,16 +174,16 @@ impl Filled {
                 ..
             } if batch.is_full() => Ok(Fill::Full),
             Self::First { source, .. } => source.fill(now, batch),
-            Self::Next(cursor) if cursor.is_killed() => {
+            Self::Next { cursor, .. } if cursor.is_killed() => {
                 Err(Error::new(Code::CursorKilled, "cursor was killed"))
             }
-            Self::Next(cursor) => cursor.source.fill(now, batch),
+            Self::Next { cursor, .. } => cursor.source.fill(now, batch),
         }
     }
 
-    /// Writes `id` and `ns` behind the batch, and keeps or forgets the cursor.
-    fn close(self, context: &Context, fill: Fill, cursor: &mut DocBuilder<'_>) -> Result<()> {
-        let (id, namespace): (CursorId, Arc<str>) = match self {
+    /// Writes `id` and `ns` behind the batch, and keeps or forgets the cursor. True: the next batch follows unasked.
+    fn close(self, context: &Context, fill: Fill, cursor: &mut DocBuilder<'_>) -> Result<bool> {
+        let (id, namespace, exhaust): (CursorId, Arc<str>, bool) = match self {
             Self::First {
                 source,
                 info,
@@ -184,28 +196,32 @@ impl Filled {
                 } else {
                     context.cursors.keep(source, info)?
                 };
-                (id, namespace)
+                // The first batch is always asked for, and so is the second.
+                (id, namespace, false)
             }
-            Self::Next(open) => {
+            Self::Next {
+                cursor: open,
+                exhaust,
+            } => {
                 let namespace = Arc::clone(&open.info.namespace);
                 if fill == Fill::End {
                     context.cursors.finish(open.id);
-                    (0, namespace)
+                    (0, namespace, false)
                 } else {
                     let id = open.id;
                     context.cursors.put_back(open);
-                    (id, namespace)
+                    (id, namespace, exhaust)
                 }
             }
         };
         cursor.put_i64("id", id).put_str("ns", &namespace);
-        Ok(())
+        Ok(exhaust)
     }
 
     /// After an error there is no telling where it stands: a cursor that failed is gone.
     fn abandon(self, context: &Context) {
-        if let Self::Next(open) = self {
-            context.cursors.finish(open.id);
+        if let Self::Next { cursor, .. } = self {
+            context.cursors.finish(cursor.id);
         }
     }
 }
@@ -228,9 +244,9 @@ impl Task for Filling {
                 };
                 let mut cursor = reply.doc("cursor");
                 cursor.array_with(what.field(), |out| out.extend_from_slice(&self.bytes));
-                what.close(&self.context, fill, &mut cursor)?;
+                let streams = what.close(&self.context, fill, &mut cursor)?;
                 cursor.end();
-                Ok(Step::Done)
+                Ok(if streams { Step::Stream } else { Step::Done })
             }
             Err(error) => {
                 if let Some(what) = self.what.take() {

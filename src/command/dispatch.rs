@@ -27,6 +27,7 @@ pub struct Commands(Arc<Context>);
 /// What became of one attempt to run a request.
 enum Attempt {
     Replied,
+    Streaming,
     Work(Box<dyn Work>),
     /// Its session is in use by an earlier attempt: nothing has happened yet.
     Busy,
@@ -88,6 +89,7 @@ impl Handler for Commands {
         } = connection;
         Ok(match attempt(&self.0, client, session, &request, out) {
             Attempt::Replied => handler::Outcome::Replied,
+            Attempt::Streaming => handler::Outcome::Streaming,
             Attempt::Work(work) => handler::Outcome::Work(work),
             Attempt::Busy => handler::Outcome::Work(Box::new(Waiting {
                 context: Arc::clone(&self.0),
@@ -122,7 +124,7 @@ fn attempt(
         context.counters.add(shard, Counted::Command, 1);
     }
     match run(context, client, session, request, command, out) {
-        Ok(Attempt::Replied) => Attempt::Replied,
+        Ok(done @ (Attempt::Replied | Attempt::Streaming)) => done,
         Ok(other) => {
             out.truncate(start);
             other
@@ -213,6 +215,11 @@ fn run(
             }
             Ok(Attempt::Replied)
         }
+        Outcome::Stream => {
+            builder.put_f64("ok", 1.0);
+            builder.end();
+            Ok(Attempt::Streaming)
+        }
         Outcome::Work(task) => {
             builder.end();
             let operation = context.operations.begin(
@@ -244,6 +251,7 @@ impl Work for Waiting {
         }
         match attempt(&self.context, &self.client, &mut None, &self.request, out) {
             Attempt::Replied => Ok(Progress::Done),
+            Attempt::Streaming => Ok(Progress::Streaming),
             Attempt::Busy => Ok(Progress::Sleep(WAIT)),
             Attempt::Work(work) => {
                 self.running = Some(work);

@@ -40,6 +40,8 @@ pub type Run = fn(&mut Call<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
 pub enum Outcome {
     /// The fields stand in the reply.
     Reply,
+    /// They do, and the client gets another reply without asking, from the same command run again.
+    Stream,
     /// It takes longer; what was written so far is dropped.
     Work(Box<dyn Task>),
 }

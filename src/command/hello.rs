@@ -1,6 +1,7 @@
 //! `hello` and `isMaster`: what the server is, and what it can do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::reply::put_topology_version;
@@ -45,12 +46,23 @@ struct Hello {
     legacy: bool,
     hello_ok: bool,
     mechanisms: bool,
+    /// The client wants the next one as well, without asking: a monitor that listens.
+    streams: bool,
 }
 
 /// A hello that is answered when something changes, or when the client's patience ends. Nothing ever changes here.
 struct Await {
     hello: Hello,
     patience: Option<Duration>,
+}
+
+/// How many hellos wait at this moment, for serverStatus.
+#[derive(Default)]
+pub struct Monitors {
+    pub awaiting: AtomicUsize,
+    pub streaming: AtomicUsize,
+    /// Of those that asked by the older name.
+    pub streaming_legacy: AtomicUsize,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<Outcome> {
@@ -60,6 +72,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
         legacy,
         hello_ok: false,
         mechanisms: false,
+        streams: false,
     };
     let mut seen = None;
     let mut patience = None;
@@ -83,6 +96,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
             _ => {}
         }
     }
+    hello.streams = seen.is_some() && call.request.exhaust_allowed;
     let patience = match (seen, patience) {
         (Some(seen), Some(patience)) => is_current(call.context, seen)?.then_some(patience),
         (Some(_), None) => {
@@ -100,13 +114,17 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
         (None, None) => None,
     };
     match patience {
-        Some(millis) if millis > 0 => Ok(Outcome::Work(Box::new(Await {
+        Some(millis) if millis > 0 => Ok(Outcome::Work(Box::new(Await::new(
             hello,
-            patience: Some(Duration::from_millis(millis.unsigned_abs())),
-        }))),
+            Duration::from_millis(millis.unsigned_abs()),
+        )))),
         _ => {
             hello.put(reply, call.now);
-            Ok(Outcome::Reply)
+            Ok(if hello.streams {
+                Outcome::Stream
+            } else {
+                Outcome::Reply
+            })
         }
     }
 }
@@ -192,6 +210,17 @@ fn is_current(context: &Context, seen: Doc<'_>) -> Result<bool> {
 // === impl Hello ===
 
 impl Hello {
+    /// Where it counts while it waits.
+    fn gauges(&self) -> impl Iterator<Item = &AtomicUsize> {
+        let monitors = &self.context.monitors;
+        let stream = self.streams.then_some(if self.legacy {
+            &monitors.streaming_legacy
+        } else {
+            &monitors.streaming
+        });
+        std::iter::once(&monitors.awaiting).chain(stream)
+    }
+
     fn put(&self, reply: &mut DocBuilder<'_>, now: Millis) {
         let context = &*self.context;
         if self.hello_ok {
@@ -265,13 +294,37 @@ const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
 
 // === impl Await ===
 
+impl Await {
+    fn new(hello: Hello, patience: Duration) -> Self {
+        for gauge in hello.gauges() {
+            gauge.fetch_add(1, Ordering::Relaxed);
+        }
+        Self {
+            hello,
+            patience: Some(patience),
+        }
+    }
+}
+
+impl Drop for Await {
+    fn drop(&mut self) {
+        for gauge in self.hello.gauges() {
+            gauge.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Task for Await {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         match self.patience.take() {
             Some(patience) => Ok(Step::Sleep(patience)),
             None => {
                 self.hello.put(reply, self.hello.context.clock.now());
-                Ok(Step::Done)
+                Ok(if self.hello.streams {
+                    Step::Stream
+                } else {
+                    Step::Done
+                })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `serverStatus`: the server in figures.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::args::truthy;
 use super::{Access, Call, Command, Context, Flags, Outcome, build_info, system};
@@ -113,21 +113,20 @@ fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
 fn connections(context: &Context, out: &mut DocBuilder<'_>) {
     let current = context.connections.load(Ordering::Relaxed);
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let gauge = |gauge: &AtomicUsize| number(gauge.load(Ordering::Relaxed));
+    let monitors = &context.monitors;
     out.put_i32("current", number(current))
         .put_i32(
             "available",
             number(context.config.max_connections.saturating_sub(current)),
         )
-        .put_i32(
-            "totalCreated",
-            number(context.connections_total.load(Ordering::Relaxed)),
-        )
+        .put_i32("totalCreated", gauge(&context.connections_total))
         .put_i32("rejected", 0)
         .put_i32("active", 1)
         .put_i32("threaded", number(current))
-        .put_i32("exhaustIsMaster", 0)
-        .put_i32("exhaustHello", 0)
-        .put_i32("awaitingTopologyChanges", 0);
+        .put_i32("exhaustIsMaster", gauge(&monitors.streaming_legacy))
+        .put_i32("exhaustHello", gauge(&monitors.streaming))
+        .put_i32("awaitingTopologyChanges", gauge(&monitors.awaiting));
 }
 
 fn extra_info(_: &Context, out: &mut DocBuilder<'_>) {

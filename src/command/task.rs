@@ -13,7 +13,8 @@ use crate::value::DocBuilder;
 
 /// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
 pub trait Task: Send {
-    /// Goes on for about half a millisecond. What it writes into the reply counts only in the step that returns `Done`.
+    /// Goes on for about half a millisecond. What it writes into the reply counts only in the step that returns `Done` or
+    /// `Stream`.
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step>;
 }
 
@@ -25,6 +26,8 @@ pub enum Step {
     Sleep(Duration),
     /// The fields of the reply are written.
     Done,
+    /// They are, and the command is run again for the next reply, as in [`Outcome::Stream`](super::Outcome::Stream).
+    Stream,
 }
 
 /// A task in the care of the framework.
@@ -67,7 +70,7 @@ impl Work for Running {
             None => {
                 let mut builder = DocBuilder::begin(out);
                 let stepped = self.task.step(&mut builder);
-                if matches!(stepped, Ok(Step::Done)) {
+                if matches!(stepped, Ok(Step::Done | Step::Stream)) {
                     builder.put_f64("ok", 1.0);
                 }
                 builder.end();
@@ -81,6 +84,7 @@ impl Work for Running {
                 }
                 Progress::Done
             }
+            Ok(Step::Stream) => Progress::Streaming,
             Ok(Step::More) => {
                 out.truncate(start);
                 Progress::More

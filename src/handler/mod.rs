@@ -1,7 +1,8 @@
 //! The seam between the sockets and whatever answers: `command/` here, a real cluster behind `upstream/` later.
 //!
 //! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to
-//! the buffer, or returns [`Work`] that will. A failed command is a reply like any other; [`Hangup`] means that nothing can be
+//! the buffer, or returns [`Work`] that will. A client that allows it gets a stream of replies: the server asks again after each,
+//! on its behalf. A failed command is a reply like any other; [`Hangup`] means that nothing can be
 //! answered and the connection has to go.
 
 use std::net::SocketAddr;
@@ -37,6 +38,9 @@ pub struct Peer {
 pub enum Outcome {
     /// The reply document stands in the buffer.
     Replied,
+    /// It does, and it is one of several: run the same request again for the next one. Only for requests that allow it
+    /// (`exhaust_allowed`).
+    Streaming,
     /// It takes longer: step it until it is done. Dropping it abandons the command and leaves nothing half done.
     Work(Box<dyn Work>),
 }
@@ -55,4 +59,6 @@ pub enum Progress {
     Sleep(Duration),
     /// The reply document was appended.
     Done,
+    /// It was, and it is one of several, as in [`Outcome::Streaming`].
+    Streaming,
 }

@@ -11,7 +11,7 @@ use tokio_util::codec::Decoder;
 
 use crate::error::Hangup;
 use crate::handler::{Handler, Outcome, Peer, Work};
-use crate::wire::{Codec, Frame, Header, Incoming};
+use crate::wire::{Codec, Frame, Header, Incoming, Request};
 
 use super::drain::Duty;
 
@@ -42,12 +42,22 @@ pub(super) enum End {
     Hangup(Hangup),
 }
 
+/// What is left to do when a request was run.
+pub(super) enum Rest {
+    Nothing,
+    Finish(Pending),
+    /// The next reply of a stream.
+    Again(Box<Request>),
+}
+
 /// A command that goes on, and the reply that it will complete.
 pub(super) struct Pending {
     pub(super) work: Box<dyn Work>,
     pub(super) frame: Frame,
     /// Somebody waits for the reply.
     pub(super) wanted: bool,
+    /// What to run for the next reply, if the command streams them.
+    pub(super) again: Option<Box<Request>>,
 }
 
 /// The buffers of a connection that does nothing unusual.
@@ -140,8 +150,9 @@ impl<H: Handler> Connection<H> {
                 tokio::task::consume_budget().await;
             }
             budgeted = true;
-            if let Some(pending) = self.answer(incoming)? {
-                self.finish(pending).await?;
+            match self.answer(incoming)? {
+                Rest::Nothing => {}
+                rest => self.go_on(rest).await?,
             }
             if self.output.len() >= FLUSH_AT {
                 self.flush().await?;
@@ -162,37 +173,46 @@ impl<H: Handler> Connection<H> {
     }
 
     /// Runs one command and frames its reply, unless it takes longer.
-    ///
-    /// A request that allows it (`exhaust_allowed`) gets its one reply like any other, which the protocol permits. Streams of replies
-    /// would begin here: send one, and call again instead of reading.
-    fn answer(&mut self, incoming: Incoming) -> Result<Option<Pending>, Hangup> {
+    pub(super) fn answer(&mut self, incoming: Incoming) -> Result<Rest, Hangup> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let (to, frame, outcome) = match incoming {
+        let (to, frame, again, outcome) = match incoming {
             Incoming::Request(request) => {
                 let to = request.reply_to();
+                let again = request.exhaust_allowed.then(|| next_of(&request, id));
                 let frame = to.begin(id, &mut self.output);
                 let outcome = self
                     .handler
                     .call(&mut self.state, request, &mut self.output);
-                (to, frame, outcome)
+                (to, frame, again, outcome)
             }
             Incoming::Refused(to, error) => {
                 let frame = to.begin(id, &mut self.output);
                 error.write_reply(&mut self.output);
-                (to, frame, Ok(Outcome::Replied))
+                (to, frame, None, Ok(Outcome::Replied))
             }
         };
         match outcome {
-            Ok(Outcome::Replied) if to.wanted => frame.finish(&mut self.output).map(|()| None),
-            Ok(Outcome::Replied) => {
-                frame.discard(&mut self.output);
-                Ok(None)
+            Ok(Outcome::Replied) if to.wanted => {
+                frame.finish(&mut self.output)?;
+                Ok(Rest::Nothing)
             }
-            Ok(Outcome::Work(work)) => Ok(Some(Pending {
+            Ok(Outcome::Streaming) if to.wanted => {
+                if again.is_some() {
+                    frame.announce_next(&mut self.output);
+                }
+                frame.finish(&mut self.output)?;
+                Ok(again.map_or(Rest::Nothing, Rest::Again))
+            }
+            Ok(Outcome::Replied | Outcome::Streaming) => {
+                frame.discard(&mut self.output);
+                Ok(Rest::Nothing)
+            }
+            Ok(Outcome::Work(work)) => Ok(Rest::Finish(Pending {
                 work,
                 frame,
                 wanted: to.wanted,
+                again,
             })),
             Err(hangup) => {
                 frame.discard(&mut self.output);
@@ -201,7 +221,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    async fn flush(&mut self) -> Result<(), End> {
+    pub(super) async fn flush(&mut self) -> Result<(), End> {
         if !self.output.is_empty() {
             if self.output.len() > KEEP {
                 self.small_rounds = 0;
@@ -242,6 +262,14 @@ impl<H: Handler> Connection<H> {
             self.output = Vec::with_capacity(WRITE_BUFFER);
         }
     }
+}
+
+/// What the client would send to get the next reply of a stream: the same, as if to answer the reply before.
+fn next_of(request: &Request, reply: i32) -> Box<Request> {
+    Box::new(Request {
+        request_id: reply,
+        ..request.clone()
+    })
 }
 
 // === impl End ===

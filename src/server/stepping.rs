@@ -1,4 +1,4 @@
-//! Commands that take longer: one step at a time, and in between everybody else.
+//! Commands that take longer: one step at a time, and in between everybody else. And commands that answer more than once.
 
 use std::io;
 use std::time::Duration;
@@ -6,20 +6,44 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 use crate::handler::{Handler, Progress};
+use crate::wire::{Incoming, Request};
 
-use super::connection::{Connection, End, Pending};
+use super::connection::{Connection, End, Pending, Rest};
 
 /// Who sleeps that long (a hello that waits for news, as every driver keeps one) is not at work.
 const RESTING: Duration = Duration::from_millis(500);
 
 impl<H: Handler> Connection<H> {
-    /// Steps the work until its reply is there. Dropping the work abandons the command: when the client has left, when the
-    /// server stops.
-    pub(super) async fn finish(&mut self, pending: Pending) -> Result<(), End> {
+    /// Does what is left of a request: work, and the further replies of a stream. Each of those is sent when it is there, and
+    /// the next one begun when the client has taken it.
+    pub(super) async fn go_on(&mut self, mut rest: Rest) -> Result<(), End> {
+        loop {
+            let next = match rest {
+                Rest::Nothing => return Ok(()),
+                Rest::Finish(pending) => self.finish(pending).await?,
+                Rest::Again(request) => Some(request),
+            };
+            let Some(request) = next else {
+                return Ok(());
+            };
+            self.flush().await?;
+            tokio::task::yield_now().await;
+            self.notice_hangup()?;
+            if !(self.duty.wait() && self.duty.work()) {
+                return Err(End::Closed);
+            }
+            rest = self.answer(Incoming::Request(*request))?;
+        }
+    }
+
+    /// Steps the work until its reply is there, and returns the request for the next one of a stream. Dropping the work abandons
+    /// the command: when the client has left, when the server stops.
+    async fn finish(&mut self, pending: Pending) -> Result<Option<Box<Request>>, End> {
         let Pending {
             mut work,
             mut frame,
             wanted,
+            again,
         } = pending;
         if frame.start() > 0 {
             // Replies that are ready do not wait for this one.
@@ -29,9 +53,10 @@ impl<H: Handler> Connection<H> {
             self.output.drain(..frame.start());
             frame.moved_to_front();
         }
-        loop {
+        let next = loop {
             match work.step(&mut self.output) {
-                Ok(Progress::Done) => break,
+                Ok(Progress::Done) => break None,
+                Ok(Progress::Streaming) => break again.filter(|_| wanted),
                 Ok(Progress::More) => tokio::task::yield_now().await,
                 Ok(Progress::Sleep(time)) if wanted && time >= RESTING => self.rest(time).await?,
                 Ok(Progress::Sleep(time)) => self.sleep(time, wanted).await?,
@@ -44,13 +69,16 @@ impl<H: Handler> Connection<H> {
             if wanted {
                 self.notice_hangup()?;
             }
+        };
+        if next.is_some() {
+            frame.announce_next(&mut self.output);
         }
         if wanted {
             frame.finish(&mut self.output)?;
         } else {
             frame.discard(&mut self.output);
         }
-        Ok(())
+        Ok(next)
     }
 
     /// A long sleep. The server that shuts down does not wait for it.

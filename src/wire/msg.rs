@@ -19,7 +19,7 @@ use super::header::{Header, int32};
 use super::{Form, ReplyTo, Request, Sequence};
 
 pub(super) const CHECKSUM_PRESENT: u32 = 1;
-const MORE_TO_COME: u32 = 1 << 1;
+pub(super) const MORE_TO_COME: u32 = 1 << 1;
 const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 /// The low half of the flags changes what a message means: an unknown bit there cannot be passed over.

@@ -10,7 +10,7 @@ use crate::error::Hangup;
 
 use super::MAX_MESSAGE;
 use super::header::{Header, Opcode};
-use super::msg::CHECKSUM_PRESENT;
+use super::msg::{CHECKSUM_PRESENT, MORE_TO_COME};
 
 /// How a message is laid out around its document. A reply has the form of its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,14 @@ impl Frame {
     /// The whole messages in front of it have been taken out of the buffer.
     pub fn moved_to_front(&mut self) {
         self.start = 0;
+    }
+
+    /// Marks the message as one that another follows, unasked. Only an OP_MSG can say so.
+    pub fn announce_next(&self, out: &mut [u8]) {
+        debug_assert!(self.form != Form::Reply);
+        if let Some(flags) = out.get_mut(self.start + Header::SIZE) {
+            *flags |= MORE_TO_COME as u8;
+        }
     }
 
     /// Closes the message behind its document.
@@ -164,6 +172,23 @@ mod tests {
         assert_eq!(checked.len(), 30);
         assert_eq!((checked[0], checked[16]), (30, 1));
         let (before, sum) = checked.split_at(26);
+        assert_eq!(sum, crc32c::crc32c(before).to_le_bytes());
+    }
+
+    #[test]
+    fn one_of_several_says_so_before_its_checksum_is_made() {
+        let mut out = vec![0xEE; 3];
+        let to = ReplyTo {
+            request_id: 9,
+            form: Form::CheckedMsg,
+            wanted: true,
+        };
+        let frame = to.begin(4, &mut out);
+        out.extend_from_slice(&EMPTY);
+        frame.announce_next(&mut out);
+        frame.finish(&mut out).unwrap();
+        assert_eq!(out[3 + 16..3 + 20], [3, 0, 0, 0]);
+        let (before, sum) = out[3..].split_at(26);
         assert_eq!(sum, crc32c::crc32c(before).to_le_bytes());
     }
 
