@@ -44,6 +44,7 @@
 //! An error on the way is an [`error::Error`] with MongoDB's code and becomes the reply `{ok: 0, ...}`. `tests/house.rs` holds true who
 //! may import whom.
 
+pub mod auth;
 pub mod clock;
 pub mod command;
 pub mod config;

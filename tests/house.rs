@@ -18,6 +18,7 @@ mod readme;
 /// define them; there is nothing for engine to add) and wire (a call is made of a request); engine asks `clock` when its
 /// time slice is over; `embed` is the one place that puts the rooms together.
 const MAP: &[(&str, &[&str])] = &[
+    ("auth", &["clock"]),
     ("clock", &[]),
     (
         "command",

@@ -1,0 +1,102 @@
+//! What a user may do: actions on resources.
+
+use super::action::{Action, Actions};
+
+/// What actions are allowed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resource {
+    /// The server.
+    Cluster,
+    /// A database and its ordinary collections, those that are not `system.…`.
+    Database(String),
+    /// The same of every database but the server's own, `config` and `local`.
+    Every,
+    /// One collection of a database.
+    Collection(String, String),
+    /// The collections of that name in all databases.
+    EveryCollection(String),
+    Anything,
+}
+
+/// What a command wants to act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    Cluster,
+    Database(&'a str),
+    Collection(&'a str, &'a str),
+}
+
+/// All that somebody may do. No two entries have the same resource.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Privileges(Vec<(Resource, Actions)>);
+
+// === impl Resource ===
+
+impl Resource {
+    fn covers(&self, target: Target<'_>) -> bool {
+        match (self, target) {
+            (Self::Anything, _) | (Self::Cluster, Target::Cluster) => true,
+            (Self::Database(own), Target::Database(db)) => own == db,
+            (Self::Database(own), Target::Collection(db, name)) => own == db && is_ordinary(name),
+            (Self::Every, Target::Database(db)) => is_clients(db),
+            (Self::Every, Target::Collection(db, name)) => is_clients(db) && is_ordinary(name),
+            (Self::Collection(own, known), Target::Collection(db, name)) => {
+                own == db && known == name
+            }
+            (Self::EveryCollection(known), Target::Collection(_, name)) => known == name,
+            _ => false,
+        }
+    }
+
+    /// Whether it has to do with that database at all.
+    fn touches(&self, db: &str) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Database(own) | Self::Collection(own, _) => own == db,
+            Self::Every => is_clients(db),
+            Self::Cluster | Self::EveryCollection(_) => false,
+        }
+    }
+}
+
+fn is_ordinary(collection: &str) -> bool {
+    !collection.starts_with("system.")
+}
+
+fn is_clients(db: &str) -> bool {
+    db != "config" && db != "local"
+}
+
+// === impl Privileges ===
+
+impl Privileges {
+    pub fn add(&mut self, resource: Resource, actions: Actions) {
+        match self.0.iter_mut().find(|(known, _)| *known == resource) {
+            Some((_, known)) => *known = known.and(actions),
+            None => self.0.push((resource, actions)),
+        }
+    }
+
+    pub fn allow(&self, target: Target<'_>, action: Action) -> bool {
+        self.0
+            .iter()
+            .any(|(resource, actions)| actions.has(action) && resource.covers(target))
+    }
+
+    /// Whether anything at all may be done with a collection.
+    pub fn reach(&self, db: &str, collection: &str) -> bool {
+        let target = Target::Collection(db, collection);
+        self.0.iter().any(|(resource, _)| resource.covers(target))
+    }
+
+    /// Whether anything at all may be done in a database.
+    pub fn enter(&self, db: &str) -> bool {
+        self.0.iter().any(|(resource, _)| resource.touches(db))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Resource, Actions)> {
+        self.0
+            .iter()
+            .map(|(resource, actions)| (resource, *actions))
+    }
+}

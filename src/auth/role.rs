@@ -1,0 +1,551 @@
+//! The built-in roles: one table, role to privileges.
+//!
+//! A role of a database speaks of that database; the roles that speak of all of them or of the server exist in `admin` only.
+
+use std::fmt;
+
+use super::action::{Action, Actions};
+use super::privilege::{Privileges, Resource};
+
+/// A role as a user has it: its name, and the database that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RoleName {
+    pub role: String,
+    pub db: String,
+}
+
+/// One row of the table.
+pub struct Role {
+    pub name: &'static str,
+    /// There is one in each database, or one in `admin`.
+    pub everywhere: bool,
+    /// What it allows, as the sum of these.
+    grants: &'static [&'static [Grant]],
+}
+
+struct Grant {
+    on: On,
+    actions: Actions,
+}
+
+/// What a grant speaks of.
+enum On {
+    /// The role's own database: its ordinary collections.
+    Own,
+    /// A system collection of the role's own database.
+    OwnSystem(&'static str),
+    /// The ordinary collections of all databases but `config` and `local`.
+    Every,
+    /// A system collection of any database.
+    EverySystem(&'static str),
+    /// One database by name.
+    Named(&'static str),
+    /// One collection by name.
+    Collection(&'static str, &'static str),
+    Cluster,
+    Anything,
+}
+
+/// Every built-in role, sorted by name.
+pub static ROLES: &[Role] = &[
+    Role {
+        name: "clusterAdmin",
+        everywhere: false,
+        grants: &[
+            CLUSTER_MANAGER,
+            CLUSTER_MONITOR,
+            HOST_MANAGER,
+            CLUSTER_ADMIN,
+        ],
+    },
+    Role {
+        name: "clusterManager",
+        everywhere: false,
+        grants: &[CLUSTER_MANAGER],
+    },
+    Role {
+        name: "clusterMonitor",
+        everywhere: false,
+        grants: &[CLUSTER_MONITOR],
+    },
+    Role {
+        name: "dbAdmin",
+        everywhere: true,
+        grants: &[DB_ADMIN],
+    },
+    Role {
+        name: "dbAdminAnyDatabase",
+        everywhere: false,
+        grants: &[DB_ADMIN_ANY],
+    },
+    Role {
+        name: "dbOwner",
+        everywhere: true,
+        grants: &[READ_WRITE, DB_ADMIN, USER_ADMIN],
+    },
+    Role {
+        name: "hostManager",
+        everywhere: false,
+        grants: &[HOST_MANAGER],
+    },
+    Role {
+        name: "read",
+        everywhere: true,
+        grants: &[READ],
+    },
+    Role {
+        name: "readAnyDatabase",
+        everywhere: false,
+        grants: &[READ_ANY],
+    },
+    Role {
+        name: "readWrite",
+        everywhere: true,
+        grants: &[READ_WRITE],
+    },
+    Role {
+        name: "readWriteAnyDatabase",
+        everywhere: false,
+        grants: &[READ_WRITE_ANY],
+    },
+    Role {
+        name: "root",
+        everywhere: false,
+        grants: &[ROOT],
+    },
+    Role {
+        name: "userAdmin",
+        everywhere: true,
+        grants: &[USER_ADMIN],
+    },
+    Role {
+        name: "userAdminAnyDatabase",
+        everywhere: false,
+        grants: &[USER_ADMIN_ANY],
+    },
+];
+
+const READING: Actions = Actions::of(&[
+    Action::ChangeStream,
+    Action::CollStats,
+    Action::DbHash,
+    Action::DbStats,
+    Action::Find,
+    Action::KillCursors,
+    Action::ListCollections,
+    Action::ListIndexes,
+    Action::ListSearchIndexes,
+    Action::PlanCacheRead,
+]);
+
+const WRITING: Actions = READING.and(Actions::of(&[
+    Action::ConvertToCapped,
+    Action::CreateCollection,
+    Action::CreateIndex,
+    Action::CreateSearchIndexes,
+    Action::DropCollection,
+    Action::DropIndex,
+    Action::DropSearchIndex,
+    Action::Insert,
+    Action::Remove,
+    Action::RenameCollectionSameDb,
+    Action::Update,
+    Action::UpdateSearchIndex,
+]));
+
+const ADMINISTERING: Actions = Actions::of(&[
+    Action::Analyze,
+    Action::BypassDocumentValidation,
+    Action::CollMod,
+    Action::CollStats,
+    Action::Compact,
+    Action::ConvertToCapped,
+    Action::CreateCollection,
+    Action::CreateIndex,
+    Action::CreateSearchIndexes,
+    Action::DbStats,
+    Action::DropCollection,
+    Action::DropDatabase,
+    Action::DropIndex,
+    Action::DropSearchIndex,
+    Action::EnableProfiler,
+    Action::ListCollections,
+    Action::ListIndexes,
+    Action::ListSearchIndexes,
+    Action::PlanCacheIndexFilter,
+    Action::PlanCacheRead,
+    Action::PlanCacheWrite,
+    Action::ReIndex,
+    Action::RenameCollectionSameDb,
+    Action::StorageDetails,
+    Action::UpdateSearchIndex,
+    Action::Validate,
+]);
+
+/// What an administrator may do with the profiler's collection.
+const PROFILED: Actions = READING.and(Actions::of(&[
+    Action::ConvertToCapped,
+    Action::CreateCollection,
+    Action::DropCollection,
+]));
+
+const ADMITTING: Actions = Actions::of(&[
+    Action::ChangeCustomData,
+    Action::ChangePassword,
+    Action::CreateRole,
+    Action::CreateUser,
+    Action::DropRole,
+    Action::DropUser,
+    Action::GrantRole,
+    Action::RevokeRole,
+    Action::SetAuthenticationRestriction,
+    Action::ViewRole,
+    Action::ViewUser,
+]);
+
+const LISTING: Actions = Actions::of(&[Action::ListDatabases]);
+
+const READ: &[Grant] = &[
+    grant(On::Own, READING),
+    grant(On::OwnSystem("system.js"), READING),
+];
+
+const READ_WRITE: &[Grant] = &[
+    grant(On::Own, WRITING),
+    grant(On::OwnSystem("system.js"), WRITING),
+];
+
+const DB_ADMIN: &[Grant] = &[
+    grant(On::Own, ADMINISTERING),
+    grant(On::OwnSystem("system.profile"), PROFILED),
+];
+
+const USER_ADMIN: &[Grant] = &[grant(On::Own, ADMITTING)];
+
+const READ_ANY: &[Grant] = &[
+    grant(On::Every, READING),
+    grant(On::EverySystem("system.js"), READING),
+    grant(On::Cluster, LISTING),
+];
+
+const READ_WRITE_ANY: &[Grant] = &[
+    grant(On::Every, WRITING),
+    grant(On::EverySystem("system.js"), WRITING),
+    grant(On::Cluster, LISTING),
+];
+
+const DB_ADMIN_ANY: &[Grant] = &[
+    grant(On::Every, ADMINISTERING),
+    grant(On::EverySystem("system.profile"), PROFILED),
+    grant(On::Cluster, LISTING.and(Actions::of(&[Action::ApplyOps]))),
+];
+
+const USER_ADMIN_ANY: &[Grant] = &[
+    grant(On::Every, ADMITTING),
+    // Who lets others in does so in every database, those of the server itself included.
+    grant(On::Named("config"), ADMITTING),
+    grant(On::Named("local"), ADMITTING),
+    grant(On::Collection("admin", "system.users"), READING),
+    grant(On::Collection("admin", "system.roles"), READING),
+    grant(
+        On::Cluster,
+        LISTING.and(Actions::of(&[Action::InvalidateUserCache])),
+    ),
+];
+
+const CLUSTER_MONITOR: &[Grant] = &[
+    grant(
+        On::Cluster,
+        Actions::of(&[
+            Action::ConnPoolStats,
+            Action::GetClusterParameter,
+            Action::GetCmdLineOpts,
+            Action::GetDefaultRwConcern,
+            Action::GetLog,
+            Action::GetParameter,
+            Action::GetShardMap,
+            Action::HostInfo,
+            Action::Inprog,
+            Action::ListDatabases,
+            Action::ListSessions,
+            Action::ListShards,
+            Action::QueryStatsRead,
+            Action::ReplSetGetConfig,
+            Action::ReplSetGetStatus,
+            Action::ServerStatus,
+            Action::Top,
+        ]),
+    ),
+    grant(On::Every, MONITORING),
+    grant(On::Named("config"), READING.and(MONITORING)),
+    grant(On::Named("local"), READING.and(MONITORING)),
+    grant(
+        On::EverySystem("system.profile"),
+        Actions::of(&[Action::Find]),
+    ),
+];
+
+const MONITORING: Actions = Actions::of(&[
+    Action::CollStats,
+    Action::DbStats,
+    Action::IndexStats,
+    Action::UseUuid,
+]);
+
+const CLUSTER_MANAGER: &[Grant] = &[
+    grant(
+        On::Cluster,
+        Actions::of(&[
+            Action::AddShard,
+            Action::AppendOplogNote,
+            Action::ApplicationMessage,
+            Action::FlushRouterConfig,
+            Action::GetClusterParameter,
+            Action::GetDefaultRwConcern,
+            Action::ListSessions,
+            Action::ListShards,
+            Action::ReplSetGetConfig,
+            Action::ReplSetGetStatus,
+            Action::SetClusterParameter,
+            Action::SetDefaultRwConcern,
+            Action::SetFeatureCompatibilityVersion,
+        ]),
+    ),
+    grant(On::Every, Actions::of(&[Action::EnableSharding])),
+];
+
+const HOST_MANAGER: &[Grant] = &[
+    grant(
+        On::Cluster,
+        Actions::of(&[
+            Action::ApplicationMessage,
+            Action::DropConnections,
+            Action::FlushRouterConfig,
+            Action::Fsync,
+            Action::InvalidateUserCache,
+            Action::KillAnyCursor,
+            Action::KillAnySession,
+            Action::Killop,
+            Action::LogRotate,
+            Action::RotateCertificates,
+            Action::SetParameter,
+            Action::Shutdown,
+            Action::Unlock,
+        ]),
+    ),
+    grant(On::Every, Actions::of(&[Action::KillCursors])),
+];
+
+const CLUSTER_ADMIN: &[Grant] = &[grant(On::Every, Actions::of(&[Action::DropDatabase]))];
+
+/// MongoDB's root is the sum of most other roles. Nothing here is kept from it.
+const ROOT: &[Grant] = &[grant(On::Anything, Actions::all())];
+
+const fn grant(on: On, actions: Actions) -> Grant {
+    Grant { on, actions }
+}
+
+// === impl Role ===
+
+impl Role {
+    /// The role of that name, if the database has it.
+    pub fn find(name: &RoleName) -> Option<&'static Self> {
+        let at = ROLES
+            .binary_search_by(|role| role.name.cmp(&name.role))
+            .ok()?;
+        ROLES
+            .get(at)
+            .filter(|role| role.everywhere || name.db == "admin")
+    }
+
+    /// Adds what it allows, as a role of `db`.
+    pub fn grant(&self, db: &str, privileges: &mut Privileges) {
+        for grant in self.grants.iter().copied().flatten() {
+            let resource = match grant.on {
+                On::Own => Resource::Database(db.to_owned()),
+                On::OwnSystem(name) => Resource::Collection(db.to_owned(), name.to_owned()),
+                On::Every => Resource::Every,
+                On::EverySystem(name) => Resource::EveryCollection(name.to_owned()),
+                On::Named(name) => Resource::Database(name.to_owned()),
+                On::Collection(db, name) => Resource::Collection(db.to_owned(), name.to_owned()),
+                On::Cluster => Resource::Cluster,
+                On::Anything => Resource::Anything,
+            };
+            privileges.add(resource, grant.actions);
+        }
+    }
+}
+
+// === impl RoleName ===
+
+impl RoleName {
+    pub fn new(role: impl Into<String>, db: impl Into<String>) -> Self {
+        Self {
+            role: role.into(),
+            db: db.into(),
+        }
+    }
+}
+
+/// As mongod writes it: `role@db`.
+impl fmt::Display for RoleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.role, self.db)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Target;
+
+    #[test]
+    fn the_table_is_sorted() {
+        for pair in ROLES.windows(2) {
+            assert!(pair[0].name < pair[1].name, "{}", pair[1].name);
+        }
+    }
+
+    #[test]
+    fn a_role_is_found_where_it_exists() {
+        let rows = [
+            ("read", "shop", true),
+            ("read", "admin", true),
+            ("root", "admin", true),
+            ("root", "shop", false),
+            ("readAnyDatabase", "shop", false),
+            ("nope", "admin", false),
+            ("", "admin", false),
+        ];
+        for (role, db, there) in rows {
+            let name = RoleName::new(role, db);
+            assert_eq!(Role::find(&name).is_some(), there, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_roles_allow() {
+        use Action::*;
+        let shop = Target::Collection("shop", "carts");
+        let other = Target::Collection("other", "carts");
+        let rows: &[(&str, &str, Target<'_>, Action, bool)] = &[
+            ("read", "shop", shop, Find, true),
+            ("read", "shop", shop, Insert, false),
+            ("read", "shop", other, Find, false),
+            (
+                "read",
+                "shop",
+                Target::Database("shop"),
+                ListCollections,
+                true,
+            ),
+            ("read", "shop", Target::Cluster, ListDatabases, false),
+            (
+                "read",
+                "shop",
+                Target::Collection("shop", "system.js"),
+                Find,
+                true,
+            ),
+            (
+                "read",
+                "shop",
+                Target::Collection("shop", "system.users"),
+                Find,
+                false,
+            ),
+            ("readWrite", "shop", shop, Remove, true),
+            ("readWrite", "shop", shop, CollMod, false),
+            (
+                "readWrite",
+                "shop",
+                Target::Database("shop"),
+                DropDatabase,
+                false,
+            ),
+            ("dbAdmin", "shop", shop, CollMod, true),
+            ("dbAdmin", "shop", shop, Find, false),
+            (
+                "dbAdmin",
+                "shop",
+                Target::Database("shop"),
+                DropDatabase,
+                true,
+            ),
+            (
+                "userAdmin",
+                "shop",
+                Target::Database("shop"),
+                CreateUser,
+                true,
+            ),
+            (
+                "userAdmin",
+                "shop",
+                Target::Database("other"),
+                CreateUser,
+                false,
+            ),
+            ("dbOwner", "shop", Target::Database("shop"), GrantRole, true),
+            ("dbOwner", "shop", shop, Update, true),
+            ("readAnyDatabase", "admin", other, Find, true),
+            (
+                "readAnyDatabase",
+                "admin",
+                Target::Cluster,
+                ListDatabases,
+                true,
+            ),
+            (
+                "readAnyDatabase",
+                "admin",
+                Target::Collection("local", "x"),
+                Find,
+                false,
+            ),
+            (
+                "userAdminAnyDatabase",
+                "admin",
+                Target::Database("local"),
+                CreateUser,
+                true,
+            ),
+            (
+                "clusterMonitor",
+                "admin",
+                Target::Cluster,
+                ServerStatus,
+                true,
+            ),
+            ("clusterMonitor", "admin", shop, Find, false),
+            ("clusterMonitor", "admin", shop, CollStats, true),
+            (
+                "clusterAdmin",
+                "admin",
+                Target::Cluster,
+                KillAnySession,
+                true,
+            ),
+            ("clusterAdmin", "admin", shop, Find, false),
+            (
+                "root",
+                "admin",
+                Target::Collection("local", "system.x"),
+                Remove,
+                true,
+            ),
+        ];
+        for (role, db, target, action, allowed) in rows {
+            let name = RoleName::new(*role, *db);
+            let mut privileges = Privileges::default();
+            Role::find(&name)
+                .expect("a role")
+                .grant(db, &mut privileges);
+            assert_eq!(
+                privileges.allow(*target, *action),
+                *allowed,
+                "{name} {target:?} {action:?}"
+            );
+        }
+    }
+}

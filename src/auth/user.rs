@@ -1,0 +1,117 @@
+//! One user: a name within a database, roles, and what is kept of the password.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::credential::{Credentials, Mechanism, Password};
+use super::privilege::Privileges;
+use super::role::{Role, RoleName};
+use crate::value::DocBuf;
+
+/// A user belongs to the database that it was created in, its `authSource`; the same name elsewhere is somebody else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserName {
+    pub db: String,
+    pub user: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub name: UserName,
+    /// A UUID: who is dropped and created again is somebody else.
+    pub id: [u8; 16],
+    pub credentials: Credentials,
+    pub custom_data: Option<DocBuf>,
+    roles: Vec<RoleName>,
+    /// What the roles come to.
+    privileges: Privileges,
+}
+
+/// A user cannot have that role: there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoSuchRole(pub RoleName);
+
+// === impl UserName ===
+
+impl UserName {
+    pub fn new(user: impl Into<String>, db: impl Into<String>) -> Self {
+        Self {
+            user: user.into(),
+            db: db.into(),
+        }
+    }
+
+    /// What MongoDB names a user by in a session id.
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.to_string()).into()
+    }
+}
+
+/// As mongod writes it: `user@db`.
+impl fmt::Display for UserName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.user, self.db)
+    }
+}
+
+// === impl User ===
+
+impl User {
+    pub fn new(
+        name: UserName,
+        credentials: Credentials,
+        roles: Vec<RoleName>,
+    ) -> Result<Self, NoSuchRole> {
+        let mut user = Self {
+            name,
+            id: *uuid::Uuid::new_v4().as_bytes(),
+            credentials,
+            custom_data: None,
+            roles: Vec::new(),
+            privileges: Privileges::default(),
+        };
+        user.set_roles(roles)?;
+        Ok(user)
+    }
+
+    /// A user who logs in with a password, either way. The text says what is wrong, and does not repeat the password.
+    pub fn with_password(
+        name: UserName,
+        password: &str,
+        roles: Vec<RoleName>,
+    ) -> Result<Self, String> {
+        let credentials = Credentials::new(&name.user, Password::Plain(password), Mechanism::ALL)
+            .map_err(|problem| problem.to_string())?;
+        Self::new(name, credentials, roles).map_err(|problem| problem.to_string())
+    }
+
+    pub fn roles(&self) -> &[RoleName] {
+        &self.roles
+    }
+
+    pub fn privileges(&self) -> &Privileges {
+        &self.privileges
+    }
+
+    pub fn set_roles(&mut self, mut roles: Vec<RoleName>) -> Result<(), NoSuchRole> {
+        roles.sort();
+        roles.dedup();
+        let mut privileges = Privileges::default();
+        for name in &roles {
+            let role = Role::find(name).ok_or_else(|| NoSuchRole(name.clone()))?;
+            role.grant(&name.db, &mut privileges);
+        }
+        self.roles = roles;
+        self.privileges = privileges;
+        Ok(())
+    }
+}
+
+// === impl NoSuchRole ===
+
+impl fmt::Display for NoSuchRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Could not find role: {}", self.0)
+    }
+}

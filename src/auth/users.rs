@@ -1,0 +1,241 @@
+//! Who there is, and whether anybody has to say who they are.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::action::{Action, Actions};
+use super::credential::{Credential, Mechanism};
+use super::privilege::{Privileges, Resource, Target};
+use super::throttle::Throttle;
+use super::user::{User, UserName};
+
+/// All users of a server.
+pub struct Users {
+    all: RwLock<BTreeMap<UserName, Arc<User>>>,
+    /// Only who has logged in may do anything. Goes on with the first user who can let others in (a server whose only user
+    /// may read could never be opened again) and never off.
+    on: AtomicBool,
+    /// Raised by every change, under the lock of `all`: who has logged in looks again at what they may do.
+    generation: AtomicU64,
+    /// What answers for users who do not exist are made from.
+    secret: [u8; 32],
+    pub throttle: Throttle,
+    /// What may be done on the machine itself before there is any user: create the first one.
+    bootstrap: Privileges,
+}
+
+/// There is somebody of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exists;
+
+// === impl Users ===
+
+impl Users {
+    /// With these from the start. Whoever says who may log in wants others kept out; `required` wants it without saying who.
+    pub fn new(users: &[User], required: bool) -> Self {
+        let mut bootstrap = Privileges::default();
+        let actions = Actions::of(&[Action::CreateUser, Action::GrantRole]);
+        bootstrap.add(Resource::Database("admin".to_owned()), actions);
+        let mut secret = [0; 32];
+        secret.copy_from_slice(&super::random_bytes(32));
+        Self {
+            on: AtomicBool::new(required || !users.is_empty()),
+            all: RwLock::new(
+                users
+                    .iter()
+                    .map(|user| (user.name.clone(), Arc::new(user.clone())))
+                    .collect(),
+            ),
+            generation: AtomicU64::new(0),
+            secret,
+            throttle: Throttle::default(),
+            bootstrap,
+        }
+    }
+
+    /// Whether commands are checked at all.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.all.read().is_empty()
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub fn get(&self, name: &UserName) -> Option<Arc<User>> {
+        self.all.read().get(name).cloned()
+    }
+
+    /// In the order of databases and names.
+    pub fn list(&self) -> Vec<Arc<User>> {
+        self.all.read().values().cloned().collect()
+    }
+
+    pub fn add(&self, user: User) -> Result<(), Exists> {
+        let mut all = self.all.write();
+        if all.contains_key(&user.name) {
+            return Err(Exists);
+        }
+        self.changed(&user);
+        all.insert(user.name.clone(), Arc::new(user));
+        Ok(())
+    }
+
+    /// Changes a user in one go; `None` if there is none, and nothing happens if `change` fails.
+    pub fn change<E>(
+        &self,
+        name: &UserName,
+        change: impl FnOnce(&mut User) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let mut all = self.all.write();
+        let slot = all.get_mut(name)?;
+        let mut user = (**slot).clone();
+        let outcome = change(&mut user);
+        if outcome.is_ok() {
+            self.changed(&user);
+            *slot = Arc::new(user);
+        }
+        Some(outcome)
+    }
+
+    pub fn remove(&self, name: &UserName) -> bool {
+        let mut all = self.all.write();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        all.remove(name).is_some()
+    }
+
+    /// How many there were.
+    pub fn remove_all(&self, db: &str) -> usize {
+        let mut all = self.all.write();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        let before = all.len();
+        all.retain(|name, _| name.db != db);
+        before - all.len()
+    }
+
+    /// Called under the lock, before a new or changed user stands in the list.
+    fn changed(&self, user: &User) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        let admin = Target::Database("admin");
+        if user.privileges().allow(admin, Action::CreateUser)
+            && user.privileges().allow(admin, Action::GrantRole)
+        {
+            self.on.store(true, Ordering::Release);
+        }
+    }
+
+    /// What may be done without having logged in. On the machine itself, as long as there is nobody who could.
+    pub fn before_login(&self, address: IpAddr) -> Option<&Privileges> {
+        (address.to_canonical().is_loopback() && self.is_empty()).then_some(&self.bootstrap)
+    }
+
+    /// The credential to ask for, and whether it is a real one. Who does not exist, or not with that mechanism, is asked as
+    /// if they did, at the same cost.
+    pub fn credential(&self, mechanism: Mechanism, name: &UserName) -> (Credential, bool) {
+        let pretended = Credential::pretended(mechanism, &self.secret, &name.user, &name.db);
+        let user = self.get(name);
+        match user.and_then(|user| user.credentials.get(mechanism).cloned()) {
+            Some(real) => (real, true),
+            None => (pretended, false),
+        }
+    }
+
+    /// What a client may be told that this user can log in with: both, also for somebody who does not exist.
+    pub fn mechanisms(&self, name: &UserName) -> Vec<Mechanism> {
+        match self.get(name) {
+            Some(user) => user.credentials.mechanisms().collect(),
+            None => Mechanism::ALL.to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Credentials, RoleName};
+
+    fn user(name: &str, roles: &[(&str, &str)]) -> User {
+        let roles = roles
+            .iter()
+            .map(|(role, db)| RoleName::new(*role, *db))
+            .collect();
+        User::new(UserName::new(name, "admin"), Credentials::default(), roles).unwrap()
+    }
+
+    #[test]
+    fn nobody_is_locked_out_by_a_user_who_cannot_let_others_in() {
+        let users = Users::new(&[], false);
+        users
+            .add(user("a", &[("readWriteAnyDatabase", "admin")]))
+            .unwrap();
+        users.add(user("b", &[("userAdmin", "shop")])).unwrap();
+        assert!(!users.is_on());
+        users.add(user("c", &[("userAdmin", "admin")])).unwrap();
+        assert!(users.is_on());
+        users.remove_all("admin");
+        assert!(users.is_on(), "what was closed stays closed");
+        assert!(Users::new(&[user("a", &[])], false).is_on());
+        assert!(Users::new(&[], true).is_on());
+    }
+
+    #[test]
+    fn the_first_user_is_created_on_the_machine_itself() {
+        let users = Users::new(&[], true);
+        let rows = [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("192.168.0.1", false),
+        ];
+        for (address, allowed) in rows {
+            let privileges = users.before_login(address.parse().unwrap());
+            assert_eq!(privileges.is_some(), allowed, "{address}");
+        }
+        let privileges = users.before_login("::1".parse().unwrap()).unwrap();
+        assert!(privileges.allow(Target::Database("admin"), Action::CreateUser));
+        assert!(!privileges.allow(Target::Database("shop"), Action::CreateUser));
+        assert!(!privileges.allow(Target::Collection("admin", "c"), Action::Find));
+        users.add(user("a", &[])).unwrap();
+        assert!(users.before_login("::1".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn every_change_is_a_new_generation() {
+        let users = Users::new(&[], false);
+        let name = UserName::new("a", "admin");
+        let mut last = users.generation();
+        let mut moved = |what: &str| {
+            assert_ne!(users.generation(), last, "{what}");
+            last = users.generation();
+        };
+        users.add(user("a", &[])).unwrap();
+        moved("add");
+        assert_eq!(users.add(user("a", &[])), Err(Exists));
+        let read = vec![RoleName::new("read", "shop")];
+        users
+            .change(&name, |user| user.set_roles(read))
+            .unwrap()
+            .unwrap();
+        moved("change");
+        let nope = vec![RoleName::new("nope", "shop")];
+        assert!(
+            users
+                .change(&name, |user| user.set_roles(nope))
+                .unwrap()
+                .is_err()
+        );
+        assert_eq!(users.get(&name).unwrap().roles().len(), 1);
+        assert!(users.remove(&name));
+        moved("remove");
+        assert!(users.change(&name, |_| Ok::<_, ()>(())).is_none());
+    }
+}
