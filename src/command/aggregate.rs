@@ -154,10 +154,7 @@ impl<'a> Aggregate<'a> {
                 | "requestReshardingResumeToken"
                 | "resumeAfter" => {
                     if !arg.is_null() && args::truthy(arg.value()) {
-                        return Err(Error::not_implemented(format_args!(
-                            "aggregate.{}",
-                            arg.name()
-                        )));
+                        return Err(arg.not_implemented());
                     }
                 }
                 "querySettings" => {

@@ -117,6 +117,11 @@ impl<'a> Arg<'a> {
         self.elem.value.is_nullish()
     }
 
+    /// A field that mongod knows and this server does not.
+    pub fn not_implemented(&self) -> Error {
+        Error::not_implemented(format_args!("{}.{}", self.path, self.name()))
+    }
+
     pub fn unknown(&self) -> Error {
         unknown(self.path, self.name())
     }

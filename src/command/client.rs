@@ -69,9 +69,7 @@ impl Client {
 
     /// Keeps what the client says of itself; `false` if it said so before.
     pub(super) fn introduce(&self, metadata: Doc<'_>) -> bool {
-        self.metadata
-            .set(DocBuf::from_bytes(metadata.bytes().to_vec()))
-            .is_ok()
+        self.metadata.set(DocBuf::from(metadata)).is_ok()
     }
 
     pub fn app_name(&self) -> Option<&str> {

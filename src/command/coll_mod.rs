@@ -217,9 +217,7 @@ impl IndexMod {
             match arg.name() {
                 "name" => index.name = arg.str()?.map(ToOwned::to_owned),
                 "keyPattern" => {
-                    index.key = arg
-                        .doc()?
-                        .map(|key| DocBuf::from_bytes(key.bytes().to_vec()));
+                    index.key = arg.doc()?.map(DocBuf::from);
                 }
                 "expireAfterSeconds" => {
                     if !arg.is_null() {

@@ -74,7 +74,7 @@ impl<'a> Count<'a> {
                 "fields" | "queryOptions" => {}
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
                 "collectionUUID" | "encryptionInformation" => {
-                    return Err(Error::not_implemented(format_args!("count.{}", arg.name())));
+                    return Err(arg.not_implemented());
                 }
                 _ => return Err(arg.unknown()),
             }

@@ -56,7 +56,7 @@ pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
                     doc.put_i32(TS, 1);
                 })
             },
-            |key| DocBuf::from_bytes(key.bytes().to_vec()),
+            DocBuf::from,
         ),
     }
 }

@@ -67,10 +67,7 @@ impl<'a> Distinct<'a> {
                 "collation" => write::collation(&arg)?,
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
                 "collectionUUID" | "encryptionInformation" => {
-                    return Err(Error::not_implemented(format_args!(
-                        "distinct.{}",
-                        arg.name()
-                    )));
+                    return Err(arg.not_implemented());
                 }
                 _ => return Err(arg.unknown()),
             }

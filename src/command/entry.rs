@@ -74,6 +74,11 @@ impl Flags {
     pub const LEGACY: Self = Self(256);
     /// Takes a transaction number without being a retryable write: it ends a transaction.
     pub const TRANSACTION: Self = Self(512);
+    /// A write that brings a list of statements.
+    pub const STATEMENTS: Self = Self::RETRYABLE
+        .and(Self::WRITE_CONCERN)
+        .and(Self::STABLE)
+        .and(Self::UNCOUNTED);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::write::{self, Running, Selecting, Statements};
+use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Outcome};
-use crate::engine::write::{Deleting, Updating, append_ts};
+use crate::engine::write::{Deleting, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::query::stage::Slice;
@@ -73,11 +73,6 @@ struct FindAndModify {
     /// The projection names `_ts`, or the server always shows it.
     show_ts: bool,
     reply: DocBuf,
-}
-
-pub(super) enum Action {
-    Update(Box<Updating>),
-    Remove(Box<Deleting>),
 }
 
 // === impl Args ===
@@ -178,14 +173,10 @@ fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -
 
 impl Statements for FindAndModify {
     fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
-        let done = match &mut self.action {
-            Action::Update(updating) => updating.step(&run.place, slice)?,
-            Action::Remove(deleting) => deleting.step(&run.place, slice)?,
-        };
-        if !done {
+        if !self.action.step(&run.place, slice)? {
             return Ok(false);
         }
-        self.reply = self.answer(run)?;
+        self.reply = self.answer()?;
         if let Some(retry) = run.retry {
             let stored: Arc<[u8]> = self.reply.bytes().into();
             retry.record(self.stmt_id, session::Outcome::Reply(stored));
@@ -199,7 +190,7 @@ impl Statements for FindAndModify {
 }
 
 impl FindAndModify {
-    fn answer(&mut self, run: &Running<'_>) -> Result<DocBuf> {
+    fn answer(&mut self) -> Result<DocBuf> {
         let (shown, n) = match &mut self.action {
             Action::Remove(deleting) => (deleting.before.take(), deleting.deleted),
             Action::Update(updating) => {
@@ -209,10 +200,10 @@ impl FindAndModify {
                 } else {
                     done.before.take()
                 };
-                (shown, done.matched + u64::from(done.upserted.is_some()))
+                (shown, done.reached())
             }
         };
-        let value = shown.map(|bytes| self.show(bytes, run)).transpose()?;
+        let value = shown.map(|version| self.show(version)).transpose()?;
         let size = value.as_ref().map_or(0, Vec::len);
         Ok(DocBuf::build_sized(size + 96, |d| {
             let mut last = d.doc("lastErrorObject");
@@ -231,21 +222,15 @@ impl FindAndModify {
         }))
     }
 
-    fn show(&self, mut bytes: Vec<u8>, run: &Running<'_>) -> Result<Vec<u8>> {
+    fn show(&self, Version { mut bytes, ts }: Version) -> Result<Vec<u8>> {
         if self.show_ts {
-            // Both the old and the new version are shown with the moment of this write.
-            let mut with_ts = Vec::with_capacity(bytes.len() + 16);
-            append_ts(Doc::new(&bytes), run.place.now, &mut with_ts);
-            bytes = with_ts;
+            bytes = with_ts(Doc::new(&bytes), ts);
         }
         let Some(projection) = &self.projection else {
             return Ok(bytes);
         };
         let doc = Doc::new(&bytes);
-        let position = match &self.action {
-            Action::Update(updating) => updating.selection.filter.position(doc, &self.vars),
-            Action::Remove(deleting) => deleting.selection.filter.position(doc, &self.vars),
-        };
+        let position = self.action.selection().filter.position(doc, &self.vars);
         let mut out = Vec::with_capacity(bytes.len());
         projection.apply(doc, &self.vars, position, &mut out)?;
         Ok(out)

@@ -323,7 +323,7 @@ impl<'a> Options<'a> {
     }
 
     fn index(self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<IndexSpec> {
-        let mut index = IndexSpec::new(name, DocBuf::from_bytes(key.bytes().to_vec()));
+        let mut index = IndexSpec::new(name, DocBuf::from(key));
         index.unique = self.unique;
         index.sparse = self.sparse;
         index.hidden = self.hidden;
@@ -340,7 +340,7 @@ impl<'a> Options<'a> {
             let filter = Filter::parse(partial, &Scope::new())?;
             check_partial(filter.root(), partial, 0)?;
             index.partial = Some(Partial {
-                filter: DocBuf::from_bytes(partial.bytes().to_vec()),
+                filter: DocBuf::from(partial),
                 condition: Arc::new(PartialFilter(Arc::new(filter))),
             });
         }

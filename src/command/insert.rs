@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-use super::write::{self, Numbers, Options, Running, Statements, Tally};
+use super::write::{self, Options, Running, Statements, Tally};
 use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Outcome};
-use crate::engine::write::{BATCH, Intake, insert_batch};
+use crate::engine::write::{BATCH, Intake};
 use crate::error::Result;
 use crate::query::stage::Slice;
 use crate::session;
@@ -17,12 +17,7 @@ pub(super) const COMMAND: Command = Command::ready(
     "Adds documents to a collection.",
     run,
 )
-.with(
-    Flags::RETRYABLE
-        .and(Flags::WRITE_CONCERN)
-        .and(Flags::STABLE)
-        .and(Flags::UNCOUNTED),
-);
+.with(Flags::STATEMENTS);
 
 const LIST: &str = "documents";
 
@@ -31,11 +26,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut options = Options::read(call, LIST, &[])?;
     let count = write::check_statements(call, LIST, call.documents(LIST)?)?;
     let inserts = Inserts {
-        ordered: options.ordered,
-        numbers: options.numbers(count)?,
         offset: 0,
         next: 0,
-        tally: Tally::default(),
+        tally: Tally::new(options.ordered, options.numbers(count)?),
     };
     call.context.counters.add(
         Counters::shard(call.client.id),
@@ -46,8 +39,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 }
 
 struct Inserts {
-    ordered: bool,
-    numbers: Numbers,
     /// Where the next document stands, and which it is.
     offset: usize,
     next: usize,
@@ -70,8 +61,7 @@ impl Statements for Inserts {
     }
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
-        self.tally.put_n(reply);
-        self.tally.put_errors(reply);
+        self.tally.reply(false, reply);
     }
 }
 
@@ -91,14 +81,7 @@ impl Inserts {
         while let Some(value) = documents.take_next(&mut self.offset) {
             let index = self.next;
             self.next += 1;
-            let number = self.numbers.of(index);
-            if run
-                .retry
-                .as_ref()
-                .is_some_and(|retry| retry.outcome(number).is_some())
-            {
-                self.tally.n += 1;
-                self.tally.retried.push(number);
+            if self.tally.repeat(index, run.retry.as_ref()) {
                 continue;
             }
             match value
@@ -117,42 +100,20 @@ impl Inserts {
                 break;
             }
         }
-        if !self.add(run, &admitted) {
+        let go_on = write::add(&run.place, &admitted, |index, failed| match failed {
+            None => {
+                let retry = run.retry.as_mut();
+                self.tally.done(index, session::Outcome::Inserted, retry);
+                true
+            }
+            Some(error) => self.tally.fail(index, error),
+        });
+        if !go_on {
             return true;
         }
         match refused {
-            Some((index, error)) => !self.tally.fail(index, error, self.ordered),
+            Some((index, error)) => !self.tally.fail(index, error),
             None => over,
         }
-    }
-
-    /// Adds the documents. Says whether to go on with others.
-    fn add(&mut self, run: &mut Running<'_>, mut admitted: &[(usize, Cow<'_, [u8]>)]) -> bool {
-        while !admitted.is_empty() {
-            let (collection, _) = run
-                .place
-                .catalog
-                .get_or_create(run.place.database, run.place.collection);
-            let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
-            // Dropped in between: it is made again.
-            let Ok(inserted) = insert_batch(&collection, bytes, run.place.now) else {
-                continue;
-            };
-            let (added, rest) = admitted.split_at(inserted.count);
-            self.tally.n += added.len() as u64;
-            if let Some(retry) = run.retry {
-                for (index, _) in added {
-                    retry.record(self.numbers.of(*index), session::Outcome::Inserted);
-                }
-            }
-            admitted = rest;
-            if let (Some(error), Some(((index, _), rest))) = (inserted.failed, rest.split_first()) {
-                if !self.tally.fail(*index, error, self.ordered) {
-                    return false;
-                }
-                admitted = rest;
-            }
-        }
-        true
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
-use super::write::{Intake, Match, Modified, Picked, Picker, insert_batch, modify};
+use super::write::{Candidate, Intake, Match, Modified, Picked, Picker, insert_batch};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Endless, Merge, Output, Sink, WhenMatched, WhenNotMatched};
@@ -275,20 +275,26 @@ impl Merging {
             let chosen = choose(&collection, filter, None, None, now)?;
             let walk = Walk::new(collection, chosen.access).for_writing();
             let mut picker = Picker::new(walk, Arc::clone(filter), None);
-            let id = match picker.next(now, vars, &Endless, &mut current)? {
-                Picked::One(id) => id,
+            let (id, ts) = match picker.next(now, vars, &Endless, &mut current)? {
+                Picked::One(id, ts) => (id, ts),
                 Picked::Pause => continue,
                 Picked::None => return Ok(false),
             };
             let Some(update) = update else {
                 return Ok(true);
             };
-            let still = Match {
-                filter,
-                vars,
-                names_ts: false,
+            let candidate = Candidate {
+                collection: picker.collection(),
+                id,
+                ts,
+                current: &mut current,
+                still_matches: Match {
+                    filter,
+                    vars,
+                    names_ts: false,
+                },
             };
-            let modified = modify(picker.collection(), id, &mut current, &still, now, |doc| {
+            let modified = candidate.modify(now, |doc, _| {
                 update.apply(
                     doc,
                     &Apply {
@@ -299,7 +305,7 @@ impl Merging {
                     },
                 )
             })?;
-            if let Ok(Modified::Changed(_) | Modified::Unchanged) = modified {
+            if let Ok(Modified::Done { .. }) = modified {
                 return Ok(true);
             }
         }

@@ -321,7 +321,8 @@ mod tests {
             .write(Millis(9_000), |w| w.replace(id, &bytes, &bytes))
             .unwrap();
         assert_eq!(replaced, Replaced::Stale);
-        assert!(!c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap());
+        let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
+        assert_eq!(touched, None);
     }
 
     #[test]

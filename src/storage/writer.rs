@@ -43,7 +43,8 @@ pub struct IndexSpecRef {
 /// What became of a conditional replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replaced {
-    Done,
+    /// With the `_ts` that the document had before.
+    Done(Millis),
     /// The document is not the one that the caller has seen (changed, gone or ended): look again.
     Stale,
     Refused(Refused),
@@ -104,25 +105,31 @@ impl<'a> Writer<'a> {
     /// Gives the document `expected` its new bytes (same `_id`), if it still is the one that the caller has seen. Comparing
     /// the bytes themselves needs no version counter, and a document that came back to the same value is as good as untouched.
     pub fn replace(&mut self, id: RecordId, expected: &[u8], bytes: &[u8]) -> Replaced {
-        match self.visible(id) {
-            Some(stored) if stored.bytes == expected => {}
-            _ => return Replaced::Stale,
-        }
-        match self.replace_checked(id, expected, bytes) {
-            Ok(()) => Replaced::Done,
+        let Some(ts) = self.unchanged(id, expected) else {
+            return Replaced::Stale;
+        };
+        match self.replace_checked(id, expected, bytes, ts) {
+            Ok(()) => Replaced::Done(ts),
             Err(refused) => Replaced::Refused(refused),
         }
     }
 
-    fn replace_checked(&mut self, id: RecordId, old: &[u8], bytes: &[u8]) -> Result<(), Refused> {
+    /// The `_ts` of a visible document, if it still has these bytes.
+    fn unchanged(&self, id: RecordId, expected: &[u8]) -> Option<Millis> {
+        let stored = self.visible(id)?;
+        (stored.bytes == expected).then_some(stored.ts)
+    }
+
+    fn replace_checked(
+        &mut self,
+        id: RecordId,
+        old: &[u8],
+        bytes: &[u8],
+        ts: Millis,
+    ) -> Result<(), Refused> {
         let doc = Doc::new(bytes);
         if !self.state.indexes.is_empty() {
-            let ts = self
-                .state
-                .segments
-                .get(&id.segment())
-                .and_then(|s| s.get(id.slot(), self.state.default));
-            let before = self.keys_of(Doc::new(old), ts.map_or(self.now, |stored| stored.ts))?;
+            let before = self.keys_of(Doc::new(old), ts)?;
             let after = self.keys_of(doc, self.now)?;
             let mut in_the_way = SmallVec::new();
             for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
@@ -152,15 +159,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A write that matches a document and changes nothing still restarts its clock. False if it is not the one seen.
-    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> bool {
-        match self.visible(id) {
-            Some(stored) if stored.bytes == expected => {}
-            _ => return false,
-        }
+    /// A write that matches a document and changes nothing still restarts its clock. Returns the `_ts` that it had; `None` if it
+    /// is not the one seen.
+    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Option<Millis> {
+        let ts = self.unchanged(id, expected)?;
         if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
             // The key of such an index is the time of the last write: go the long way.
-            return self.replace_checked(id, expected, expected).is_ok();
+            let replaced = self.replace_checked(id, expected, expected, ts);
+            return replaced.is_ok().then_some(ts);
         }
         let dates = self.date_end(Doc::new(expected));
         let own = OwnTtl::of(Doc::new(expected));
@@ -168,18 +174,14 @@ impl<'a> Writer<'a> {
             segment.touch(id.slot(), self.now);
         }
         self.state.bounds.include(own, self.now, dates);
-        true
+        Some(ts)
     }
 
-    /// Removes the document, if it still is the one that the caller has seen.
-    pub fn remove_if(&mut self, id: RecordId, expected: &[u8]) -> bool {
-        let same = self
-            .visible(id)
-            .is_some_and(|stored| stored.bytes == expected);
-        if same {
-            self.remove(id);
-        }
-        same
+    /// Removes the document, if it still is the one that the caller has seen. Returns the `_ts` that it had.
+    pub fn remove_if(&mut self, id: RecordId, expected: &[u8]) -> Option<Millis> {
+        let ts = self.unchanged(id, expected)?;
+        self.remove(id);
+        Some(ts)
     }
 
     /// Removes a document with all that belongs to it, ended or not.

@@ -313,6 +313,12 @@ impl std::fmt::Debug for DocBuf {
     }
 }
 
+impl From<Doc<'_>> for DocBuf {
+    fn from(doc: Doc<'_>) -> Self {
+        Self::from_bytes(doc.bytes().to_vec())
+    }
+}
+
 impl From<&bson::Document> for DocBuf {
     /// For documents written in code (replies, tests). These always encode.
     fn from(document: &bson::Document) -> Self {

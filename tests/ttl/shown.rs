@@ -2,6 +2,8 @@
 
 use bson::{Bson, Document, doc};
 
+use sundown::clock::{Clock, Millis};
+
 use crate::support::world::{Reaper, START, World, int};
 
 const SECOND: i64 = START / 1000;
@@ -148,6 +150,57 @@ fn writes_select_by_it() {
     assert!(!done.get_document("value").unwrap().contains_key("_ts"));
 }
 
+/// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having been replaced.
+#[test]
+fn find_and_modify_shows_each_version_with_its_own() {
+    let clock = Clock::frozen(Millis(START));
+    for exposed in [true, false] {
+        let mut world = World::with(Reaper::On, clock.clone(), |config| {
+            config.expose_ts = exposed
+        });
+        let show = if exposed {
+            doc! {}
+        } else {
+            doc! {"_ts": 1, "a": 1}
+        };
+        world.at(1_000);
+        world.insert("c", [doc! {"_id": 1, "a": 1}]);
+        let mut seen = |at: i64, what: Document| {
+            world.at(at);
+            let mut command =
+                doc! {"findAndModify": "c", "query": {"_id": 1}, "fields": show.clone()};
+            command.extend(what);
+            let reply = world.run(command);
+            let value = reply.get_document("value").unwrap();
+            (int(value.get("a").unwrap()), int(value.get("_ts").unwrap()))
+        };
+        let rows = [
+            (doc! {"update": {"$set": {"a": 2}}}, 1, 1),
+            (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 6),
+            // Nothing changes but `_ts`.
+            (doc! {"update": {"$set": {"a": 3}}}, 3, 6),
+            (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 8),
+            (doc! {"update": {"a": 4}}, 3, 8),
+            (doc! {"remove": true}, 4, 9),
+        ];
+        for (n, (what, a, second)) in rows.into_iter().enumerate() {
+            let at = 5_000 + 1_000 * n as i64;
+            let shown = what.to_string();
+            assert_eq!(
+                seen(at, what),
+                (Some(a), Some(SECOND + second)),
+                "{shown} exposed {exposed}"
+            );
+        }
+        let upserted = seen(
+            20_000,
+            doc! {"update": {"$set": {"a": 5}}, "upsert": true, "new": true},
+        );
+        assert_eq!(upserted, (Some(5), Some(SECOND + 20)));
+        clock.set(Millis(START));
+    }
+}
+
 /// What a client sends as `_ts` is ignored, so that reading, changing and replacing works; updating it is refused.
 #[test]
 fn reserved() {
@@ -207,14 +260,18 @@ fn reserved() {
     // Deeper down it is anybody's.
     world.run(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": {"$set": {"n._ts": 5}}}]});
     assert_eq!(world.int_ids("c", doc! {"n._ts": 5}), [3]);
+    // A pipeline may read it: the moment of the write before this one.
+    world.at(9_000);
     world.run(
         doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": [{"$set": {"seen": "$_ts"}}]}]},
     );
+    let seen = world.rows(doc! {"find": "c", "filter": {"_id": 3}, "projection": {"seen": 1}});
+    assert_eq!(seen, [doc! {"_id": 3, "seen": SECOND + 5}]);
 }
 
 #[test]
 fn exposed_always_where_the_server_is_told_to() {
-    let clock = sundown::clock::Clock::frozen(sundown::clock::Millis(START));
+    let clock = Clock::frozen(Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| config.expose_ts = true);
     world.insert("c", [doc! {"_id": 1}]);
     let expected = [doc! {"_id": 1, "_ts": SECOND}];

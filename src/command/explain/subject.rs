@@ -8,10 +8,12 @@ use super::tree::{Outer, Tree};
 use super::work::{self, Tallied, Work, Writing};
 use crate::command::aggregate::Aggregate;
 use crate::command::count::Count;
+use crate::command::delete::Deletes;
 use crate::command::distinct::Distinct;
 use crate::command::find::Find;
-use crate::command::write::Selecting;
-use crate::command::{Call, delete, find_and_modify, update};
+use crate::command::update::Updates;
+use crate::command::write::{self, Action, Selecting};
+use crate::command::{Call, find_and_modify};
 use crate::engine::choose::{Hint, winning_plan};
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading};
@@ -75,16 +77,16 @@ impl Subject {
             "distinct" => Self::of_distinct(call),
             "aggregate" => Self::of_aggregate(call),
             "update" => {
-                let updating = update::only(call)?;
+                let updating = write::only::<Updates>(call)?;
                 Self::of_update(call, updating)
             }
             "delete" => {
-                let deleting = delete::only(call)?;
+                let deleting = write::only::<Deletes>(call)?;
                 Self::of_delete(call, deleting)
             }
             "findAndModify" => match find_and_modify::explained(call)? {
-                find_and_modify::Action::Update(updating) => Self::of_update(call, *updating),
-                find_and_modify::Action::Remove(deleting) => Self::of_delete(call, *deleting),
+                Action::Update(updating) => Self::of_update(call, *updating),
+                Action::Remove(deleting) => Self::of_delete(call, *deleting),
             },
             "explain" => Err(Error::new(
                 Code::IllegalOperation,
@@ -114,7 +116,7 @@ impl Subject {
             Projection::parse(fields, &scope, Kind::Find)?;
             outer.push(Outer::Projection {
                 simple: is_simple(fields),
-                spec: DocBuf::from_bytes(fields.bytes().to_vec()),
+                spec: DocBuf::from(fields),
             });
             shape.projection(fields);
         }
@@ -410,16 +412,16 @@ impl Subject {
 
     fn of_update(call: &Call<'_>, updating: Updating) -> Result<Self> {
         let Updating {
-            selection,
+            search,
             update,
             upsert,
             ..
         } = updating;
-        Self::of_write(call, selection, Some(update), upsert)
+        Self::of_write(call, search.selection, Some(update), upsert)
     }
 
     fn of_delete(call: &Call<'_>, deleting: Deleting) -> Result<Self> {
-        Self::of_write(call, deleting.selection, None, false)
+        Self::of_write(call, deleting.search.selection, None, false)
     }
 
     fn of_write(

@@ -145,7 +145,7 @@ impl Writing {
             match picker.next(now, vars, slice, &mut self.current)? {
                 Picked::Pause => return Ok(false),
                 Picked::None => self.ended = true,
-                Picked::One(_) => {
+                Picked::One(..) => {
                     self.matched += 1;
                     self.ended = !multi;
                     if let Some(update) = &self.update {

@@ -1,19 +1,22 @@
 //! Changing documents: what language computes, storage keeps.
 //!
-//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify()`] computes what becomes of a stored
+//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
 //! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
-//! again; [`pick`] finds it, and [`statement`] puts the two together for a whole statement. [`refused()`] turns storage's facts into MongoDB's errors.
+//! again; [`pick`] finds it, [`search`] does so for a statement, and [`statement`] puts the two together. [`refused()`] turns
+//! storage's facts into MongoDB's errors.
 
 mod insert;
 mod intake;
 mod modify;
 mod pick;
 mod refused;
+mod search;
 mod statement;
 
 pub use insert::{BATCH, Inserted, insert_batch};
 pub use intake::{Intake, MAX_DOCUMENT};
-pub use modify::{Match, Modified, append_ts, delete, modify};
+pub use modify::{Candidate, Match, Modified, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
-pub use statement::{Deleting, Place, Selection, Updated, Updating};
+pub use search::{Place, Search, Selection};
+pub use statement::{Deleting, Updated, Updating, Version};

@@ -13,71 +13,23 @@ use super::refused;
 pub enum Modified {
     /// It no longer is there, has ended, or no longer matches: look for another one.
     Gone,
-    /// It matched, and nothing had to change but its `_ts`.
-    Unchanged,
-    Changed(Vec<u8>),
+    Done {
+        /// `None`: it matched, and nothing had to change but its `_ts`.
+        after: Option<Vec<u8>>,
+        /// The `_ts` that it had before.
+        ts: Millis,
+    },
 }
 
-/// Computes what becomes of a document and puts it in place. `current` holds the document as it was found, and in the end the
-/// document that was changed. The computation runs outside the lock; if the document was changed by someone else meanwhile, it is
-/// looked at again, and left alone if it no longer matches.
-pub fn modify(
-    collection: &Collection,
-    id: RecordId,
-    current: &mut Vec<u8>,
-    still_matches: &Match<'_>,
-    now: Millis,
-    mut compute: impl FnMut(Doc<'_>) -> Result<Option<Vec<u8>>>,
-) -> Result<Result<Modified, Dropped>> {
-    loop {
-        let computed = compute(Doc::new(current))?;
-        let written = collection.write(now, |writer| {
-            let Some(bytes) = &computed else {
-                return if writer.touch(id, current) {
-                    Ok(Replaced::Done)
-                } else {
-                    Ok(Replaced::Stale)
-                };
-            };
-            match writer.replace(id, current, bytes) {
-                Replaced::Refused(reason) => Err(refused(&reason, &writer.view(), bytes)),
-                other => Ok(other),
-            }
-        });
-        match written {
-            Err(dropped) => return Ok(Err(dropped)),
-            Ok(Err(error)) => return Err(error),
-            Ok(Ok(Replaced::Done)) => {
-                return Ok(Ok(computed.map_or(Modified::Unchanged, Modified::Changed)));
-            }
-            Ok(Ok(_)) => {
-                if !still_matches.look_again(collection, id, current, now)? {
-                    return Ok(Ok(Modified::Gone));
-                }
-            }
-        }
-    }
-}
-
-/// Removes one document, if it still is there and matches. `current` as in [`modify`].
-pub fn delete(
-    collection: &Collection,
-    id: RecordId,
-    current: &mut Vec<u8>,
-    still_matches: &Match<'_>,
-    now: Millis,
-) -> Result<Result<bool, Dropped>> {
-    loop {
-        match collection.write(now, |writer| writer.remove_if(id, current)) {
-            Err(dropped) => return Ok(Err(dropped)),
-            Ok(true) => return Ok(Ok(true)),
-            Ok(false) => {
-                if !still_matches.look_again(collection, id, current, now)? {
-                    return Ok(Ok(false));
-                }
-            }
-        }
-    }
+/// A stored document that a statement is about to write to.
+pub struct Candidate<'a> {
+    pub collection: &'a Collection,
+    pub id: RecordId,
+    /// When it had been written last.
+    pub ts: Millis,
+    /// The document as it was found; in the end, the one that was changed or removed.
+    pub current: &'a mut Vec<u8>,
+    pub still_matches: Match<'a>,
 }
 
 /// The condition under which a document that changed under one's hands is still the one meant.
@@ -88,34 +40,94 @@ pub struct Match<'a> {
     pub names_ts: bool,
 }
 
-// === impl Match ===
+// === impl Candidate ===
 
-impl Match<'_> {
-    fn look_again(
-        &self,
-        collection: &Collection,
-        id: RecordId,
-        current: &mut Vec<u8>,
+impl Candidate<'_> {
+    /// Computes what becomes of the document and puts it in place. The computation runs outside the lock; if the document was
+    /// changed by someone else meanwhile, it is looked at again, and left alone if it no longer matches.
+    pub fn modify(
+        mut self,
         now: Millis,
-    ) -> Result<bool> {
-        let found = collection.read(now, |view| {
-            view.get(id).map(|stored| {
-                current.clear();
-                current.extend_from_slice(stored.bytes);
+        mut compute: impl FnMut(Doc<'_>, Millis) -> Result<Option<Vec<u8>>>,
+    ) -> Result<Result<Modified, Dropped>> {
+        let (collection, id) = (self.collection, self.id);
+        loop {
+            let computed = compute(Doc::new(self.current), self.ts)?;
+            let written = collection.write(now, |writer| {
+                let Some(bytes) = &computed else {
+                    return Ok(writer.touch(id, self.current));
+                };
+                match writer.replace(id, self.current, bytes) {
+                    Replaced::Refused(reason) => Err(refused(&reason, &writer.view(), bytes)),
+                    Replaced::Done(ts) => Ok(Some(ts)),
+                    Replaced::Stale => Ok(None),
+                }
+            });
+            match written {
+                Err(dropped) => return Ok(Err(dropped)),
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(Some(ts))) => {
+                    return Ok(Ok(Modified::Done {
+                        after: computed,
+                        ts,
+                    }));
+                }
+                Ok(Ok(None)) => {
+                    if !self.look_again(now)? {
+                        return Ok(Ok(Modified::Gone));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes the document, if it still is there and matches. Returns the `_ts` that it had.
+    pub fn delete(mut self, now: Millis) -> Result<Result<Option<Millis>, Dropped>> {
+        let (collection, id) = (self.collection, self.id);
+        loop {
+            match collection.write(now, |writer| writer.remove_if(id, self.current)) {
+                Err(dropped) => return Ok(Err(dropped)),
+                Ok(Some(ts)) => return Ok(Ok(Some(ts))),
+                Ok(None) => {
+                    if !self.look_again(now)? {
+                        return Ok(Ok(None));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the document as it is now. Says whether it still is there and matches.
+    fn look_again(&mut self, now: Millis) -> Result<bool> {
+        let found = self.collection.read(now, |view| {
+            view.get(self.id).map(|stored| {
+                self.current.clear();
+                self.current.extend_from_slice(stored.bytes);
                 stored.ts
             })
         });
         let Some(ts) = found else { return Ok(false) };
-        if !self.names_ts {
-            return self.filter.matches(Doc::new(current), self.vars);
+        self.ts = ts;
+        let Match {
+            filter,
+            vars,
+            names_ts,
+        } = self.still_matches;
+        if !names_ts {
+            return filter.matches(Doc::new(self.current), vars);
         }
-        let mut shown = Vec::with_capacity(current.len() + 16);
-        append_ts(Doc::new(current), ts, &mut shown);
-        self.filter.matches(Doc::new(&shown), self.vars)
+        filter.matches(Doc::new(&with_ts(Doc::new(self.current), ts)), vars)
     }
 }
 
-/// Writes a document with `_ts` (whole seconds) as its last field.
+/// A document with `_ts` (whole seconds) as its last field.
+pub fn with_ts(doc: Doc<'_>, ts: Millis) -> Vec<u8> {
+    let mut out = Vec::with_capacity(doc.bytes().len() + 16);
+    append_ts(doc, ts, &mut out);
+    out
+}
+
+/// Writes a document with `_ts` behind what `out` holds.
 pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
     let mut builder = DocBuilder::begin(out);
     builder.put_body(doc.body()).put(

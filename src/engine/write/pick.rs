@@ -24,12 +24,13 @@ pub struct Picker {
 struct Best {
     key: Vec<u8>,
     id: RecordId,
+    ts: Millis,
     bytes: Vec<u8>,
 }
 
 pub enum Picked {
-    /// Its bytes stand in `current`.
-    One(RecordId),
+    /// Its bytes stand in `current`; with the `_ts` that it had.
+    One(RecordId, Millis),
     /// The time slice is used up.
     Pause,
     None,
@@ -87,11 +88,11 @@ impl Picker {
             let pace = self.walk.slice(now, &self.filter, vars, |found| {
                 current.clear();
                 current.extend_from_slice(found.stored.bytes);
-                picked = Some(found.id);
+                picked = Some((found.id, found.stored.ts));
                 Ok(ControlFlow::Break(()))
             })?;
             match (picked, pace) {
-                (Some(id), _) => return Ok(Picked::One(id)),
+                (Some((id, ts)), _) => return Ok(Picked::One(id, ts)),
                 (None, Pace::End) => return Ok(Picked::None),
                 (None, Pace::More) if slice.is_over() => return Ok(Picked::Pause),
                 (None, Pace::More) => {}
@@ -117,6 +118,7 @@ impl Picker {
                     *best = Some(Best {
                         key: key.clone(),
                         id: found.id,
+                        ts: found.stored.ts,
                         bytes: found.stored.bytes.to_vec(),
                     });
                 }
@@ -128,7 +130,7 @@ impl Picker {
                 Pace::End => {
                     return Ok(self.best.take().map_or(Picked::None, |best| {
                         *current = best.bytes;
-                        Picked::One(best.id)
+                        Picked::One(best.id, best.ts)
                     }));
                 }
             }

@@ -1,48 +1,17 @@
 //! One statement of an update, delete or findAndModify, run in steps.
 
-use std::sync::Arc;
-
-use super::{Match, Modified, Picked, Picker, delete, insert_batch, modify};
-use crate::engine::ObjectIds;
-use crate::engine::access::Walk;
-use crate::engine::choose::{Hint, choose};
+use super::search::Found;
+use super::{Modified, Place, Search, Selection, insert_batch, with_ts};
 use crate::error::{Code, Result};
-use crate::query::Vars;
-use crate::query::filter::Filter;
-use crate::query::sort::Sort;
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
-use crate::storage::{Catalog, Collection};
 use crate::value::{Doc, Millis, Value};
-
-/// Where a statement writes, and when.
-pub struct Place<'a> {
-    pub catalog: &'a Catalog,
-    pub ids: &'a ObjectIds,
-    pub database: &'a str,
-    pub collection: &'a str,
-    pub now: Millis,
-}
-
-/// Which documents a statement is about.
-pub struct Selection {
-    pub filter: Arc<Filter>,
-    pub vars: Vars,
-    pub sort: Option<Sort>,
-    pub hint: Option<Hint>,
-    /// The filter or the sort names `_ts`.
-    pub names_ts: bool,
-    /// All of them, or the first.
-    pub multi: bool,
-}
 
 /// An update on its way.
 pub struct Updating {
-    pub selection: Selection,
+    pub search: Search,
     pub update: Update,
     pub upsert: bool,
-    picker: Option<Picker>,
-    current: Vec<u8>,
     /// How often an upsert found its key taken by somebody who was faster.
     lost: u32,
     pub done: Updated,
@@ -56,74 +25,37 @@ pub struct Updated {
     /// The `_id` of the document that an upsert added.
     pub upserted: Option<Value>,
     /// The last document reached, before and after (findAndModify shows them).
-    pub before: Option<Vec<u8>>,
-    pub after: Option<Vec<u8>>,
+    pub before: Option<Version>,
+    pub after: Option<Version>,
+}
+
+/// A document as it was at some time.
+#[derive(Debug)]
+pub struct Version {
+    pub bytes: Vec<u8>,
+    /// When it had been written.
+    pub ts: Millis,
 }
 
 /// A delete on its way.
 pub struct Deleting {
-    pub selection: Selection,
-    picker: Option<Picker>,
-    current: Vec<u8>,
+    pub search: Search,
     pub deleted: u64,
     /// The last document removed.
-    pub before: Option<Vec<u8>>,
+    pub before: Option<Version>,
 }
 
 /// How often a lost race is run again before its error is shown.
 const MAX_LOST: u32 = 10;
-
-// === impl Selection ===
-
-impl Selection {
-    /// The way to them for a reader. A sort is not looked at.
-    pub fn walk(&self, collection: Arc<Collection>, now: Millis) -> Result<Walk> {
-        let chosen = choose(&collection, &self.filter, None, self.hint.as_ref(), now)?;
-        Ok(Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
-            .show_ts(self.names_ts))
-    }
-
-    /// The documents one by one, for a writer.
-    pub fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
-        let chosen = choose(
-            &collection,
-            &self.filter,
-            self.sort.as_ref(),
-            self.hint.as_ref(),
-            now,
-        )?;
-        let walk = Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
-            .show_ts(self.names_ts)
-            .for_writing();
-        let sort = if chosen.sorted {
-            None
-        } else {
-            self.sort.clone()
-        };
-        Ok(Picker::new(walk, Arc::clone(&self.filter), sort))
-    }
-
-    fn still_matches(&self) -> Match<'_> {
-        Match {
-            filter: &self.filter,
-            vars: &self.vars,
-            names_ts: self.names_ts,
-        }
-    }
-}
 
 // === impl Updating ===
 
 impl Updating {
     pub fn new(selection: Selection, update: Update, upsert: bool) -> Self {
         Self {
-            selection,
+            search: Search::new(selection),
             update,
             upsert,
-            picker: None,
-            current: Vec::new(),
             lost: 0,
             done: Updated::default(),
         }
@@ -132,7 +64,7 @@ impl Updating {
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
         loop {
-            if self.search(place, slice)? {
+            if self.change_next(place, slice)? {
                 if self.done.matched > 0 || !self.upsert || self.insert(place)? {
                     return Ok(true);
                 }
@@ -142,83 +74,65 @@ impl Updating {
         }
     }
 
-    /// Changes what matches. `false`: there is more to do.
-    fn search(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        let picker = match &mut self.picker {
-            Some(picker) => picker,
-            None => match place.catalog.get(place.database, place.collection) {
-                None => return Ok(true),
-                Some(collection) => self
-                    .picker
-                    .insert(self.selection.picker(collection, place.now)?),
-            },
+    /// Changes the next document that matches. `false`: there may be more to do.
+    fn change_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        let candidate = match self.search.next(place, slice)? {
+            Found::One(candidate) => candidate,
+            Found::Pause => return Ok(false),
+            Found::None => return Ok(true),
         };
-        let id = match picker.next(place.now, &self.selection.vars, slice, &mut self.current)? {
-            Picked::One(id) => id,
-            Picked::Pause => return Ok(false),
-            Picked::None => {
-                self.picker = None;
-                return Ok(true);
-            }
-        };
-        let (update, vars, filter) = (&self.update, &self.selection.vars, &self.selection.filter);
-        let still = self.selection.still_matches();
-        let modified = modify(
-            picker.collection(),
-            id,
-            &mut self.current,
-            &still,
-            place.now,
-            |doc| {
-                let position = if update.needs_position() {
-                    filter.position(doc, vars)
-                } else {
-                    None
-                };
-                update.apply(
-                    doc,
-                    &Apply {
-                        now: place.now,
-                        vars,
-                        position,
-                        inserting: false,
-                    },
-                )
-            },
-        )?;
-        let after = match modified {
-            Ok(Modified::Changed(after)) => {
-                self.done.modified += 1;
-                Some(after)
-            }
-            Ok(Modified::Unchanged) => None,
-            Ok(Modified::Gone) | Err(_) => {
-                // Somebody else was faster. A single update looks again from the start, a multi one goes on.
-                if !self.selection.multi || modified.is_err() {
-                    self.picker = None;
-                }
+        let update = &self.update;
+        let (filter, vars) = (candidate.still_matches.filter, candidate.still_matches.vars);
+        let modified = candidate.modify(place.now, |doc, ts| {
+            let shown = update.reads_ts().then(|| with_ts(doc, ts));
+            let doc = shown.as_deref().map_or(doc, Doc::new);
+            let position = if update.needs_position() {
+                filter.position(doc, vars)
+            } else {
+                None
+            };
+            update.apply(
+                doc,
+                &Apply {
+                    now: place.now,
+                    vars,
+                    position,
+                    inserting: false,
+                },
+            )
+        })?;
+        let (after, ts) = match modified {
+            Ok(Modified::Done { after, ts }) => (after, ts),
+            lost => {
+                self.search.lost(lost.is_err());
                 return Ok(false);
             }
         };
         self.done.matched += 1;
-        if !self.selection.multi {
-            let before = std::mem::take(&mut self.current);
-            self.done.after = Some(after.unwrap_or_else(|| before.clone()));
-            self.done.before = Some(before);
+        self.done.modified += u64::from(after.is_some());
+        let multi = self.search.selection.multi;
+        if !multi {
+            let before = self.search.take_current();
+            self.done.after = Some(Version {
+                bytes: after.unwrap_or_else(|| before.clone()),
+                ts: place.now,
+            });
+            self.done.before = Some(Version { bytes: before, ts });
         }
-        Ok(!self.selection.multi)
+        Ok(!multi)
     }
 
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
     fn insert(&mut self, place: &Place<'_>) -> Result<bool> {
-        let vars = &self.selection.vars;
+        self.search.start_over();
+        let selection = &self.search.selection;
         let apply = Apply {
             now: place.now,
-            vars,
+            vars: &selection.vars,
             position: None,
             inserting: true,
         };
-        let equalities = self.selection.filter.equalities()?;
+        let equalities = selection.filter.equalities()?;
         let bytes = self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now))
         })?;
@@ -232,7 +146,10 @@ impl Updating {
         match inserted.failed {
             None => {
                 self.done.upserted = Some(Doc::new(&bytes).get("_id").to_value());
-                self.done.after = Some(bytes);
+                self.done.after = Some(Version {
+                    bytes,
+                    ts: place.now,
+                });
                 Ok(true)
             }
             Some(error) if error.code() == Code::DuplicateKey && self.lost < MAX_LOST => {
@@ -244,14 +161,21 @@ impl Updating {
     }
 }
 
+// === impl Updated ===
+
+impl Updated {
+    /// How many documents it has found or added.
+    pub fn reached(&self) -> u64 {
+        self.matched + u64::from(self.upserted.is_some())
+    }
+}
+
 // === impl Deleting ===
 
 impl Deleting {
     pub fn new(selection: Selection) -> Self {
         Self {
-            selection,
-            picker: None,
-            current: Vec::new(),
+            search: Search::new(selection),
             deleted: 0,
             before: None,
         }
@@ -260,7 +184,7 @@ impl Deleting {
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
         loop {
-            if self.search(place, slice)? {
+            if self.remove_next(place, slice)? {
                 return Ok(true);
             }
             if slice.is_over() {
@@ -269,41 +193,26 @@ impl Deleting {
         }
     }
 
-    fn search(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        let picker = match &mut self.picker {
-            Some(picker) => picker,
-            None => match place.catalog.get(place.database, place.collection) {
-                None => return Ok(true),
-                Some(collection) => self
-                    .picker
-                    .insert(self.selection.picker(collection, place.now)?),
-            },
+    /// Removes the next document that matches. `false`: there may be more to do.
+    fn remove_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        let candidate = match self.search.next(place, slice)? {
+            Found::One(candidate) => candidate,
+            Found::Pause => return Ok(false),
+            Found::None => return Ok(true),
         };
-        let id = match picker.next(place.now, &self.selection.vars, slice, &mut self.current)? {
-            Picked::One(id) => id,
-            Picked::Pause => return Ok(false),
-            Picked::None => return Ok(true),
-        };
-        let still = self.selection.still_matches();
-        match delete(
-            picker.collection(),
-            id,
-            &mut self.current,
-            &still,
-            place.now,
-        )? {
-            Ok(true) => {}
-            gone => {
-                if !self.selection.multi || gone.is_err() {
-                    self.picker = None;
-                }
+        let ts = match candidate.delete(place.now)? {
+            Ok(Some(ts)) => ts,
+            lost => {
+                self.search.lost(lost.is_err());
                 return Ok(false);
             }
-        }
+        };
         self.deleted += 1;
-        if !self.selection.multi {
-            self.before = Some(std::mem::take(&mut self.current));
+        let multi = self.search.selection.multi;
+        if !multi {
+            let bytes = self.search.take_current();
+            self.before = Some(Version { bytes, ts });
         }
-        Ok(!self.selection.multi)
+        Ok(!multi)
     }
 }

@@ -3,6 +3,21 @@
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, Value, ValueRef};
 
+/// The argument of an operator that takes an object.
+pub fn object<'a>(name: &str, value: ValueRef<'a>, code: i32) -> Result<Doc<'a>> {
+    value.as_doc().ok_or_else(|| {
+        Error::location(
+            code,
+            format!("{name} only supports an object as its argument"),
+        )
+    })
+}
+
+/// A field of it that must be there.
+pub fn needed<T>(value: Option<T>, name: &str, field: &str, code: i32) -> Result<T> {
+    value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
+}
+
 /// Picks the named fields of an operator that takes an object; `unknown` words the complaint about any other.
 pub fn named<'a, const N: usize>(
     doc: Doc<'a>,

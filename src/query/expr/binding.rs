@@ -1,6 +1,6 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
 
-use super::args::{integral_i32, named, show};
+use super::args::{integral_i32, named, needed, object, show};
 use super::node::{Expr, Op, check_depth, check_size};
 use super::parse::operand;
 use super::{Env, fuel, is_true};
@@ -40,14 +40,12 @@ struct Reduce {
 }
 
 pub fn let_(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value
-        .as_doc()
-        .ok_or_else(|| Error::location(16874, "$let only supports an object as its argument"))?;
+    let doc = object("$let", value, 16874)?;
     let [vars, body] = named(doc, ["vars", "in"], |field| {
         Error::location(16875, format!("Unrecognized parameter to $let: {field}"))
     })?;
-    let vars = vars.ok_or_else(|| Error::location(16876, "Missing 'vars' parameter to $let"))?;
-    let body = body.ok_or_else(|| Error::location(16877, "Missing 'in' parameter to $let"))?;
+    let vars = needed(vars, "$let", "vars", 16876)?;
+    let body = needed(body, "$let", "in", 16877)?;
     let vars = vars
         .as_doc()
         .or(vars.as_array())
@@ -79,14 +77,12 @@ fn variable(given: Option<ValueRef<'_>>) -> Result<String> {
 }
 
 pub fn map(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value
-        .as_doc()
-        .ok_or_else(|| Error::location(16878, "$map only supports an object as its argument"))?;
+    let doc = object("$map", value, 16878)?;
     let [input, name, body] = named(doc, ["input", "as", "in"], |field| {
         Error::location(16879, format!("Unrecognized parameter to $map: {field}"))
     })?;
-    let input = input.ok_or_else(|| Error::location(16880, "Missing 'input' parameter to $map"))?;
-    let body = body.ok_or_else(|| Error::location(16882, "Missing 'in' parameter to $map"))?;
+    let input = needed(input, "$map", "input", 16880)?;
+    let body = needed(body, "$map", "in", 16882)?;
     let input = operand(input, scope)?;
     let name = variable(name)?;
     let body = operand(body, &scope.with([name.as_str()]))?;
@@ -98,15 +94,12 @@ pub fn map(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> 
 }
 
 pub fn filter(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value
-        .as_doc()
-        .ok_or_else(|| Error::location(28646, "$filter only supports an object as its argument"))?;
+    let doc = object("$filter", value, 28646)?;
     let [input, name, test, limit] = named(doc, ["input", "as", "cond", "limit"], |field| {
         Error::location(28647, format!("Unrecognized parameter to $filter: {field}"))
     })?;
-    let input =
-        input.ok_or_else(|| Error::location(28648, "Missing 'input' parameter to $filter"))?;
-    let test = test.ok_or_else(|| Error::location(28650, "Missing 'cond' parameter to $filter"))?;
+    let input = needed(input, "$filter", "input", 28648)?;
+    let test = needed(test, "$filter", "cond", 28650)?;
     let input = operand(input, scope)?;
     let name = variable(name)?;
     let test = operand(test, &scope.with([name.as_str()]))?;

@@ -49,7 +49,14 @@ fn positive(num: Num) -> bool {
     !num.is_zero() && !num.is_negative()
 }
 
-pub fn ln<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+/// A logarithm with a fixed base.
+fn logarithm<'a>(
+    call: &'a Call,
+    env: Env<'a>,
+    code: i32,
+    double: fn(f64) -> f64,
+    decimal: fn(Decimal) -> Decimal,
+) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
@@ -58,33 +65,23 @@ pub fn ln<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     if !positive(num) {
         return Err(Error::location(
-            28766,
+            code,
             format!(
-                "$ln's argument must be a positive number, but is {}",
+                "{}'s argument must be a positive number, but is {}",
+                call.name,
                 num.to_f64()
             ),
         ));
     }
-    unary(num, f64::ln, Decimal::ln)
+    unary(num, double, decimal)
+}
+
+pub fn ln<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+    logarithm(call, env, 28766, f64::ln, Decimal::ln)
 }
 
 pub fn log10<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let Some(num) = single(call, env)? else {
-        return Ok(Val::NULL);
-    };
-    if num.is_nan() {
-        return not_a_number();
-    }
-    if !positive(num) {
-        return Err(Error::location(
-            28761,
-            format!(
-                "$log10's argument must be a positive number, but is {}",
-                num.to_f64()
-            ),
-        ));
-    }
-    unary(num, f64::log10, Decimal::log10)
+    logarithm(call, env, 28761, f64::log10, Decimal::log10)
 }
 
 fn part(value: ValueRef<'_>, code: i32, what: &str) -> Result<Num> {

@@ -95,3 +95,122 @@ pub(super) fn size(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Opt
         .map_err(|error| Error::bad_value(format!("Failed to parse $size. {}", error.message())))?;
     Ok(Some(Node::field(site.path, Test::Size(size))))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::doc;
+
+    #[test]
+    fn arrays() {
+        check::passes(&[
+            (
+                doc! {"a": {"$all": [1, 2]}},
+                vec![doc! {"a": [2, 3, 1]}],
+                vec![doc! {"a": [1]}, doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$all": [1]}},
+                vec![doc! {"a": 1}, doc! {"a": [1]}],
+                vec![doc! {"a": 2}],
+            ),
+            (
+                doc! {"a": {"$all": []}},
+                vec![],
+                vec![doc! {"a": []}, doc! {}],
+            ),
+            (
+                doc! {"a": {"$all": [[1, 2]]}},
+                vec![doc! {"a": [1, 2]}, doc! {"a": [[1, 2]]}],
+                vec![doc! {"a": [2, 1]}],
+            ),
+            (
+                doc! {"a": {"$all": [{"$elemMatch": {"x": 1}}, {"$elemMatch": {"y": 2}}]}},
+                vec![doc! {"a": [{"x": 1}, {"y": 2}]}],
+                vec![doc! {"a": [{"x": 1}]}],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+                vec![doc! {"a": [0, 2]}],
+                vec![doc! {"a": [0, 5]}, doc! {"a": 2}, doc! {"a": [[2]]}],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"x": 1, "y": 2}}},
+                vec![doc! {"a": [{"x": 1, "y": 2}]}],
+                vec![
+                    doc! {"a": [{"x": 1}, {"y": 2}]},
+                    doc! {"a": {"x": 1, "y": 2}},
+                ],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$or": [{"x": 1}, {"y": 1}]}}},
+                vec![doc! {"a": [{"y": 1}]}],
+                vec![doc! {"a": [{"y": 2}]}],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$elemMatch": {"$gt": 1}}}},
+                vec![doc! {"a": [[0, 2]]}],
+                vec![doc! {"a": [2]}],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"0": 5}}},
+                vec![doc! {"a": [[5]]}],
+                vec![doc! {"a": [5]}],
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$not": {"$gt": 1}}}},
+                vec![doc! {"a": [0, 5]}],
+                vec![doc! {"a": [5]}, doc! {"a": []}],
+            ),
+            (
+                doc! {"a": {"$size": 2}},
+                vec![doc! {"a": [1, 2]}],
+                vec![doc! {"a": [1]}, doc! {"a": 2}, doc! {}],
+            ),
+            (
+                doc! {"a.b": {"$size": 1}},
+                vec![doc! {"a": [{"b": [1]}]}],
+                vec![doc! {"a": [{"b": 1}]}],
+            ),
+        ]);
+        let many = |n: i32| (0..n).collect::<Vec<_>>();
+        check::passes(&[(
+            doc! {"a": {"$all": many(40)}},
+            vec![doc! {"a": many(50)}],
+            vec![doc! {"a": many(39)}, doc! {"a": 1}, doc! {}],
+        )]);
+        check::refused(&[
+            (doc! {"a": {"$all": 1}}, 2, "$all needs an array"),
+            (
+                doc! {"a": {"$all": [{"$gt": 1}]}},
+                2,
+                "no $ expressions in $all",
+            ),
+            (
+                doc! {"a": {"$all": [{"$elemMatch": {}}, 1]}},
+                2,
+                "$all/$elemMatch has to be consistent",
+            ),
+            (
+                doc! {"a": {"$elemMatch": 1}},
+                2,
+                "$elemMatch needs an Object",
+            ),
+            (
+                doc! {"a": {"$size": -1}},
+                2,
+                "Failed to parse $size. Expected a non-negative number in: $size: -1",
+            ),
+            (
+                doc! {"a": {"$size": 1.5}},
+                2,
+                "Failed to parse $size. Expected an integer: $size: 1.5",
+            ),
+            (
+                doc! {"a": {"$size": "1"}},
+                2,
+                "Failed to parse $size. Expected a number in: $size: \"1\"",
+            ),
+        ]);
+    }
+}

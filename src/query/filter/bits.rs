@@ -158,3 +158,102 @@ pub(super) fn any_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<
 pub(super) fn any_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     node(Want::AnyClear, site, arg)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::{Bson, doc};
+
+    #[test]
+    fn numbers_and_bits() {
+        check::passes(&[
+            (
+                doc! {"a": {"$mod": [4, 1]}},
+                vec![doc! {"a": 5}, doc! {"a": 5.9}, doc! {"a": [9]}],
+                vec![doc! {"a": 4}, doc! {"a": "5"}, doc! {"a": f64::NAN}],
+            ),
+            (
+                doc! {"a": {"$mod": [4, -1]}},
+                vec![doc! {"a": -5}],
+                vec![doc! {"a": 5}],
+            ),
+            (
+                doc! {"a": {"$mod": [-1, 0]}},
+                vec![doc! {"a": i64::MIN}],
+                vec![],
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": 5}},
+                vec![doc! {"a": 7}, doc! {"a": -1i64}],
+                vec![doc! {"a": 4}, doc! {"a": "7"}, doc! {"a": 5.5}],
+            ),
+            (
+                doc! {"a": {"$bitsAnyClear": [0, 200]}},
+                vec![doc! {"a": 1}, doc! {"a": 0}],
+                vec![doc! {"a": -1}],
+            ),
+            (
+                doc! {"a": {"$bitsAllClear": [1]}},
+                vec![doc! {"a": 5}],
+                vec![doc! {"a": 2}],
+            ),
+            (
+                doc! {"a": {"$bitsAnySet": 6}},
+                vec![doc! {"a": 2}],
+                vec![doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": [8]}},
+                vec![
+                    doc! {"a": Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![0, 1] })},
+                ],
+                vec![
+                    doc! {"a": Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1] })},
+                ],
+            ),
+        ]);
+        check::refused(&[
+            (doc! {"a": {"$mod": [0, 1]}}, 2, "divisor cannot be 0"),
+            (
+                doc! {"a": {"$mod": [1]}},
+                2,
+                "malformed mod, not enough elements",
+            ),
+            (
+                doc! {"a": {"$mod": [1, 2, 3]}},
+                2,
+                "malformed mod, too many elements",
+            ),
+            (
+                doc! {"a": {"$mod": 1}},
+                2,
+                "malformed mod, needs to be an array",
+            ),
+            (
+                doc! {"a": {"$mod": ["a", 1]}},
+                2,
+                "malformed mod, divisor not a number",
+            ),
+            (
+                doc! {"a": {"$mod": [f64::NAN, 1]}},
+                2,
+                "malformed mod, divisor value is invalid",
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": -1}},
+                9,
+                "Expected a non-negative number in: $bitsAllSet: -1",
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": "x"}},
+                2,
+                "a takes an Array, a number, or a BinData but received: $bitsAllSet: \"x\"",
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": [-1]}},
+                2,
+                "bit positions must be >= 0 but got: 0: -1",
+            ),
+        ]);
+    }
+}

@@ -152,3 +152,203 @@ pub(super) fn reference(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Opt
     let comparison = Comparison::parse(name, Op::Eq, arg)?;
     Ok(Some(Node::field(name, Test::Compare(comparison))))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::{Bson, doc};
+
+    #[test]
+    fn equality() {
+        let nan = f64::NAN;
+        check::passes(&[
+            (doc! {}, vec![doc! {}, doc! {"a": 1}], vec![]),
+            (
+                doc! {"a": 1},
+                vec![
+                    doc! {"a": 1},
+                    doc! {"a": 1i64},
+                    doc! {"a": 1.0},
+                    doc! {"a": check::decimal("1.0")},
+                    doc! {"a": [0, 1]},
+                ],
+                vec![
+                    doc! {},
+                    doc! {"a": 2},
+                    doc! {"a": "1"},
+                    doc! {"a": [[1]]},
+                    doc! {"a": {"b": 1}},
+                ],
+            ),
+            (
+                doc! {"a": Bson::Null},
+                vec![doc! {}, doc! {"a": Bson::Null}, doc! {"a": [1, Bson::Null]}],
+                vec![
+                    doc! {"a": []},
+                    doc! {"a": 0},
+                    doc! {"a": [1]},
+                    doc! {"a": Bson::Undefined},
+                ],
+            ),
+            (
+                doc! {"a.b": Bson::Null},
+                vec![
+                    doc! {},
+                    doc! {"a": 1},
+                    doc! {"a": {}},
+                    doc! {"a": [{}, {"b": 1}]},
+                ],
+                vec![doc! {"a": []}, doc! {"a": [1]}, doc! {"a": {"b": 1}}],
+            ),
+            (
+                doc! {"a": [1, 2]},
+                vec![doc! {"a": [1, 2]}, doc! {"a": [[1, 2], 3]}],
+                vec![doc! {"a": [2, 1]}, doc! {"a": [1, 2, 3]}, doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": []},
+                vec![doc! {"a": []}, doc! {"a": [[]]}],
+                vec![doc! {"a": [1]}, doc! {}],
+            ),
+            (
+                doc! {"a": {"x": 1, "y": 2}},
+                vec![doc! {"a": {"x": 1, "y": 2}}, doc! {"a": {"x": 1.0, "y": 2}}],
+                vec![doc! {"a": {"y": 2, "x": 1}}, doc! {"a": {"x": 1}}],
+            ),
+            (
+                doc! {"a": nan},
+                vec![doc! {"a": nan}, doc! {"a": check::decimal("NaN")}],
+                vec![doc! {"a": 0}],
+            ),
+            (
+                doc! {"a": 0},
+                vec![doc! {"a": -0.0}],
+                vec![doc! {"a": false}],
+            ),
+            (
+                doc! {"a.0": 5},
+                vec![doc! {"a": [5, 6]}, doc! {"a": {"0": 5}}],
+                vec![doc! {"a": [6, 5]}],
+            ),
+            (
+                doc! {"a": {"$eq": 1}, "b": {"$ne": 2}},
+                vec![doc! {"a": 1}],
+                vec![doc! {"a": 1, "b": [1, 2]}],
+            ),
+            (
+                doc! {"a": {"$ref": "c", "$id": 1}},
+                vec![doc! {"a": {"$ref": "c", "$id": 1}}],
+                vec![doc! {"a": {"$ref": "c", "$id": 2}}],
+            ),
+        ]);
+        check::refused(&[
+            (
+                doc! {"$x": 1},
+                2,
+                "unknown top level operator: $x. If you have a field name",
+            ),
+            (doc! {"a": {"$x": 1}}, 2, "unknown operator: $x"),
+            (doc! {"a": {"$eq": 1, "b": 1}}, 2, "unknown operator: b"),
+            (
+                doc! {"a": Bson::Undefined},
+                2,
+                "cannot compare to undefined",
+            ),
+            (
+                doc! {"a": {"$where": "x"}},
+                2,
+                "$where cannot be applied to a field",
+            ),
+            (doc! {"$where": "x"}, 238, "$where is not implemented"),
+            (
+                doc! {"a": {"$near": [0, 0]}},
+                238,
+                "$near is not implemented",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn order() {
+        let nan = f64::NAN;
+        check::passes(&[
+            (
+                doc! {"a": {"$gt": 5}},
+                vec![
+                    doc! {"a": 6},
+                    doc! {"a": 5.1},
+                    doc! {"a": [1, 6]},
+                    doc! {"a": check::decimal("5.01")},
+                ],
+                vec![
+                    doc! {"a": 5},
+                    doc! {"a": "6"},
+                    doc! {},
+                    doc! {"a": nan},
+                    doc! {"a": Bson::Null},
+                ],
+            ),
+            (
+                doc! {"a": {"$lt": "b"}},
+                vec![doc! {"a": "a"}, doc! {"a": ""}],
+                vec![doc! {"a": 1}, doc! {"a": "b"}],
+            ),
+            (
+                doc! {"a": {"$gte": Bson::Null}},
+                vec![doc! {}, doc! {"a": Bson::Null}],
+                vec![doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$gt": Bson::Null}},
+                vec![],
+                vec![doc! {}, doc! {"a": Bson::Null}, doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$lte": nan}},
+                vec![doc! {"a": nan}],
+                vec![doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$lt": nan}},
+                vec![],
+                vec![doc! {"a": nan}, doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$gt": Bson::MinKey}},
+                vec![doc! {"a": 1}, doc! {}],
+                vec![doc! {"a": Bson::MinKey}],
+            ),
+            (
+                doc! {"a": {"$lte": Bson::MaxKey}},
+                vec![doc! {"a": 1}, doc! {"a": Bson::MaxKey}],
+                vec![],
+            ),
+            (
+                doc! {"a": {"$gt": [1, 2]}},
+                vec![doc! {"a": [1, 3]}],
+                vec![doc! {"a": [1, 2]}, doc! {"a": 5}],
+            ),
+            (
+                doc! {"a": {"$gt": 1, "$lt": 3}},
+                vec![doc! {"a": 2}, doc! {"a": [0, 5]}],
+                vec![doc! {"a": 3}],
+            ),
+        ]);
+        let regex = Bson::RegularExpression(bson::Regex {
+            pattern: "a".try_into().unwrap(),
+            options: "".try_into().unwrap(),
+        });
+        check::refused(&[
+            (
+                doc! {"a": {"$gt": regex.clone()}},
+                2,
+                "Can't have RegEx as arg to predicate over field 'a'.",
+            ),
+            (
+                doc! {"a": {"$ne": regex}},
+                2,
+                "Can't have regex as arg to $ne.",
+            ),
+        ]);
+    }
+}

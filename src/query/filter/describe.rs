@@ -141,3 +141,33 @@ fn element(what: &Node, out: &mut DocBuilder<'_>) {
         other => node(other, out),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn explain_spells_a_filter_out() {
+        for (filter, expected) in [
+            (doc! {}, doc! {}),
+            (doc! {"a": 1}, doc! {"a": {"$eq": 1}}),
+            (
+                doc! {"a": 1, "b": {"$ne": 2}},
+                doc! {"$and": [{"a": {"$eq": 1}}, {"b": {"$not": {"$eq": 2}}}]},
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+                doc! {"a": {"$elemMatch": {"$gt": 1, "$lt": 3}}},
+            ),
+            (
+                doc! {"$or": [{"a": {"$in": [2, 1]}}, {"a": {"$exists": false}}]},
+                doc! {"$or": [{"a": {"$in": [1, 2]}}, {"a": {"$not": {"$exists": true}}}]},
+            ),
+        ] {
+            let shown = check::parse(&filter).unwrap().describe();
+            assert_eq!(shown, DocBuf::from(expected), "{filter}");
+        }
+    }
+}

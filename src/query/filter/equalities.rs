@@ -71,3 +71,29 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::{Document, doc};
+
+    #[test]
+    fn an_upsert_takes_over_equalities() {
+        let found = |filter: Document| {
+            check::parse(&filter)
+                .unwrap()
+                .equalities()
+                .map(|pairs| format!("{pairs:?}"))
+                .map_err(|error| error.code().number())
+        };
+        assert_eq!(
+            found(
+                doc! {"a": 1, "b": {"$gt": 1}, "$and": [{"c.d": {"$eq": 2}}, {"e": {"$in": [3]}}]}
+            ),
+            Ok(r#"[("a", Some(1)), ("c.d", Some(2)), ("e", Some(3))]"#.into())
+        );
+        assert_eq!(found(doc! {"$or": [{"a": 1}, {"b": 1}]}), Ok("[]".into()));
+        assert_eq!(found(doc! {"$and": [{"a": 1}, {"a": 2}]}), Err(54));
+        assert_eq!(found(doc! {"a": 1, "a.b": 2}), Err(54));
+    }
+}

@@ -77,3 +77,86 @@ pub(super) fn always_true(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<O
 pub(super) fn always_false(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     constant(name, arg, Node::False)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::doc;
+
+    #[test]
+    fn logic() {
+        check::passes(&[
+            (
+                doc! {"$or": [{"a": 1}, {"b": 1}]},
+                vec![doc! {"a": 1}, doc! {"b": 1}],
+                vec![doc! {"a": 2}],
+            ),
+            (
+                doc! {"$nor": [{"a": 1}, {"b": 1}]},
+                vec![doc! {"a": 2}, doc! {}],
+                vec![doc! {"a": 1}],
+            ),
+            (
+                doc! {"$and": [{"a": {"$gt": 1}}, {"a": {"$lt": 3}}]},
+                vec![doc! {"a": 2}],
+                vec![doc! {"a": 4}],
+            ),
+            (
+                doc! {"a": {"$not": {"$gt": 1}}},
+                vec![doc! {}, doc! {"a": 1}, doc! {"a": "x"}],
+                vec![doc! {"a": 2}, doc! {"a": [0, 2]}],
+            ),
+            (
+                doc! {"a": {"$not": {"$not": {"$gt": 1}}}},
+                vec![doc! {"a": 2}],
+                vec![doc! {}],
+            ),
+            (doc! {"$alwaysFalse": 1}, vec![], vec![doc! {}]),
+            (
+                doc! {"$comment": "x", "a": 1},
+                vec![doc! {"a": 1}],
+                vec![doc! {}],
+            ),
+            (doc! {"$or": [{}]}, vec![doc! {}], vec![]),
+            (
+                doc! {"$expr": "$a"},
+                vec![doc! {"a": 1}],
+                vec![doc! {"a": 0}],
+            ),
+        ]);
+        check::refused(&[
+            (
+                doc! {"$and": []},
+                2,
+                "$and/$or/$nor must be a nonempty array",
+            ),
+            (doc! {"$or": 1}, 2, "$or must be an array"),
+            (
+                doc! {"$or": [1]},
+                2,
+                "$or/$and/$nor entries need to be full objects",
+            ),
+            (
+                doc! {"a": {"$not": 1}},
+                2,
+                "$not needs a regex or a document",
+            ),
+            (doc! {"a": {"$not": {}}}, 2, "$not cannot be empty"),
+            (
+                doc! {"$not": {"a": 1}},
+                2,
+                "unknown top level operator: $not",
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$expr": true}}},
+                2,
+                "$expr can only be applied to the top-level document",
+            ),
+            (
+                doc! {"$sampleRate": 2},
+                2,
+                "numeric argument to $sampleRate must be in [0, 1]",
+            ),
+        ]);
+    }
+}

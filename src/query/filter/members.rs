@@ -113,3 +113,68 @@ pub(super) fn is_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Op
 pub(super) fn not_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     Ok(Some(Node::not(node(site, arg)?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::{Bson, doc};
+
+    #[test]
+    fn membership() {
+        let regex = Bson::RegularExpression(bson::Regex {
+            pattern: "^x".try_into().unwrap(),
+            options: "".try_into().unwrap(),
+        });
+        check::passes(&[
+            (
+                doc! {"a": {"$in": [1, "b", Bson::Null]}},
+                vec![
+                    doc! {"a": 1.0},
+                    doc! {"a": "b"},
+                    doc! {},
+                    doc! {"a": [7, 1]},
+                ],
+                vec![doc! {"a": 2}, doc! {"a": []}],
+            ),
+            (
+                doc! {"a": {"$in": []}},
+                vec![],
+                vec![doc! {}, doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$nin": []}},
+                vec![doc! {}, doc! {"a": 1}],
+                vec![],
+            ),
+            (
+                doc! {"a": {"$in": [[1, 2]]}},
+                vec![doc! {"a": [1, 2]}, doc! {"a": [[1, 2]]}],
+                vec![doc! {"a": 1}],
+            ),
+            (
+                doc! {"a": {"$in": [regex, 3]}},
+                vec![doc! {"a": "xy"}, doc! {"a": ["q", "x"]}, doc! {"a": 3}],
+                vec![doc! {"a": "yx"}],
+            ),
+            (
+                doc! {"a": {"$nin": [1, 2]}},
+                vec![doc! {}, doc! {"a": 3}, doc! {"a": []}],
+                vec![doc! {"a": [3, 1]}],
+            ),
+            (
+                doc! {"a": {"$in": [f64::NAN]}},
+                vec![doc! {"a": f64::NAN}],
+                vec![doc! {"a": 1}],
+            ),
+        ]);
+        check::refused(&[
+            (doc! {"a": {"$in": 1}}, 2, "$in needs an array"),
+            (doc! {"a": {"$nin": 1}}, 2, "$nin needs an array"),
+            (
+                doc! {"a": {"$in": [{"$gt": 1}]}},
+                2,
+                "cannot nest $ under $in",
+            ),
+        ]);
+    }
+}

@@ -117,4 +117,37 @@ fn find(name: &str) -> Option<&'static Operator> {
 }
 
 #[cfg(test)]
-mod tests;
+mod check;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Scope;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn a_filter_can_be_shared() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Filter>();
+    }
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(FILTERS.is_sorted_by(|a, b| a.name < b.name));
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |levels: usize| {
+            (0..levels).fold(DocBuf::from(doc! {"a": 1}), |inner, _| {
+                DocBuf::build(|d| {
+                    d.array("$and").push_doc(inner.as_doc());
+                })
+            })
+        };
+        let parse = |levels| Filter::parse(nested(levels).as_doc(), &Scope::default());
+        assert!(parse(90).is_ok());
+        assert!(parse(1000).is_err());
+    }
+}

@@ -106,3 +106,56 @@ impl Field {
         found.break_value().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn the_position_is_that_of_the_outermost_array_passed_through() {
+        for (filter, doc, expected) in [
+            (doc! {"a": 2}, doc! {"a": [1, 2]}, Some(1)),
+            (doc! {"a": 2}, doc! {"a": 2}, None),
+            (doc! {"a": [1, 2]}, doc! {"a": [1, 2]}, None),
+            (
+                doc! {"a.b": 2},
+                doc! {"a": [{"b": 1}, {"b": [7, 2]}]},
+                Some(1),
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"b": 2}}},
+                doc! {"a": [{"b": 1}, {"b": 2}]},
+                Some(1),
+            ),
+            (
+                doc! {"a": {"$gt": 1}, "b": 3},
+                doc! {"a": [0, 5], "b": [1, 2, 3]},
+                Some(1),
+            ),
+            (
+                doc! {"a": {"$gt": 1, "$lt": 5}},
+                doc! {"a": [1, 2, 9]},
+                Some(1),
+            ),
+            (
+                doc! {"$or": [{"a": 9}, {"b": 2}]},
+                doc! {"a": [1], "b": [1, 2]},
+                None,
+            ),
+            (
+                doc! {"$or": [{"b": 9}, {"b": 2}]},
+                doc! {"b": [1, 2]},
+                Some(1),
+            ),
+            (doc! {"a": {"$ne": 2}}, doc! {"a": [1]}, None),
+        ] {
+            let bytes = DocBuf::from(&doc);
+            let found = check::parse(&filter)
+                .unwrap()
+                .position(bytes.as_doc(), &check::vars());
+            assert_eq!(found, expected, "{filter} on {doc}");
+        }
+    }
+}

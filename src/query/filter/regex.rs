@@ -256,6 +256,8 @@ pub(super) fn options(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::filter::check;
+    use bson::doc;
 
     #[test]
     fn prefixes() {
@@ -297,5 +299,61 @@ mod tests {
                 .unwrap()
                 .is_found_in("é".as_bytes())
         );
+    }
+
+    #[test]
+    fn patterns() {
+        check::passes(&[
+            (
+                doc! {"a": {"$regex": "^ab", "$options": "i"}},
+                vec![doc! {"a": "ABc"}, doc! {"a": ["x", "ab"]}],
+                vec![doc! {"a": "xab"}, doc! {"a": 1}, doc! {}],
+            ),
+            (
+                doc! {"a": {"$options": "s", "$regex": "a.b"}},
+                vec![doc! {"a": "a\nb"}],
+                vec![],
+            ),
+            (
+                doc! {"a": {"$regex": "a b", "$options": "x"}},
+                vec![doc! {"a": "ab"}],
+                vec![doc! {"a": "a b"}],
+            ),
+            (
+                doc! {"a": {"$regex": "^b", "$options": "m"}},
+                vec![doc! {"a": "a\nb"}],
+                vec![doc! {"a": "ab"}],
+            ),
+            (
+                doc! {"a": {"$not": {"$regex": "b"}}},
+                vec![doc! {"a": "a"}, doc! {}],
+                vec![doc! {"a": "b"}],
+            ),
+            (doc! {"a": {"$regex": "^.$"}}, vec![doc! {"a": "é"}], vec![]),
+            (
+                doc! {"a": {"$regex": "(?<=x)y"}},
+                vec![doc! {"a": "xy"}],
+                vec![doc! {"a": "y"}],
+            ),
+        ]);
+        check::refused(&[
+            (doc! {"a": {"$regex": 1}}, 2, "$regex has to be a string"),
+            (
+                doc! {"a": {"$regex": "a", "$options": 1}},
+                2,
+                "$options has to be a string",
+            ),
+            (doc! {"a": {"$options": "i"}}, 2, "$options needs a $regex"),
+            (
+                doc! {"a": {"$regex": "a", "$options": "g"}},
+                51108,
+                "invalid flag in regex options: g",
+            ),
+            (
+                doc! {"a": {"$regex": "["}},
+                51091,
+                "Regular expression is invalid: missing terminating ] for character class",
+            ),
+        ]);
     }
 }

@@ -35,15 +35,8 @@ pub(super) fn parse(
         let given = elem.value;
         match elem.name() {
             "groupBy" => {
-                if !is_expression(given) {
-                    return Err(Error::location(
-                        40202,
-                        format!(
-                            "The $bucket 'groupBy' field must be defined as a $-prefixed path or an expression, but found: {given}."
-                        ),
-                    ));
-                }
-                by = Some(Expr::parse(given, place.scope)?);
+                let wanted = (40202, "$bucket", "an expression");
+                by = Some(group_by(given, place, wanted)?);
             }
             "boundaries" => boundaries = Some(parse_boundaries(given, place)?),
             "default" => {
@@ -57,16 +50,7 @@ pub(super) fn parse(
                 default = Some(constant.to_value());
             }
             "output" => {
-                let fields = given.as_doc().ok_or_else(|| {
-                    Error::location(
-                        40196,
-                        format!(
-                            "The $bucket 'output' field must be an object, but found type: {}.",
-                            given.ty().alias()
-                        ),
-                    )
-                })?;
-                let fields = Fields::parse(fields, place.scope)?;
+                let fields = self::output(given, place, 40196, "$bucket")?;
                 if fields.has("_id") {
                     return Err(Error::location(
                         15948,
@@ -119,8 +103,44 @@ pub(super) fn parse(
     Ok(())
 }
 
+/// The field `groupBy`; `wanted` is the code, the stage and the words of its complaint.
+pub(super) fn group_by(
+    given: ValueRef<'_>,
+    place: &Place<'_>,
+    (code, stage, what): (i32, &str, &str),
+) -> Result<Expr> {
+    if !is_expression(given) {
+        return Err(Error::location(
+            code,
+            format!(
+                "The {stage} 'groupBy' field must be defined as a $-prefixed path or {what}, but found: {given}."
+            ),
+        ));
+    }
+    Expr::parse(given, place.scope)
+}
+
+/// The field `output`.
+pub(super) fn output(
+    given: ValueRef<'_>,
+    place: &Place<'_>,
+    code: i32,
+    stage: &str,
+) -> Result<Fields> {
+    let fields = given.as_doc().ok_or_else(|| {
+        Error::location(
+            code,
+            format!(
+                "The {stage} 'output' field must be an object, but found type: {}.",
+                given.ty().alias()
+            ),
+        )
+    })?;
+    Fields::parse(fields, place.scope)
+}
+
 /// "$path" or `{$operator: ...}`: what `groupBy` takes.
-pub(super) fn is_expression(value: ValueRef<'_>) -> bool {
+fn is_expression(value: ValueRef<'_>) -> bool {
     match value.ty() {
         Type::String => value.as_str().is_some_and(|text| text.starts_with('$')),
         Type::Document => value

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bucket::is_expression;
+use super::bucket;
 use super::granularity::Granularity;
 use super::group::Fields;
 use super::held::Held;
@@ -63,15 +63,8 @@ pub(super) fn parse(
         let given = elem.value;
         match elem.name() {
             "groupBy" => {
-                if !is_expression(given) {
-                    return Err(Error::location(
-                        40239,
-                        format!(
-                            "The $bucketAuto 'groupBy' field must be defined as a $-prefixed path or an expression object, but found: {given}."
-                        ),
-                    ));
-                }
-                by = Some(Expr::parse(given, place.scope)?);
+                let wanted = (40239, "$bucketAuto", "an expression object");
+                by = Some(bucket::group_by(given, place, wanted)?);
             }
             "buckets" => {
                 let number = given.as_num().ok_or_else(|| {
@@ -100,16 +93,7 @@ pub(super) fn parse(
                 buckets = Some(whole);
             }
             "output" => {
-                let fields = given.as_doc().ok_or_else(|| {
-                    Error::location(
-                        40244,
-                        format!(
-                            "The $bucketAuto 'output' field must be an object, but found type: {}.",
-                            given.ty().alias()
-                        ),
-                    )
-                })?;
-                output = Some(Fields::parse(fields, place.scope)?);
+                output = Some(bucket::output(given, place, 40244, "$bucketAuto")?);
             }
             "granularity" => {
                 let name = given.as_str().ok_or_else(|| {
@@ -200,9 +184,7 @@ impl Running {
     }
 
     fn pop(&mut self) -> Option<DocBuf> {
-        self.held
-            .pop()
-            .map(|row| DocBuf::from_bytes(row.doc.bytes().to_vec()))
+        self.held.pop().map(|row| DocBuf::from(row.doc))
     }
 
     fn add(&self, bucket: &mut Bucket, held: &DocBuf, cx: &Cx<'_>) -> Result<()> {

@@ -92,9 +92,7 @@ fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
             .map(str::to_owned)
             .ok_or_else(|| missing_field("$out", name))
     };
-    let timeseries = timeseries
-        .and_then(ValueRef::as_doc)
-        .map(|doc| DocBuf::from_bytes(doc.bytes().to_vec()));
+    let timeseries = timeseries.and_then(ValueRef::as_doc).map(DocBuf::from);
     Ok((
         Target::new(text("db", db)?, text("coll", coll)?),
         timeseries,

@@ -103,6 +103,11 @@ impl Update {
         matches!(&self.0, Kind::Operators(operators) if operators.positional)
     }
 
+    /// Whether it wants to be shown the document with its `_ts`.
+    pub fn reads_ts(&self) -> bool {
+        matches!(&self.0, Kind::Pipeline(pipeline) if pipeline.reads_ts)
+    }
+
     /// The document that comes of `doc`; `None` where nothing changes.
     pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
         // Most updates leave the size about as it is.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::query::stage::Transform;
+use crate::query::stage::{Transform, names_root};
 use crate::value::{Doc, ValueRef};
 
 use super::Apply;
@@ -10,7 +10,11 @@ use super::check::MAX_SIZE;
 use super::parse::check_reserved;
 use super::replace::{Names, replace, without_ts};
 
-pub struct Pipeline(Transform);
+pub struct Pipeline {
+    stages: Transform,
+    /// Some stage reads the root field `_ts`.
+    pub reads_ts: bool,
+}
 
 // === impl Pipeline ===
 
@@ -22,11 +26,14 @@ impl Pipeline {
                 check_written(stage.name(), stage.value)?;
             }
         }
-        Ok(Self(transform))
+        Ok(Self {
+            stages: transform,
+            reads_ts: names_root(ValueRef::array(stages), "_ts"),
+        })
     }
 
     pub fn apply(&self, old: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
-        let current = self.0.apply(old, apply.vars)?;
+        let current = self.stages.apply(old, apply.vars)?;
         if current.len() > MAX_SIZE {
             return Err(Error::location(
                 17419,

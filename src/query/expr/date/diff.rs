@@ -1,7 +1,7 @@
 //! `$dateDiff`: how many times a unit begins between two dates.
 
 use super::super::Env;
-use super::super::args::named;
+use super::super::args::{named, needed, object};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::civil::iso_weekday;
@@ -22,23 +22,15 @@ struct Diff {
 }
 
 pub fn date_diff(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5166301,
-            format!("{name} only supports an object as its argument"),
-        )
-    })?;
+    let doc = object(name, value, 5166301)?;
     let [start, end, unit, zone, week] = named(
         doc,
         ["startDate", "endDate", "unit", "timezone", "startOfWeek"],
         |field| Error::location(5166302, format!("Unrecognized argument to {name}: {field}")),
     )?;
-    let need = |value: Option<_>, code, field| {
-        value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
-    };
-    let start = need(start, 5166303, "startDate")?;
-    let end = need(end, 5166304, "endDate")?;
-    let unit = need(unit, 5166305, "unit")?;
+    let start = needed(start, name, "startDate", 5166303)?;
+    let end = needed(end, name, "endDate", 5166304)?;
+    let unit = needed(unit, name, "unit", 5166305)?;
     Ok(Expr::op(Diff {
         start: operand(start, scope)?,
         end: operand(end, scope)?,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::Env;
-use super::super::args::{named, show};
+use super::super::args::{named, needed, object, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::super::text::string_val;
@@ -24,12 +24,7 @@ struct ToString {
 }
 
 pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            18629,
-            "$dateToString only supports an object as its argument",
-        )
-    })?;
+    let doc = object("$dateToString", value, 18629)?;
     let [date, format, zone, on_null] =
         named(doc, ["date", "format", "timezone", "onNull"], |field| {
             Error::location(
@@ -37,8 +32,7 @@ pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Re
                 format!("Unrecognized argument to $dateToString: {field}"),
             )
         })?;
-    let date =
-        date.ok_or_else(|| Error::location(18628, "Missing 'date' parameter to $dateToString"))?;
+    let date = needed(date, "$dateToString", "date", 18628)?;
     let format = format.map(|value| operand(value, scope)).transpose()?;
     if let Some(text) = format
         .as_ref()

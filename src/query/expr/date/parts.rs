@@ -1,7 +1,7 @@
 //! `$dateToParts`, `$dateFromParts`.
 
 use super::super::Env;
-use super::super::args::{integral_i64, named, show};
+use super::super::args::{integral_i64, named, needed, object, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
@@ -37,20 +37,14 @@ const NATURAL: [&str; 7] = [
 const ISO: [&str; 3] = ["isoWeekYear", "isoWeek", "isoDayOfWeek"];
 
 pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40524,
-            "$dateToParts only supports an object as its argument",
-        )
-    })?;
+    let doc = object("$dateToParts", value, 40524)?;
     let [date, zone, iso] = named(doc, ["date", "timezone", "iso8601"], |field| {
         Error::location(
             40520,
             format!("Unrecognized argument to $dateToParts: {field}"),
         )
     })?;
-    let date =
-        date.ok_or_else(|| Error::location(40522, "Missing 'date' parameter to $dateToParts"))?;
+    let date = needed(date, "$dateToParts", "date", 40522)?;
     Ok(Expr::op(ToParts {
         date: operand(date, scope)?,
         zone: ZoneArg::parse(zone, scope)?,
@@ -59,12 +53,7 @@ pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Res
 }
 
 pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40519,
-            "$dateFromParts only supports an object as its argument",
-        )
-    })?;
+    let doc = object("$dateFromParts", value, 40519)?;
     let [
         year,
         month,

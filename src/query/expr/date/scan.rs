@@ -1,7 +1,7 @@
 //! `$dateFromString`.
 
 use super::super::Env;
-use super::super::args::{named, show};
+use super::super::args::{named, needed, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::format::check;
@@ -39,9 +39,7 @@ pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) 
         ["dateString", "format", "timezone", "onError", "onNull"],
         |field| Error::location(40541, format!("Unrecognized argument to {name}: {field}")),
     )?;
-    let text = text.ok_or_else(|| {
-        Error::location(40542, format!("Missing 'dateString' parameter to {name}"))
-    })?;
+    let text = needed(text, name, "dateString", 40542)?;
     let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
     let format = maybe(format)?;
     if let Some(text) = format

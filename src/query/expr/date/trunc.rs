@@ -1,7 +1,7 @@
 //! `$dateTrunc`: the beginning of the bin that a date lies in. Bins are counted from 2000-01-01 on.
 
 use super::super::Env;
-use super::super::args::{integral_i64, named, show};
+use super::super::args::{integral_i64, named, needed, object, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::operand;
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
@@ -28,22 +28,14 @@ const MAX_BIN: i64 = 100_000_000_000;
 const REFERENCE: i64 = 10_957;
 
 pub fn date_trunc(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5439007,
-            format!("{name} only supports an object as its argument"),
-        )
-    })?;
+    let doc = object(name, value, 5439007)?;
     let [date, unit, bin, zone, week] = named(
         doc,
         ["date", "unit", "binSize", "timezone", "startOfWeek"],
         |field| Error::location(5439008, format!("Unrecognized argument to {name}: {field}")),
     )?;
-    let need = |value: Option<_>, code, field| {
-        value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
-    };
-    let date = need(date, 5439009, "date")?;
-    let unit = need(unit, 5439010, "unit")?;
+    let date = needed(date, name, "date", 5439009)?;
+    let unit = needed(unit, name, "unit", 5439010)?;
     let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
     Ok(Expr::op(Trunc {
         date: operand(date, scope)?,

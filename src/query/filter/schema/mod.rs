@@ -65,3 +65,68 @@ enum Dependency {
     Present(Vec<Box<str>>),
     Schema(Box<Schema>),
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::query::filter::check;
+    use bson::doc;
+
+    #[test]
+    fn schemas() {
+        check::passes(&[
+            (
+                doc! {"$jsonSchema": {"required": ["a"], "properties": {"a": {"bsonType": "int", "minimum": 3}}}},
+                vec![doc! {"a": 3}],
+                vec![doc! {}, doc! {"a": 2}, doc! {"a": 3.0}, doc! {"a": [3]}],
+            ),
+            (
+                doc! {"$jsonSchema": {"properties": {"a": {"minLength": 2, "pattern": "^x"}}}},
+                vec![doc! {}, doc! {"a": 1}, doc! {"a": "xé"}],
+                vec![doc! {"a": "x"}, doc! {"a": "yy"}],
+            ),
+            (
+                doc! {"$jsonSchema": {"properties": {"_id": {}, "a": {}}, "patternProperties": {"^n_": {"type": "number"}}, "additionalProperties": false}},
+                vec![doc! {"a": 1}, doc! {"n_x": 1}],
+                vec![doc! {"b": 1}, doc! {"n_x": "s"}],
+            ),
+            (
+                doc! {"$jsonSchema": {"properties": {"a": {"items": [{"type": "string"}], "additionalItems": {"type": "number"}, "uniqueItems": true}}}},
+                vec![doc! {"a": ["x", 1, 2]}, doc! {"a": "z"}],
+                vec![doc! {"a": ["x", "y"]}, doc! {"a": ["x", 1, 1.0]}],
+            ),
+            (
+                doc! {"$jsonSchema": {"dependencies": {"a": ["b"]}, "oneOf": [{"required": ["a"]}, {"required": ["c"]}]}},
+                vec![doc! {"a": 1, "b": 1}, doc! {"c": 1}],
+                vec![doc! {"a": 1}, doc! {"a": 1, "b": 1, "c": 1}, doc! {}],
+            ),
+            (
+                doc! {"$jsonSchema": {"properties": {"a": {"enum": [1, {"x": 1, "y": 2}]}}}},
+                vec![doc! {"a": 1}, doc! {"a": {"y": 2, "x": 1}}],
+                vec![doc! {"a": 2}],
+            ),
+            (
+                doc! {"$jsonSchema": {"properties": {"a": {"multipleOf": 0.5}}}},
+                vec![doc! {"a": 1.5}],
+                vec![doc! {"a": 1.2}],
+            ),
+        ]);
+        check::refused(&[
+            (doc! {"$jsonSchema": 1}, 14, "$jsonSchema must be an object"),
+            (
+                doc! {"$jsonSchema": {"x": 1}},
+                9,
+                "Unknown $jsonSchema keyword: x",
+            ),
+            (
+                doc! {"$jsonSchema": {"format": 1}},
+                9,
+                "$jsonSchema keyword 'format' is not currently supported",
+            ),
+            (
+                doc! {"$jsonSchema": {"type": "integer"}},
+                9,
+                "$jsonSchema type 'integer' is not currently supported.",
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,188 @@
+//! The operations of a bulkWrite, run one after the other.
+
+use std::borrow::Cow;
+
+use super::LIST;
+use super::op::Op;
+use super::results::{Answer, Results};
+use crate::command::Documents;
+use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
+use crate::engine::write::{BATCH, Intake, Place};
+use crate::error::Result;
+use crate::query::stage::Slice;
+use crate::session;
+use crate::value::{Doc, DocBuf, DocBuilder};
+
+pub struct Bulk {
+    pub namespaces: Vec<(String, String)>,
+    pub let_vars: Option<DocBuf>,
+    /// Where the next operation stands, and which it is.
+    pub offset: usize,
+    pub next: usize,
+    /// The one under way, and the number of its collection.
+    pub current: Option<(usize, Action)>,
+    pub results: Results,
+    pub answer: Answer,
+}
+
+// === impl Bulk ===
+
+impl Statements for Bulk {
+    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+        let documents = Documents::of(run.request, LIST);
+        loop {
+            let going_on = match self.current.take() {
+                Some((namespace, current)) => match self.go_on(namespace, current, run, slice) {
+                    Some(going_on) => going_on,
+                    None => return Ok(false),
+                },
+                None => match self.begin(documents, run)? {
+                    Some(going_on) => going_on,
+                    None => return Ok(true),
+                },
+            };
+            if !going_on {
+                return Ok(true);
+            }
+            if slice.is_over() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
+        self.results.reply(&self.answer, reply);
+    }
+}
+
+impl Bulk {
+    /// Begins with the next operation; inserts that stand together are done at once. `None` if there are no more, else whether
+    /// to go on.
+    fn begin(&mut self, documents: Documents<'_>, run: &mut Running<'_>) -> Result<Option<bool>> {
+        let Some(value) = documents.take_next(&mut self.offset) else {
+            return Ok(None);
+        };
+        let index = self.next;
+        self.next += 1;
+        let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        if self.results.repeat(index, run.retry.as_ref()) {
+            return Ok(Some(true));
+        }
+        let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
+        let now = run.place.now;
+        let begun = match op {
+            Op::Insert(namespace, document) => {
+                return Ok(Some(
+                    self.insert(index, namespace, document, documents, run),
+                ));
+            }
+            Op::Update(at, statement) => statement
+                .parse(let_vars, now)
+                .map(|updating| (at, Action::Update(Box::new(updating)))),
+            Op::Delete(at, statement) => statement
+                .parse(let_vars, now)
+                .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
+        };
+        match begun {
+            Ok(current) => self.current = Some(current),
+            Err(error) => {
+                let modified = value.as_doc().is_some_and(|doc| doc.has("update"));
+                return Ok(Some(self.results.fail(
+                    index,
+                    &error,
+                    0,
+                    modified.then_some(0),
+                )));
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// Goes on with an update or a delete. `None` if the time slice was over first, else whether to go on with others.
+    fn go_on(
+        &mut self,
+        namespace: usize,
+        mut current: Action,
+        run: &mut Running<'_>,
+        slice: &dyn Slice,
+    ) -> Option<bool> {
+        let stepped = current.step(&place(&self.namespaces, namespace, run), slice);
+        if matches!(stepped, Ok(false)) {
+            self.current = Some((namespace, current));
+            return None;
+        }
+        let index = self.next - 1;
+        let outcome = current.outcome();
+        Some(match stepped {
+            Ok(_) => {
+                self.results.done(index, outcome, run.retry.as_mut());
+                true
+            }
+            Err(error) => {
+                // What was done before it failed stays done, and counts.
+                let (n, modified) = self.results.sum(&outcome);
+                self.results.fail(index, &error, n, modified)
+            }
+        })
+    }
+
+    /// Adds this document and the next ones that go to the same collection. Says whether to go on.
+    fn insert(
+        &mut self,
+        first: usize,
+        namespace: usize,
+        document: Doc<'_>,
+        documents: Documents<'_>,
+        run: &mut Running<'_>,
+    ) -> bool {
+        let intake = Intake {
+            ids: run.place.ids,
+            now: run.place.now,
+        };
+        let mut admitted: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
+        match intake.admit(document) {
+            Ok(bytes) => admitted.push((first, bytes)),
+            Err(error) => return self.results.fail(first, &error, 0, None),
+        }
+        while admitted.len() < BATCH {
+            let mut ahead = self.offset;
+            let next = documents
+                .take_next(&mut ahead)
+                .and_then(|value| Op::read(value.as_doc()?).ok());
+            let Some(Op::Insert(at, document)) = next else {
+                break;
+            };
+            if at != namespace || self.results.ran_before(self.next, run.retry.as_ref()) {
+                break;
+            }
+            // One that is refused is come to again, when those in front of it are done.
+            let Ok(bytes) = intake.admit(document) else {
+                break;
+            };
+            admitted.push((self.next, bytes));
+            self.offset = ahead;
+            self.next += 1;
+        }
+        let place = place(&self.namespaces, namespace, run);
+        let (results, retry) = (&mut self.results, &mut *run.retry);
+        write::add(&place, &admitted, |index, failed| match failed {
+            None => {
+                results.done(index, session::Outcome::Inserted, retry.as_mut());
+                true
+            }
+            Some(error) => results.fail(index, &error, 0, None),
+        })
+    }
+}
+
+/// Where an operation writes: the collection with that number.
+fn place<'p>(namespaces: &'p [(String, String)], number: usize, run: &Running<'p>) -> Place<'p> {
+    let (database, collection) = namespaces
+        .get(number)
+        .map_or(("", ""), |(database, collection)| (database, collection));
+    Place {
+        database,
+        collection,
+        ..run.place
+    }
+}

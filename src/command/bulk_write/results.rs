@@ -1,0 +1,191 @@
+//! What came of the operations: sums, and a row for each.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::command::write::Numbers;
+use crate::command::{Context, cursor, reply};
+use crate::error::Error;
+use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Value};
+
+pub struct Results {
+    /// A failed operation is the last.
+    ordered: bool,
+    /// Only failures get a row.
+    errors_only: bool,
+    numbers: Numbers,
+    sums: Sums,
+    rows: Vec<DocBuf>,
+    /// Operations that had run before, by their numbers.
+    retried: Vec<i32>,
+}
+
+#[derive(Default)]
+struct Sums {
+    errors: u64,
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+}
+
+/// What the reply needs to know.
+pub struct Answer {
+    pub context: Arc<Context>,
+    pub now: Millis,
+    pub batch_size: Option<u32>,
+    pub namespace: String,
+    pub session: Option<SessionId>,
+    pub command: Bytes,
+}
+
+// === impl Results ===
+
+impl Results {
+    pub fn new(ordered: bool, errors_only: bool, numbers: Numbers) -> Self {
+        Self {
+            ordered,
+            errors_only,
+            numbers,
+            sums: Sums::default(),
+            rows: Vec::new(),
+            retried: Vec::new(),
+        }
+    }
+
+    pub fn reply(&mut self, answer: &Answer, reply: &mut DocBuilder<'_>) {
+        answer.put_cursor(std::mem::take(&mut self.rows), reply);
+        for (name, n) in [
+            ("nErrors", self.sums.errors),
+            ("nInserted", self.sums.inserted),
+            ("nMatched", self.sums.matched),
+            ("nModified", self.sums.modified),
+            ("nUpserted", self.sums.upserted),
+            ("nDeleted", self.sums.deleted),
+        ] {
+            reply::put_count(reply, name, n);
+        }
+        reply::put_retried(reply, &self.retried);
+    }
+
+    /// Counts what an operation did, now or when it ran before: its `n`, and its `nModified` if it is an update.
+    pub fn sum(&mut self, outcome: &session::Outcome) -> (u64, Option<u64>) {
+        match outcome {
+            session::Outcome::Inserted => {
+                self.sums.inserted += 1;
+                (1, None)
+            }
+            session::Outcome::Deleted { n } => {
+                self.sums.deleted += n;
+                (*n, None)
+            }
+            session::Outcome::Updated {
+                n,
+                modified,
+                upserted,
+            } => {
+                let added = u64::from(upserted.is_some());
+                self.sums.matched += n - added;
+                self.sums.modified += modified;
+                self.sums.upserted += added;
+                (*n, Some(*modified))
+            }
+            session::Outcome::Reply(_) => (0, None),
+        }
+    }
+
+    /// Whether the operation has run before.
+    pub fn ran_before(&self, index: usize, retry: Option<&Retry>) -> bool {
+        retry.is_some_and(|retry| retry.outcome(self.numbers.of(index)).is_some())
+    }
+
+    /// Gives the result of an operation that has run before, if it has.
+    pub fn repeat(&mut self, index: usize, retry: Option<&Retry>) -> bool {
+        let number = self.numbers.of(index);
+        let Some(outcome) = retry.and_then(|retry| retry.outcome(number)) else {
+            return false;
+        };
+        self.retried.push(number);
+        self.put(index, outcome.clone());
+        true
+    }
+
+    /// The result of an operation that succeeded; the session remembers it.
+    pub fn done(&mut self, index: usize, outcome: session::Outcome, retry: Option<&mut Retry>) {
+        if let Some(retry) = retry {
+            retry.record(self.numbers.of(index), outcome.clone());
+        }
+        self.put(index, outcome);
+    }
+
+    fn put(&mut self, index: usize, outcome: session::Outcome) {
+        let (n, modified) = self.sum(&outcome);
+        if self.errors_only {
+            return;
+        }
+        let upserted: Option<Box<Value>> = match outcome {
+            session::Outcome::Updated { upserted, .. } => upserted,
+            _ => None,
+        };
+        self.rows.push(DocBuf::build(|row| {
+            row.put_f64("ok", 1.0).put_i32("idx", place_of(index));
+            reply::put_count(row, "n", n);
+            if let Some(modified) = modified {
+                reply::put_count(row, "nModified", modified);
+            }
+            if let Some(id) = upserted {
+                let mut upserted = row.doc("upserted");
+                upserted.put("_id", id.as_ref().as_ref());
+                upserted.end();
+            }
+        }));
+    }
+
+    /// The result of one that failed. Says whether the others still run.
+    pub fn fail(&mut self, index: usize, error: &Error, n: u64, modified: Option<u64>) -> bool {
+        self.sums.errors += 1;
+        self.rows.push(DocBuf::build(|row| {
+            row.put_f64("ok", 0.0)
+                .put_i32("idx", place_of(index))
+                .put_i32("code", error.code().number());
+            if let Some(details) = error.details() {
+                row.put_body(Doc::new(details).body());
+            }
+            row.put_str("errmsg", error.message());
+            reply::put_count(row, "n", n);
+            if let Some(modified) = modified {
+                reply::put_count(row, "nModified", modified);
+            }
+        }));
+        !self.ordered
+    }
+}
+
+fn place_of(index: usize) -> i32 {
+    i32::try_from(index).unwrap_or(i32::MAX)
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// The first results; a cursor keeps those that find no room.
+    fn put_cursor(&self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
+        let mut source = cursor::listed(rows);
+        let limit = self.batch_size.unwrap_or(u32::MAX);
+        let mut answer = reply.doc("cursor");
+        let filled = answer.array_with("firstBatch", |out| {
+            source.fill(self.now, &mut Batch::new(out, limit))
+        });
+        let mut id = 0;
+        if matches!(filled, Ok(Fill::Full)) {
+            let info = CursorInfo::new(&self.namespace, self.session, self.command.clone());
+            // Without a place for the cursor the client knows from the sums what it does not see here.
+            id = self.context.cursors.keep(source, info).unwrap_or(0);
+        }
+        answer.put_i64("id", id).put_str("ns", &self.namespace);
+        answer.end();
+    }
+}

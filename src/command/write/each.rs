@@ -1,0 +1,199 @@
+//! Statements that each look for documents and write to them: those of update and of delete, and the ones that bulkWrite and
+//! findAndModify have of both.
+
+use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
+use crate::command::{Call, Counted, Counters, Documents, Outcome};
+use crate::engine::write::{Deleting, Place, Selection, Updating};
+use crate::error::Result;
+use crate::query::stage::Slice;
+use crate::session;
+use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+
+/// A statement on its way.
+pub trait Writing: Send + 'static {
+    /// Goes on until it is done (`true`) or the time slice is over.
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool>;
+    /// What it has done, also if it failed in the end.
+    fn outcome(&mut self) -> session::Outcome;
+}
+
+/// A statement that may be of either kind.
+pub enum Action {
+    Update(Box<Updating>),
+    Remove(Box<Deleting>),
+}
+
+/// A statement that is read but not yet parsed.
+pub trait Statement<'a>: Sized {
+    type Writing: Writing;
+    fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self>;
+    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Self::Writing>;
+}
+
+/// A command that has such statements.
+pub trait Kind: Send + 'static {
+    /// The field that holds the statements.
+    const LIST: &'static str;
+    const NAMES: &'static Names;
+    const COUNTED: Counted;
+    /// The reply tells how many documents really changed.
+    const MODIFIES: bool;
+    type Writing: Writing;
+    type Statement<'a>: Statement<'a, Writing = Self::Writing>;
+}
+
+/// The statements of a command, and how far one has come with them.
+struct Each<K: Kind> {
+    let_vars: Option<DocBuf>,
+    /// Where the next statement stands, and which it is.
+    offset: usize,
+    next: usize,
+    current: Option<K::Writing>,
+    tally: Tally,
+}
+
+/// Runs a command of that kind.
+pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let collection = call.collection()?;
+    let mut options = Options::read(call, K::LIST, &[])?;
+    let documents = call.documents(K::LIST)?;
+    let count = check_statements(call, K::LIST, documents)?;
+    if count > 1 {
+        // A statement that cannot be read fails the whole command before any has run.
+        for value in documents.iter() {
+            read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        }
+    }
+    let each = Each::<K> {
+        let_vars: options.let_vars.map(DocBuf::from),
+        offset: 0,
+        next: 0,
+        current: None,
+        tally: Tally::new(options.ordered, options.numbers(count)?),
+    };
+    call.context
+        .counters
+        .add(Counters::shard(call.client.id), K::COUNTED, count as u64);
+    run(call, collection, each, reply)
+}
+
+/// The statement of a command that has just one: what explain explains.
+pub fn only<K: Kind>(call: &Call<'_>) -> Result<K::Writing> {
+    let options = Options::read(call, K::LIST, &[])?;
+    read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, call.now)
+}
+
+fn read<K: Kind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
+    K::Statement::read_as(doc, K::NAMES)
+}
+
+// === impl Each ===
+
+impl<K: Kind> Statements for Each<K> {
+    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+        let documents = Documents::of(run.request, K::LIST);
+        loop {
+            let index = self.next;
+            let ended = match &mut self.current {
+                Some(current) => match current.step(&run.place, slice) {
+                    Ok(false) => return Ok(false),
+                    Ok(true) => {
+                        self.tally
+                            .done(index, current.outcome(), run.retry.as_mut());
+                        Ok(())
+                    }
+                    Err(error) => {
+                        // What was done before it failed stays done, and counts; but a repeat runs it again.
+                        self.tally.count(index, current.outcome());
+                        Err(error)
+                    }
+                },
+                None => {
+                    let Some(value) = documents.take_next(&mut self.offset) else {
+                        return Ok(true);
+                    };
+                    if self.tally.repeat(index, run.retry.as_ref()) {
+                        Ok(())
+                    } else {
+                        let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
+                        let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
+                        match statement.parse(let_vars, run.place.now) {
+                            Ok(begun) => {
+                                self.current = Some(begun);
+                                continue;
+                            }
+                            Err(error) => Err(error),
+                        }
+                    }
+                }
+            };
+            self.current = None;
+            self.next += 1;
+            if let Err(error) = ended
+                && !self.tally.fail(index, error)
+            {
+                return Ok(true);
+            }
+            if slice.is_over() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) {
+        self.tally.reply(K::MODIFIES, reply);
+    }
+}
+
+// === impl Writing ===
+
+impl Writing for Updating {
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        Self::step(self, place, slice)
+    }
+
+    fn outcome(&mut self) -> session::Outcome {
+        let done = &mut self.done;
+        session::Outcome::Updated {
+            n: done.reached(),
+            modified: done.modified,
+            upserted: done.upserted.take().map(Box::new),
+        }
+    }
+}
+
+impl Writing for Deleting {
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        Self::step(self, place, slice)
+    }
+
+    fn outcome(&mut self) -> session::Outcome {
+        session::Outcome::Deleted { n: self.deleted }
+    }
+}
+
+impl Writing for Action {
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        match self {
+            Self::Update(updating) => updating.step(place, slice),
+            Self::Remove(deleting) => deleting.step(place, slice),
+        }
+    }
+
+    fn outcome(&mut self) -> session::Outcome {
+        match self {
+            Self::Update(updating) => updating.outcome(),
+            Self::Remove(deleting) => deleting.outcome(),
+        }
+    }
+}
+
+impl Action {
+    /// Which document it is about.
+    pub fn selection(&self) -> &Selection {
+        match self {
+            Self::Update(updating) => &updating.search.selection,
+            Self::Remove(deleting) => &deleting.search.selection,
+        }
+    }
+}

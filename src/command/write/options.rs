@@ -1,0 +1,136 @@
+//! What stands beside the statements of a write, and how many of them there may be.
+
+use crate::command::args::{self, Arg};
+use crate::command::{Call, Documents};
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Type, ValueRef};
+
+/// The most statements that one command may bring.
+const MAX_STATEMENTS: usize = 100_000;
+
+/// Options that stand beside the statements.
+pub struct Options<'a> {
+    pub ordered: bool,
+    pub let_vars: Option<Doc<'a>>,
+    stmt_id: Option<i32>,
+    stmt_ids: Option<Vec<i32>>,
+}
+
+/// The numbers under which a session remembers the statements.
+pub enum Numbers {
+    From(i32),
+    Each(Vec<i32>),
+}
+
+// === impl Options ===
+
+impl<'a> Options<'a> {
+    /// Reads the options; `list` is the field that holds the statements, `others` are read by the command itself.
+    pub fn read(call: &Call<'a>, list: &str, others: &[&str]) -> Result<Self> {
+        let mut options = Self {
+            ordered: true,
+            let_vars: None,
+            stmt_id: None,
+            stmt_ids: None,
+        };
+        for arg in call.args().skip(1) {
+            match arg.name() {
+                "ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
+                "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
+                "let" => options.let_vars = arg.doc()?,
+                "stmtId" => options.stmt_id = arg.int()?.map(clamp),
+                "stmtIds" => {
+                    let ids = arg
+                        .array()?
+                        .into_iter()
+                        .flatten()
+                        .map(|elem| Arg::new(list, elem).int());
+                    options.stmt_ids = Some(
+                        ids.map(|id| id.map(|id| clamp(id.unwrap_or_default())))
+                            .collect::<Result<_>>()?,
+                    );
+                }
+                "isTimeseriesNamespace"
+                | "collectionUUID"
+                | "encryptionInformation"
+                | "runtimeConstants" => {
+                    return Err(arg.not_implemented());
+                }
+                name if name == list || others.contains(&name) => {}
+                _ => return Err(arg.unknown()),
+            }
+        }
+        Ok(options)
+    }
+
+    pub fn numbers(&mut self, count: usize) -> Result<Numbers> {
+        match self.stmt_ids.take() {
+            Some(ids) if ids.len() == count => Ok(Numbers::Each(ids)),
+            Some(ids) => Err(Error::new(
+                Code::InvalidLength,
+                format!(
+                    "Number of statement ids must match the number of batch entries. Got {} statement ids but {count} operations.",
+                    ids.len()
+                ),
+            )),
+            None => Ok(Numbers::From(self.stmt_id.unwrap_or(0))),
+        }
+    }
+}
+
+fn clamp(n: i64) -> i32 {
+    n.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+// === impl Numbers ===
+
+impl Numbers {
+    pub fn of(&self, index: usize) -> i32 {
+        match self {
+            Self::From(first) => first.saturating_add(i32::try_from(index).unwrap_or(i32::MAX)),
+            Self::Each(all) => all.get(index).copied().unwrap_or(i32::MAX),
+        }
+    }
+}
+
+/// Checks how many statements there are, and that each is a document.
+pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -> Result<usize> {
+    let mut count = 0;
+    for value in documents.iter() {
+        if value.as_doc().is_none() {
+            let path = format!("{}.{list}", call.command.name);
+            return Err(args::wrong_type(
+                &path,
+                &count.to_string(),
+                value.ty(),
+                &[Type::Document],
+            ));
+        }
+        count += 1;
+    }
+    if count == 0 || count > MAX_STATEMENTS {
+        return Err(Error::new(
+            Code::InvalidLength,
+            format!(
+                "Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {count} operations."
+            ),
+        ));
+    }
+    Ok(count)
+}
+
+/// The one statement of a command that is explained.
+pub fn only_statement<'a>(call: &Call<'a>, list: &'static str) -> Result<Doc<'a>> {
+    let documents = call.documents(list)?;
+    match check_statements(call, list, documents)? {
+        1 => Ok(documents
+            .iter()
+            .next()
+            .and_then(ValueRef::as_doc)
+            .unwrap_or(Doc::EMPTY)),
+        _ => Err(Error::new(
+            Code::InvalidLength,
+            "explained write batches must be of size 1",
+        )),
+    }
+}

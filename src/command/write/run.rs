@@ -1,0 +1,95 @@
+//! Running the statements of a command: at once if that is quickly done, else in steps.
+
+use std::sync::Arc;
+
+use crate::command::{Call, Context, Outcome, Step, Task};
+use crate::engine::TimeSlice;
+use crate::engine::write::Place;
+use crate::error::Result;
+use crate::query::stage::Slice;
+use crate::session::Retry;
+use crate::value::{DocBuilder, Millis};
+use crate::wire::Request;
+
+/// The statements of a command, run one after the other.
+pub trait Statements: Send + 'static {
+    /// Goes on until all are done (`true`) or the time slice is over.
+    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool>;
+    /// Writes what came of them.
+    fn reply(&mut self, reply: &mut DocBuilder<'_>);
+}
+
+/// What statements run with.
+pub struct Running<'r> {
+    pub request: &'r Request,
+    pub place: Place<'r>,
+    pub retry: &'r mut Option<Retry>,
+}
+
+/// Statements that did not get done at once.
+struct Longer<S> {
+    statements: S,
+    context: Arc<Context>,
+    request: Request,
+    database: String,
+    collection: String,
+    now: Millis,
+    retry: Option<Retry>,
+}
+
+/// Runs the statements: at once if that is quickly done, else in steps.
+pub fn run<S: Statements>(
+    call: &mut Call<'_>,
+    collection: &str,
+    mut statements: S,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
+    let mut retry = call.retry.take();
+    let mut running = Running {
+        request: call.request,
+        place: Place {
+            catalog: &call.context.catalog,
+            ids: &call.context.ids,
+            database: call.database(),
+            collection,
+            now: call.now,
+        },
+        retry: &mut retry,
+    };
+    if statements.step(&mut running, &TimeSlice::begin())? {
+        statements.reply(reply);
+        return Ok(Outcome::Reply);
+    }
+    Ok(Outcome::Work(Box::new(Longer {
+        statements,
+        context: Arc::clone(call.context),
+        request: call.request.clone(),
+        database: call.database().to_owned(),
+        collection: collection.to_owned(),
+        now: call.now,
+        retry,
+    })))
+}
+
+// === impl Longer ===
+
+impl<S: Statements> Task for Longer<S> {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let mut running = Running {
+            request: &self.request,
+            place: Place {
+                catalog: &self.context.catalog,
+                ids: &self.context.ids,
+                database: &self.database,
+                collection: &self.collection,
+                now: self.now,
+            },
+            retry: &mut self.retry,
+        };
+        if !self.statements.step(&mut running, &TimeSlice::begin())? {
+            return Ok(Step::More);
+        }
+        self.statements.reply(reply);
+        Ok(Step::Done)
+    }
+}

@@ -1,0 +1,103 @@
+//! Which documents a command is about: its filter, hint, sort and variables, read and parsed.
+
+use std::sync::Arc;
+
+use crate::command::args::{self, Arg};
+use crate::engine::choose::Hint;
+use crate::engine::write::Selection;
+use crate::error::{Error, Result};
+use crate::query::filter::Filter;
+use crate::query::sort::Sort;
+use crate::query::stage::names_root;
+use crate::query::{Scope, Vars};
+use crate::storage::index::TS_FIELD;
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
+
+/// `hint`: a name or a key pattern.
+pub fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
+    match arg.value().ty() {
+        Type::String => Ok(arg.str()?.map(|name| Hint::Name(name.to_owned()))),
+        Type::Document => {
+            let key = arg.doc()?.filter(|key| !key.is_empty());
+            if let Some(key) = key {
+                check_natural(key)?;
+            }
+            Ok(key.map(|key| Hint::Key(DocBuf::from(key))))
+        }
+        _ => Err(Error::failed_to_parse("Hint must be a string or an object")),
+    }
+}
+
+/// `{$natural: 1}` stands alone, and has two directions.
+fn check_natural(key: Doc<'_>) -> Result<()> {
+    let way = key.get("$natural");
+    if way.is_missing() {
+        return Ok(());
+    }
+    if key.count() > 1 {
+        return Err(Error::bad_value(format!(
+            "$natural hint cannot be combined with other fields: {}",
+            ValueRef::document(key)
+        )));
+    }
+    match way.as_num().and_then(|way| way.to_i64_exact()) {
+        Some(1 | -1) => Ok(()),
+        _ => Err(Error::bad_value(
+            "$natural hint may only accept 1 or -1, not the given value",
+        )),
+    }
+}
+
+/// `collation`: the simple one is what there is.
+pub fn collation(arg: &Arg<'_>) -> Result<()> {
+    match arg.doc()? {
+        None => Ok(()),
+        Some(spec) if spec.is_empty() || spec.get("locale").as_str() == Some("simple") => Ok(()),
+        Some(spec) if spec.get("locale").as_str().is_none() => {
+            Err(args::missing("collation", "locale"))
+        }
+        Some(_) => Err(Error::not_implemented("collation")),
+    }
+}
+
+/// Which documents a statement is about, from its parts.
+pub struct Selecting<'a> {
+    pub filter: Doc<'a>,
+    pub sort: Option<Doc<'a>>,
+    pub hint: Option<Hint>,
+    pub let_vars: Option<Doc<'a>>,
+    pub multi: bool,
+}
+
+// === impl Selecting ===
+
+impl Selecting<'_> {
+    /// Parses them. The scope is what an update is parsed in, too.
+    pub fn parse(self, now: Millis) -> Result<(Selection, Scope)> {
+        let (scope, vars) = match self.let_vars {
+            None => (Scope::new(), Vars::at(now)),
+            Some(spec) => crate::query::bind_let(&Vars::at(now), &Scope::new(), spec)?,
+        };
+        let filter = Filter::parse(self.filter, &scope)?;
+        let sort = self
+            .sort
+            .map(Sort::parse)
+            .transpose()?
+            .filter(|sort| !sort.is_empty());
+        let names_ts = names_ts(self.filter) || self.sort.is_some_and(names_ts);
+        let selection = Selection {
+            filter: Arc::new(filter),
+            vars,
+            sort,
+            hint: self.hint,
+            names_ts,
+            multi: self.multi,
+        };
+        Ok((selection, scope))
+    }
+}
+
+/// Whether a filter, sort or projection names the root field `_ts`, and so gets to see it.
+pub fn names_ts(doc: Doc<'_>) -> bool {
+    names_root(ValueRef::document(doc), TS_FIELD)
+}

@@ -1,0 +1,106 @@
+//! What the statements of a write have done so far, and the part of the reply that says so.
+
+use super::Numbers;
+use crate::command::reply;
+use crate::error::{Error, WriteError};
+use crate::session;
+use crate::value::{DocBuilder, Value};
+
+/// What all statements so far have done.
+pub struct Tally {
+    /// A failed statement is the last.
+    ordered: bool,
+    numbers: Numbers,
+    n: u64,
+    modified: u64,
+    upserted: Vec<(usize, Value)>,
+    errors: Vec<WriteError>,
+    /// Statements that had run before, by their numbers.
+    retried: Vec<i32>,
+}
+
+// === impl Tally ===
+
+impl Tally {
+    pub fn new(ordered: bool, numbers: Numbers) -> Self {
+        Self {
+            ordered,
+            numbers,
+            n: 0,
+            modified: 0,
+            upserted: Vec::new(),
+            errors: Vec::new(),
+            retried: Vec::new(),
+        }
+    }
+
+    /// Counts what came of a statement when it ran before, if it did.
+    pub fn repeat(&mut self, index: usize, retry: Option<&session::Retry>) -> bool {
+        let number = self.numbers.of(index);
+        let Some(outcome) = retry.and_then(|retry| retry.outcome(number)) else {
+            return false;
+        };
+        self.retried.push(number);
+        self.count(index, outcome.clone());
+        true
+    }
+
+    /// Counts what a statement has done, and has the session remember it.
+    pub fn done(
+        &mut self,
+        index: usize,
+        outcome: session::Outcome,
+        retry: Option<&mut session::Retry>,
+    ) {
+        if let Some(retry) = retry {
+            retry.record(self.numbers.of(index), outcome.clone());
+        }
+        self.count(index, outcome);
+    }
+
+    /// Counts what a statement has done.
+    pub fn count(&mut self, index: usize, outcome: session::Outcome) {
+        match outcome {
+            session::Outcome::Inserted => self.n += 1,
+            session::Outcome::Deleted { n } => self.n += n,
+            session::Outcome::Updated {
+                n,
+                modified,
+                upserted,
+            } => {
+                self.n += n;
+                self.modified += modified;
+                self.upserted.extend(upserted.map(|id| (index, *id)));
+            }
+            session::Outcome::Reply(_) => {}
+        }
+    }
+
+    /// Notes a failed statement. Says whether the others still run.
+    pub fn fail(&mut self, index: usize, error: Error) -> bool {
+        self.errors.push(WriteError { index, error });
+        !self.ordered
+    }
+
+    /// `modifies`: the reply tells how many documents really changed.
+    pub fn reply(&mut self, modifies: bool, reply: &mut DocBuilder<'_>) {
+        reply::put_count(reply, "n", self.n);
+        if !self.upserted.is_empty() {
+            let mut array = reply.array("upserted");
+            for (index, id) in &self.upserted {
+                let mut entry = array.doc();
+                entry
+                    .put_i32("index", i32::try_from(*index).unwrap_or(i32::MAX))
+                    .put("_id", id.as_ref());
+                entry.end();
+            }
+            array.end();
+        }
+        if modifies {
+            reply::put_count(reply, "nModified", self.modified);
+        }
+        self.errors.sort_by_key(|error| error.index);
+        reply::put_write_errors(reply, &self.errors);
+        reply::put_retried(reply, &self.retried);
+    }
+}
