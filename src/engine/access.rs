@@ -8,6 +8,8 @@ use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -18,6 +20,8 @@ use crate::value::{Doc, Millis};
 
 /// Documents looked at in one lock hold.
 const CHUNK: usize = 256;
+/// Documents behind an index that are asked for ahead of their turn.
+const AHEAD: usize = 32;
 
 /// Which documents are looked at, and in which order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,6 +323,8 @@ impl Walk {
             _ => return Ok(Pace::End),
         };
         let mut left = CHUNK;
+        let mut reach = 2;
+        let mut found: SmallVec<[Option<Stored<'_>>; AHEAD]> = SmallVec::new();
         while at < ranges.len() {
             // The ranges themselves are walked from the last to the first in a descending walk.
             let range = &ranges[if *descending {
@@ -328,30 +334,44 @@ impl Walk {
             }];
             let mut current = last.as_ref();
             let mut stopped = false;
-            for entry in entries(index, range, *descending, last.as_ref()) {
+            let mut way = entries(index, range, *descending, last.as_ref());
+            let mut ahead: SmallVec<[&Entry; AHEAD]> = SmallVec::new();
+            while !stopped {
                 if left == 0 {
                     stopped = true;
                     break;
                 }
-                left -= 1;
-                current = Some(entry);
-                let (_, id) = split(entry);
-                // The entry of a document that has ended is not there, whoever counts.
-                let Some(stored) = view.get(id) else { continue };
-                self.counted.keys += 1;
-                if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
-                    continue;
-                }
-                self.counted.documents += 1;
-                if test.offer(id, stored)?.is_break() {
-                    stopped = true;
+                // Only few at first, since the client may want no more.
+                ahead.clear();
+                ahead.extend(way.by_ref().take(reach.min(left)));
+                if ahead.is_empty() {
                     break;
+                }
+                left -= ahead.len();
+                reach = AHEAD.min(reach * 4);
+                let ids: SmallVec<[RecordId; AHEAD]> =
+                    ahead.iter().map(|entry| split(entry).1).collect();
+                view.get_several(&ids, &mut found);
+                for ((entry, &id), stored) in ahead.iter().zip(&ids).zip(&found) {
+                    current = Some(entry);
+                    // The entry of a document that has ended is not there, whoever counts.
+                    let Some(stored) = *stored else { continue };
+                    self.counted.keys += 1;
+                    if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
+                        continue;
+                    }
+                    self.counted.documents += 1;
+                    if test.offer(id, stored)?.is_break() {
+                        stopped = true;
+                        break;
+                    }
                 }
             }
             if stopped {
                 self.place = Place::Entry(at, current.cloned());
                 return Ok(Pace::More);
             }
+            drop((way, ahead));
             at += 1;
             last = None;
         }

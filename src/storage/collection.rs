@@ -1,6 +1,5 @@
 //! One collection: its documents, its indexes, its TTL settings, and the lock around them.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::RwLock;
@@ -8,7 +7,7 @@ use uuid::Uuid;
 
 use super::idmap::IdMap;
 use super::index::Index;
-use super::segment::Segment;
+use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
 use super::{Namespace, Totals, View, Writer};
 use crate::clock::Clock;
@@ -29,7 +28,7 @@ pub struct Collection {
 /// Everything that the lock guards.
 pub(super) struct State {
     pub namespace: Namespace,
-    pub segments: BTreeMap<u64, Segment>,
+    pub segments: Segments,
     /// The number of the next segment: never reused, also when all segments are gone.
     pub next_segment: u64,
     pub indexes: Vec<Index>,
@@ -45,7 +44,8 @@ pub(super) struct State {
     pub bounds: Bounds,
     /// The segment at which the reaper goes on.
     pub reap_from: u64,
-    /// The shard of the `_id` map at which it goes on giving memory back; `None` when there is nothing to give.
+    /// The shard of the `_id` map at which it goes on giving memory back (behind the last one: indexes); `None` when there is
+    /// nothing to give.
     pub shrink_from: Option<usize>,
     pub dropped: bool,
 }
@@ -85,7 +85,7 @@ impl Collection {
             ids: IdMap::new(),
             state: RwLock::new(State {
                 namespace,
-                segments: BTreeMap::new(),
+                segments: Segments::default(),
                 next_segment: 0,
                 indexes: Vec::new(),
                 index_generation: 0,

@@ -28,6 +28,9 @@ pub(super) fn id_key(doc: Doc<'_>) -> IdKey {
 // === impl IdMap ===
 
 impl IdMap {
+    /// Where `shrink_one` has nothing left to look at.
+    pub const DONE: usize = SHARDS;
+
     pub fn new() -> Self {
         Self {
             map: DashMap::with_capacity_and_hasher_and_shard_amount(0, RandomState::new(), SHARDS),
@@ -52,11 +55,22 @@ impl IdMap {
         for (n, shard) in self.map.shards().iter().enumerate().skip(from) {
             let mut table = shard.write();
             if table.capacity() > 64 && table.len() < table.capacity() / 4 {
-                let hasher = self.map.hasher();
-                let target = table.len() * 5 / 4;
-                table.shrink_to(target, |(key, _)| {
-                    std::hash::BuildHasher::hash_one(hasher, key)
-                });
+                let hasher = |(key, _): &(IdKey, _)| self.map.hasher().hash_one(key);
+                let old = std::mem::take(&mut *table);
+                table.reserve(old.len() * 5 / 4, hasher);
+                // A long key has a block of its own, one among many free ones: copies fill the places that come first.
+                let mut long = Vec::new();
+                for (key, id) in old {
+                    let entry = match key.spilled() {
+                        true => {
+                            let copy = key.clone();
+                            long.push(key);
+                            (copy, id)
+                        }
+                        false => (key, id),
+                    };
+                    table.insert(hasher(&entry), entry, hasher);
+                }
                 return Some(n + 1);
             }
         }

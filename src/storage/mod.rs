@@ -15,6 +15,7 @@ mod order;
 mod reap;
 mod record;
 mod segment;
+mod segments;
 pub mod ttl;
 mod view;
 mod writer;

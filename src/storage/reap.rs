@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::collection::State;
+use super::idmap::IdMap;
 use super::ttl::Bounds;
 use super::{Collection, Dropped, RecordId, Writer};
 use crate::clock;
@@ -16,7 +17,9 @@ const CHUNK: usize = 32;
 pub struct Slice {
     /// Documents freed.
     pub removed: u64,
-    /// There is more to do right away.
+    /// Documents that have ended are left.
+    pub due: bool,
+    /// There is more to do right away: those, or memory to be given back.
     pub more: bool,
 }
 
@@ -48,7 +51,7 @@ impl Collection {
         let seen = self.seen(now);
         let mut writer = Writer::new(&mut state, &self.ids, now, seen);
         // By the latest moment at which anybody looked, not just by this command's.
-        if writer.reap(seen, until).more {
+        if writer.reap(seen, until).due {
             return Ok(Err(change));
         }
         Ok(Ok(change(&mut writer)))
@@ -66,9 +69,9 @@ impl Writer<'_> {
             let due = self
                 .state
                 .segments
-                .range(from..)
+                .from(from)
                 .find(|(_, s)| s.bounds().earliest(default).has_come(now));
-            let Some((&number, segment)) = due else {
+            let Some((number, segment)) = due else {
                 // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
                 // through the exact bounds.
                 self.state.reap_from = 0;
@@ -82,12 +85,13 @@ impl Writer<'_> {
             }
             slice.removed += ended.len() as u64;
             if ended.len() < CHUNK
-                && let Some(segment) = self.state.segments.get_mut(&number)
+                && let Some(segment) = self.state.segments.get_mut(number)
             {
                 segment.tighten();
             }
             if clock::monotonic() >= until {
-                slice.more = self.state.bounds.earliest(default).has_come(now);
+                slice.due = self.state.bounds.earliest(default).has_come(now);
+                slice.more = slice.due || self.state.shrink_from.is_some();
                 return slice;
             }
         }
@@ -95,10 +99,20 @@ impl Writer<'_> {
         slice
     }
 
-    /// Gives back what the `_id` map no longer needs. Returns whether there may be more to give.
+    /// Gives back what the `_id` map and the indexes no longer need. Returns whether there may be more to give.
     fn shrink(&mut self, until: Instant) -> bool {
         while let Some(from) = self.state.shrink_from {
             self.state.shrink_from = self.ids.shrink_one(from);
+            if self.state.shrink_from.is_none()
+                && let Some(index) = self
+                    .state
+                    .indexes
+                    .iter_mut()
+                    .find(|index| index.wants_rewriting())
+            {
+                index.rewrite(CHUNK);
+                self.state.shrink_from = Some(IdMap::DONE);
+            }
             if clock::monotonic() >= until {
                 return self.state.shrink_from.is_some();
             }
@@ -113,7 +127,7 @@ impl State {
     /// Makes the collection's bounds as exact as those of its segments.
     fn tighten(&mut self) {
         let mut bounds = Bounds::NONE;
-        for segment in self.segments.values() {
+        for segment in self.segments.all() {
             bounds.merge(*segment.bounds());
         }
         self.bounds = bounds;

@@ -215,6 +215,12 @@ impl Segment {
         }
     }
 
+    /// Anything that takes loading the slot, which is likely to be at this place.
+    #[inline]
+    pub fn peek(&self, id: u16) -> u32 {
+        self.slots.get(usize::from(id)).map_or(0, |slot| slot.at)
+    }
+
     /// The document with that id, whether it has ended or not.
     #[inline]
     pub fn get(&self, id: u16, default: DefaultTtl) -> Option<Stored<'_>> {

@@ -151,7 +151,7 @@ impl<'a> Writer<'a> {
             }
         }
         let stamp = self.stamp(doc);
-        if let Some(segment) = self.state.segments.get_mut(&id.segment()) {
+        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.replace(id.slot(), bytes, stamp);
         }
         self.state.totals.bytes = self.state.totals.bytes - old.len() as u64 + bytes.len() as u64;
@@ -170,7 +170,7 @@ impl<'a> Writer<'a> {
         }
         let dates = self.date_end(Doc::new(expected));
         let own = OwnTtl::of(Doc::new(expected));
-        if let Some(segment) = self.state.segments.get_mut(&id.segment()) {
+        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.touch(id.slot(), self.now);
         }
         self.state.bounds.include(own, self.now, dates);
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
 
     /// Removes a document with all that belongs to it, ended or not.
     pub(super) fn remove(&mut self, id: RecordId) {
-        let Some(segment) = self.state.segments.get_mut(&id.segment()) else {
+        let Some(segment) = self.state.segments.get_mut(id.segment()) else {
             return;
         };
         let Some(stored) = segment.get(id.slot(), self.state.default) else {
@@ -205,7 +205,7 @@ impl<'a> Writer<'a> {
         }
         let len = segment.remove(id.slot());
         if segment.is_dead() {
-            self.state.segments.remove(&id.segment());
+            self.state.segments.remove(id.segment());
         } else {
             segment.compact_if_worth_it();
         }
@@ -264,17 +264,17 @@ impl<'a> Writer<'a> {
 
     fn place(&mut self, bytes: &[u8], stamp: Stamp) -> RecordId {
         let state = &mut *self.state;
-        if let Some(mut tail) = state.segments.last_entry() {
-            if *tail.key() + 1 == state.next_segment && tail.get().has_room(bytes.len()) {
-                return RecordId::new(*tail.key(), tail.get_mut().push(bytes, stamp));
+        if let Some((number, tail)) = state.segments.last_mut() {
+            if number + 1 == state.next_segment && tail.has_room(bytes.len()) {
+                return RecordId::new(number, tail.push(bytes, stamp));
             }
-            tail.get_mut().seal();
+            tail.seal();
         }
-        let mut segment = Segment::new(state.segments.values().next_back());
+        let mut segment = Segment::new(state.segments.last().map(|(_, tail)| tail));
         let number = state.next_segment;
         state.next_segment += 1;
         let slot = segment.push(bytes, stamp);
-        state.segments.insert(number, segment);
+        state.segments.push(number, segment);
         RecordId::new(number, slot)
     }
 
@@ -412,7 +412,7 @@ impl<'a> Writer<'a> {
             .map(|index| index.spec.clone())
             .collect();
         let mut bounds = super::ttl::Bounds::NONE;
-        for segment in self.state.segments.values_mut() {
+        for segment in self.state.segments.all_mut() {
             segment.redate(|doc| {
                 specs
                     .iter()

@@ -28,7 +28,16 @@ pub struct Index {
     /// False while the index is being built: writers keep it up, readers must not use it yet.
     pub ready: bool,
     entries: BTreeSet<Entry>,
+    /// The most entries that it had since its nodes were last written anew.
+    most: usize,
+    /// The entries up to the last one here, in new nodes: the others are still to come.
+    anew: BTreeSet<Entry>,
+    /// Nodes that are no longer used.
+    old: BTreeSet<Entry>,
 }
+
+/// An index with fewer entries is left as it is.
+const WORTH_REWRITING: usize = 4096;
 
 // === impl Index ===
 
@@ -39,19 +48,73 @@ impl Index {
             multikey: 0,
             ready: false,
             entries: BTreeSet::new(),
+            most: 0,
+            anew: BTreeSet::new(),
+            old: BTreeSet::new(),
         }
     }
 
     pub(super) fn insert(&mut self, keys: &IndexKeys, id: RecordId) {
         self.multikey |= keys.multikey;
         for key in &keys.keys {
-            self.entries.insert(entry(key, id));
+            let entry = entry(key, id);
+            if self.is_anew(&entry) {
+                self.anew.insert(entry.clone());
+            }
+            self.entries.insert(entry);
         }
+        self.most = self.most.max(self.entries.len());
     }
 
     pub(super) fn remove(&mut self, keys: &IndexKeys, id: RecordId) {
         for key in &keys.keys {
-            self.entries.remove(entry(key, id).as_slice());
+            let entry = entry(key, id);
+            if self.is_anew(&entry) {
+                self.anew.remove(&entry);
+            }
+            self.entries.remove(&entry);
+        }
+    }
+
+    /// Whether that entry's place has been written anew already.
+    #[inline]
+    fn is_anew(&self, entry: &Entry) -> bool {
+        self.anew.last().is_some_and(|last| entry <= last)
+    }
+
+    /// Whether most of its memory is of no use any more, or on its way to be given back.
+    pub(super) fn wants_rewriting(&self) -> bool {
+        let shrunken = self.most >= WORTH_REWRITING && self.entries.len() < self.most / 4 * 3;
+        shrunken || !self.old.is_empty()
+    }
+
+    /// Writes the nodes anew, or gives old ones back: `some` entries of them. When most entries of a tree are gone, those that
+    /// remain hold a node each among a thousand free places, and no page of it can be given back to the system. A copy
+    /// fills the places that come first, and leaves the rest free.
+    pub(super) fn rewrite(&mut self, some: usize) {
+        if !self.old.is_empty() {
+            for _ in 0..some {
+                self.old.pop_first();
+            }
+            return;
+        }
+        let from = match self.anew.last() {
+            Some(last) => Bound::Excluded(last.as_slice()),
+            None => Bound::Unbounded,
+        };
+        let next: Vec<Entry> = self
+            .entries
+            .range::<[u8], _>((from, Bound::Unbounded))
+            .take(some)
+            .cloned()
+            .collect();
+        let is_last = next.len() < some;
+        self.anew.extend(next);
+        if is_last {
+            debug_assert_eq!(self.anew.len(), self.entries.len());
+            let anew = std::mem::take(&mut self.anew);
+            self.old = std::mem::replace(&mut self.entries, anew);
+            self.most = self.entries.len();
         }
     }
 
@@ -123,4 +186,60 @@ pub fn split(entry: &[u8]) -> (&[u8], RecordId) {
         key,
         RecordId(u64::from_be_bytes(id.try_into().unwrap_or_default())),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    fn keys(n: u32) -> IndexKeys {
+        IndexKeys {
+            keys: [KeyBytes::from_slice(&n.to_be_bytes())]
+                .into_iter()
+                .collect(),
+            multikey: 0,
+        }
+    }
+
+    #[test]
+    fn an_index_written_anew_holds_what_was_written_meanwhile() {
+        let mut index = Index::new(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
+        let mut model = BTreeSet::new();
+        for n in 0..20_000 {
+            index.insert(&keys(n), RecordId(n.into()));
+            if n % 10 != 3 {
+                index.remove(&keys(n), RecordId(n.into()));
+            } else {
+                model.insert(n);
+            }
+        }
+        // It never held many at once.
+        assert!(!index.wants_rewriting());
+        for n in (0..20_000).filter(|n| n % 10 != 3) {
+            index.insert(&keys(n), RecordId(n.into()));
+        }
+        for n in (0..20_000).filter(|n| n % 10 != 3) {
+            index.remove(&keys(n), RecordId(n.into()));
+        }
+        let mut rounds = 0;
+        while index.wants_rewriting() {
+            index.rewrite(100);
+            // A write before the place that is being copied, and one behind it; the last entry copied may be the one that goes.
+            let (add, remove) = (rounds * 7919 % 20_000, rounds * 10 + 3);
+            index.insert(&keys(add), RecordId(add.into()));
+            model.insert(add);
+            index.remove(&keys(remove), RecordId(remove.into()));
+            model.remove(&remove);
+            rounds += 1;
+            assert_eq!(index.len(), model.len());
+        }
+        assert!(rounds > 20, "{rounds}");
+        let held: Vec<u64> = index
+            .up(Bound::Unbounded, &[0xff])
+            .map(|entry| split(entry).1.0)
+            .collect();
+        assert_eq!(held, model.iter().map(|&n| n.into()).collect::<Vec<u64>>());
+    }
 }
