@@ -6,7 +6,7 @@ use super::args::{self, Arg, fields, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
-use super::{Access, Call, Command, Flags, Outcome, explain};
+use super::{Access, Call, Command, Flags, Outcome, current_op, explain};
 use crate::engine::EngineSources;
 use crate::engine::choose::Hint;
 use crate::error::{Code, Error, Result};
@@ -182,7 +182,14 @@ impl<'a> Aggregate<'a> {
                 "{aggregate: 1} is not valid for an empty pipeline.",
             ));
         }
-        if pipeline.output().is_some() && is_linearizable(call.body()) {
+        let lists_operations = pipeline
+            .steps()
+            .first()
+            .is_some_and(|step| step.name == "$currentOp");
+        if lists_operations {
+            only_local(call.body(), "$currentOp")?;
+        }
+        if pipeline.output().is_some() && read_level(call.body()) == Some("linearizable") {
             return Err(Error::new(
                 Code::InvalidOptions,
                 "$out and $merge cannot be used with a 'linearizable' read concern level",
@@ -192,7 +199,9 @@ impl<'a> Aggregate<'a> {
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
         let show_ts = names_ts || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
-        let sources = Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host()));
+        let operations = lists_operations.then(|| current_op::lister(call));
+        let sources =
+            Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host(), operations));
         let limits = Limits {
             allow_disk_use: self.allow_disk_use.unwrap_or(true),
             ..Limits::default()
@@ -230,11 +239,23 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-fn is_linearizable(command: Doc<'_>) -> bool {
-    command
-        .get("readConcern")
-        .as_doc()
-        .is_some_and(|concern| concern.get("level").as_str() == Some("linearizable"))
+fn read_level(command: Doc<'_>) -> Option<&str> {
+    command.get("readConcern").as_doc()?.get("level").as_str()
+}
+
+/// Refuses a read concern that a stage about the server itself cannot have.
+fn only_local(command: Doc<'_>, stage: &str) -> Result<()> {
+    match read_level(command) {
+        None | Some("local") => Ok(()),
+        Some(level) => Err(Error::new(
+            Code::InvalidOptions,
+            format!(
+                "Command aggregate does not support {{ readConcern: {{ level: \"{level}\", provenance: \"clientSupplied\" }} }} \
+                 :: caused by :: Aggregation stage {stage} cannot run with a readConcern other than 'local', or in a \
+                 multi-document transaction. Current readConcern: {level}"
+            ),
+        )),
+    }
 }
 
 /// The collection, or none for `{aggregate: 1}`.

@@ -14,11 +14,8 @@ pub struct Connection {
     pub(super) client: Arc<Client>,
     /// The session that the last retryable write used: mostly the next one's, too.
     pub(super) session: Option<Arc<Session>>,
-    _counting: Counting,
+    context: Arc<Context>,
 }
-
-/// Counts a connection as long as it lives.
-struct Counting(Arc<Context>);
 
 /// Who is at the other end, shared with what goes on for it.
 pub struct Client {
@@ -32,31 +29,24 @@ pub struct Client {
 
 impl Connection {
     pub(super) fn new(context: &Arc<Context>, peer: Peer) -> Self {
+        let client = Arc::new(Client {
+            id: peer.id,
+            address: peer.address,
+            metadata: OnceLock::new(),
+        });
+        context.clients.insert(peer.id, Arc::clone(&client));
+        context.connections_total.fetch_add(1, Ordering::Relaxed);
         Self {
-            client: Arc::new(Client {
-                id: peer.id,
-                address: peer.address,
-                metadata: OnceLock::new(),
-            }),
+            client,
             session: None,
-            _counting: Counting::new(context),
+            context: Arc::clone(context),
         }
     }
 }
 
-// === impl Counting ===
-
-impl Counting {
-    fn new(context: &Arc<Context>) -> Self {
-        context.connections.fetch_add(1, Ordering::Relaxed);
-        context.connections_total.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(context))
-    }
-}
-
-impl Drop for Counting {
+impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.context.clients.remove(&self.client.id);
     }
 }
 

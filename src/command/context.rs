@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
+use dashmap::DashMap;
+
+use super::client::Client;
 use super::counters::Counters;
 use super::hello::Monitors;
 use super::operations::Operations;
@@ -33,8 +36,8 @@ pub struct Context {
     pub started: Instant,
     /// Names this process in `topologyVersion`.
     pub process: [u8; 12],
-    /// Raised and lowered as connections open and close.
-    pub connections: AtomicUsize,
+    /// Who is connected, by the number of the connection. Connections put themselves in and take themselves out.
+    pub clients: DashMap<u64, Arc<Client>, ahash::RandomState>,
     pub connections_total: AtomicUsize,
     pub monitors: Monitors,
     idle: Idle,
@@ -64,7 +67,7 @@ impl Context {
             parameters,
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
-            connections: AtomicUsize::new(0),
+            clients: DashMap::default(),
             connections_total: AtomicUsize::new(0),
             monitors: Monitors::default(),
             idle,

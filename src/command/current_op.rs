@@ -1,11 +1,20 @@
 //! `currentOp` and `killOp`: what runs now, and stopping it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use super::args::truthy;
 use super::operations::OperationInfo;
-use super::{Access, Call, Command, Context, Flags, Outcome};
+use super::{Access, Call, Client, Command, Context, Flags, Outcome};
 use crate::clock::monotonic;
+use crate::engine::ListOperations;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+use crate::query::filter::Filter;
+use crate::query::stage::CurrentOps;
+use crate::query::{Scope, Vars};
+use crate::session::{CursorId, CursorInfo};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type};
 
 pub(super) const COMMAND: Command =
     Command::ready("currentOp", Access::Admin, "Shows what runs now.", current)
@@ -15,79 +24,219 @@ pub(super) const KILL: Command =
     Command::ready("killOp", Access::Admin, "Stops a running command.", kill)
         .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
 
+/// Longer commands are cut where that is asked for, as in mongod.
+const LONG_COMMAND: usize = 1000;
+
+/// Fields of the command that are no part of its filter.
+const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
+
+/// Who asks, and with what: the asking command is always among those that run.
+struct Asker {
+    context: Arc<Context>,
+    client: Arc<Client>,
+    database: String,
+    body: DocBuf,
+    now: Millis,
+}
+
 fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let own = call.arg("$ownOps").is_some_and(|arg| truthy(arg.value()));
-    let mut list = reply.array("inprog");
-    for doc in documents(call.context, call.now) {
-        if own && doc.as_doc().get("connectionId").as_i64() != Some(call.client.id.cast_signed()) {
-            continue;
+    let set = |name| call.arg(name).is_some_and(|arg| truthy(arg.value()));
+    let own = set("$ownOps");
+    let wanted = CurrentOps {
+        idle_connections: set("$all"),
+        idle_cursors: false,
+        truncate: true,
+    };
+    let spec = DocBuf::build(|doc| {
+        for arg in call.args().skip(1) {
+            if !OPTIONS.contains(&arg.name()) {
+                doc.put(arg.name(), arg.value());
+            }
         }
-        list.push_doc(doc.as_doc());
+    });
+    let filter = Filter::parse(spec.as_doc(), &Scope::new())?;
+    let vars = Vars::at(call.now);
+    let asker = Asker::of(call);
+    let mut list = reply.array("inprog");
+    for doc in asker.list(&wanted) {
+        let doc = doc.as_doc();
+        let foreign = doc.get("connectionId").as_i64() != Some(call.client.id.cast_signed());
+        if !(own && foreign) && filter.matches(doc, &vars)? {
+            list.push_doc(doc);
+        }
     }
-    list.push_doc(itself(call).as_doc());
     list.end();
     Ok(Outcome::Reply)
 }
 
-/// Everything that takes several steps and is not over, as `$currentOp` shows it.
-pub fn documents(context: &Context, now: Millis) -> Vec<DocBuf> {
-    context
-        .operations
-        .all()
-        .iter()
-        .map(|operation| describe(operation, now))
-        .collect()
+/// The list that `$currentOp` reads when its turn comes.
+pub(super) fn lister(call: &Call<'_>) -> ListOperations {
+    let asker = Asker::of(call);
+    Box::new(move |wanted| asker.list(wanted))
 }
 
-fn describe(operation: &OperationInfo, now: Millis) -> DocBuf {
-    let running = monotonic().saturating_duration_since(operation.started);
-    let body = operation.body.as_doc();
-    DocBuf::build(|doc| {
-        doc.put_str("type", "op")
-            .put_str("client", &operation.client.address.to_string())
-            .put_i64("connectionId", operation.client.id.cast_signed());
-        if let Some(name) = operation.client.app_name() {
-            doc.put_str("appName", name);
+// === impl Asker ===
+
+impl Asker {
+    fn of(call: &Call<'_>) -> Self {
+        Self {
+            context: Arc::clone(call.context),
+            client: Arc::clone(call.client),
+            database: call.database().to_owned(),
+            body: DocBuf::from_bytes(call.body().bytes().to_vec()),
+            now: call.now,
         }
-        doc.put_bool("active", true)
-            .put_date("currentOpTime", now.0)
-            .put_i64("opid", i64::from(operation.id))
-            .put_i64(
-                "secs_running",
-                i64::try_from(running.as_secs()).unwrap_or(0),
-            )
-            .put_i64(
-                "microsecs_running",
-                i64::try_from(running.as_micros()).unwrap_or(i64::MAX),
-            )
-            .put_str("op", kind(operation.command))
-            .put_str("ns", &namespace(&operation.database, body))
-            .put_doc("command", body)
-            .put_bool(
-                "killPending",
-                operation.killed.load(std::sync::atomic::Ordering::Relaxed),
-            );
-        if let Some(session) = &operation.session {
-            session.put(doc, "lsid");
+    }
+
+    fn list(&self, wanted: &CurrentOps) -> Vec<DocBuf> {
+        let running = self.context.operations.all();
+        let mut list: Vec<DocBuf> = running
+            .iter()
+            .map(|operation| self.running(operation, wanted))
+            .collect();
+        // A pipeline that takes several steps is noted as running itself.
+        let busy = |id: u64| running.iter().any(|operation| operation.client.id == id);
+        if !busy(self.client.id) {
+            list.push(self.itself(wanted));
         }
-    })
+        if wanted.idle_connections {
+            for client in &self.context.clients {
+                if client.id != self.client.id && !busy(client.id) {
+                    list.push(self.connection(&client, false, |_| ()));
+                }
+            }
+        }
+        if wanted.idle_cursors {
+            self.context
+                .cursors
+                .each_idle(|id, cursor| list.push(self.idle_cursor(id, cursor, wanted)));
+        }
+        list
+    }
+
+    /// What every row about a connection has, active or not.
+    fn connection(
+        &self,
+        client: &Client,
+        active: bool,
+        more: impl FnOnce(&mut DocBuilder<'_>),
+    ) -> DocBuf {
+        DocBuf::build(|doc| {
+            doc.put_str("type", "op")
+                .put_str("host", &self.context.host())
+                .put_str("desc", &format!("conn{}", client.id))
+                .put_i64("connectionId", client.id.cast_signed())
+                .put_str("client", &client.address.to_string());
+            if let Some(name) = client.app_name() {
+                doc.put_str("appName", name);
+            }
+            if let Some(metadata) = client.metadata() {
+                doc.put_doc("clientMetadata", metadata);
+            }
+            doc.put_bool("active", active)
+                .put_str("currentOpTime", &iso_time(self.now));
+            more(doc);
+        })
+    }
+
+    fn running(&self, operation: &OperationInfo, wanted: &CurrentOps) -> DocBuf {
+        let elapsed = monotonic().saturating_duration_since(operation.started);
+        let body = operation.body.as_doc();
+        self.connection(&operation.client, true, |doc| {
+            doc.put_i64("opid", i64::from(operation.id));
+            if let Some(session) = &operation.session {
+                session.put(doc, "lsid");
+            }
+            put_work(doc, elapsed, kind(operation.command));
+            doc.put_str("ns", &namespace(&operation.database, body));
+            put_command(doc, "command", body, wanted);
+            if let Some(id) = body.get("getMore").as_i64()
+                && let Some(info) = self.context.cursors.info(id)
+            {
+                let mut cursor = doc.doc("cursor");
+                put_cursor(&mut cursor, id, &info, wanted);
+                cursor.put_i64("operationUsingCursorId", i64::from(operation.id));
+                cursor.end();
+            }
+            put_no_locks(doc);
+            if operation.killed.load(Ordering::Relaxed) {
+                doc.put_bool("killPending", true);
+            }
+        })
+    }
+
+    fn itself(&self, wanted: &CurrentOps) -> DocBuf {
+        let body = self.body.as_doc();
+        self.connection(&self.client, true, |doc| {
+            doc.put_i64("opid", i64::from(self.context.operations.next_id()));
+            put_work(doc, Duration::ZERO, "command");
+            let name = body.first().filter(|elem| elem.name() == "aggregate");
+            let name = name.map_or("$cmd", |_| "$cmd.aggregate");
+            doc.put_str("ns", &format!("{}.{name}", self.database));
+            put_command(doc, "command", body, wanted);
+            put_no_locks(doc);
+        })
+    }
+
+    fn idle_cursor(&self, id: CursorId, info: &CursorInfo, wanted: &CurrentOps) -> DocBuf {
+        DocBuf::build(|doc| {
+            doc.put_str("type", "idleCursor")
+                .put_str("host", &self.context.host())
+                .put_str("ns", &info.namespace);
+            if let Some(session) = &info.session {
+                session.put(doc, "lsid");
+            }
+            let mut cursor = doc.doc("cursor");
+            put_cursor(&mut cursor, id, info, wanted);
+            cursor.end();
+        })
+    }
 }
 
-/// The asking command itself is always among those that run.
-fn itself(call: &Call<'_>) -> DocBuf {
-    DocBuf::build(|doc| {
-        doc.put_str("type", "op")
-            .put_str("client", &call.client.address.to_string())
-            .put_i64("connectionId", call.client.id.cast_signed())
-            .put_bool("active", true)
-            .put_date("currentOpTime", call.now.0)
-            .put_i64("opid", i64::from(call.context.operations.next_id()))
-            .put_i64("secs_running", 0)
-            .put_i64("microsecs_running", 0)
-            .put_str("op", "command")
-            .put_str("ns", &format!("{}.$cmd", call.database()))
-            .put_doc("command", call.body());
-    })
+fn put_work(doc: &mut DocBuilder<'_>, elapsed: Duration, op: &str) {
+    let micros = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
+    doc.put_i64("secs_running", micros / 1_000_000)
+        .put_i64("microsecs_running", micros)
+        .put_str("op", op);
+}
+
+/// Nobody holds a lock or waits for one that anybody could see.
+fn put_no_locks(doc: &mut DocBuilder<'_>) {
+    doc.put_i32("numYields", 0)
+        .put_doc("locks", Doc::EMPTY)
+        .put_bool("waitingForLock", false)
+        .put_doc("lockStats", Doc::EMPTY)
+        .put_bool("waitingForFlowControl", false)
+        .put_doc("flowControlStats", Doc::EMPTY);
+}
+
+fn put_cursor(doc: &mut DocBuilder<'_>, id: CursorId, info: &CursorInfo, wanted: &CurrentOps) {
+    doc.put_i64("cursorId", id)
+        .put_bool("noCursorTimeout", info.no_timeout)
+        .put_bool("tailable", false)
+        .put_bool("awaitData", false);
+    put_command(doc, "originatingCommand", Doc::new(&info.command), wanted);
+}
+
+fn put_command(doc: &mut DocBuilder<'_>, name: &str, command: Doc<'_>, wanted: &CurrentOps) {
+    if !wanted.truncate || command.bytes().len() <= LONG_COMMAND {
+        doc.put_doc(name, command);
+        return;
+    }
+    let text: String = command.to_string().chars().take(LONG_COMMAND).collect();
+    let mut cut = doc.doc(name);
+    cut.put_str("$truncated", &text);
+    let comment = command.get("comment");
+    if comment.ty() != Type::Missing {
+        cut.put("comment", comment);
+    }
+    cut.end();
+}
+
+/// `2024-02-29T12:00:00.5+00:00`: a text, as mongod gives it.
+fn iso_time(now: Millis) -> String {
+    let text = bson::DateTime::from_millis(now.0).try_to_rfc3339_string();
+    text.unwrap_or_default().replace('Z', "+00:00")
 }
 
 fn kind(command: &str) -> &str {
@@ -136,4 +285,99 @@ fn kill(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     reply.put_str("info", "attempting to kill op");
     Ok(Outcome::Reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::check::{ask, server};
+    use crate::config::Config;
+    use bson::{Document, doc};
+
+    #[test]
+    fn the_command_and_the_stage_show_the_same() {
+        let mut server = server(Config::default());
+        for i in 0..5 {
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": [{"_id": i}], "$db": "a"},
+            );
+        }
+        ask(&mut server, doc! {"find": "c", "batchSize": 2, "$db": "a"});
+        let long = "x".repeat(2000);
+        let cases: &[(Document, usize)] = &[
+            (doc! {"currentOp": 1}, 1),
+            (doc! {"currentOp": true, "$all": true, "$ownOps": true}, 1),
+            (doc! {"currentOp": 1, "op": "command", "active": true}, 1),
+            (doc! {"currentOp": 1, "op": "getmore"}, 0),
+            (
+                doc! {"currentOp": 1, "comment": &long, "command.$truncated": {"$exists": true}},
+                1,
+            ),
+            (stage(doc! {}, doc! {}), 1),
+            (stage(doc! {"idleCursors": true}, doc! {}), 2),
+            (
+                stage(
+                    doc! {"idleCursors": true},
+                    doc! {"type": "idleCursor", "cursor.originatingCommand.find": "c"},
+                ),
+                1,
+            ),
+            (
+                stage(doc! {"idleConnections": true}, doc! {"active": false}),
+                0,
+            ),
+            (
+                stage(
+                    doc! {},
+                    doc! {"ns": "admin.$cmd.aggregate", "command.aggregate": 1},
+                ),
+                1,
+            ),
+        ];
+        for (command, wanted) in cases {
+            let mut command = command.clone();
+            command.insert("$db", "admin");
+            let reply = ask(&mut server, command.clone());
+            let rows = reply.get_array("inprog").or_else(|_| {
+                let cursor = reply.get_document("cursor").expect("a cursor");
+                cursor.get_array("firstBatch")
+            });
+            assert_eq!(
+                rows.map(Vec::len).ok(),
+                Some(*wanted),
+                "{command} -> {reply}"
+            );
+        }
+    }
+
+    fn stage(options: Document, filter: Document) -> Document {
+        doc! {"aggregate": 1, "pipeline": [{"$currentOp": options}, {"$match": filter}], "cursor": {}}
+    }
+
+    #[test]
+    fn the_stage_refuses_what_mongod_refuses() {
+        let cases: &[(Document, &str, i32)] = &[
+            (doc! {"$currentOp": 1}, "admin", 14),
+            (doc! {"$currentOp": {"allUsers": 1}}, "admin", 14),
+            (doc! {"$currentOp": {"truncateOps": null}}, "admin", 14),
+            (doc! {"$currentOp": {"comment": "x"}}, "admin", 40415),
+            (doc! {"$currentOp": {"targetAllNodes": true}}, "admin", 9),
+            (doc! {"$currentOp": {}}, "a", 73),
+        ];
+        let mut server = server(Config::default());
+        for (stage, database, code) in cases {
+            let reply = ask(
+                &mut server,
+                doc! {"aggregate": 1, "pipeline": [stage.clone()], "cursor": {}, "$db": *database},
+            );
+            assert_eq!(
+                reply.get_i32("code").ok(),
+                Some(*code),
+                "{stage} -> {reply}"
+            );
+        }
+        let majority = doc! {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}, "$db": "admin",
+        "readConcern": {"level": "majority"}};
+        assert_eq!(ask(&mut server, majority).get_i32("code").ok(), Some(72));
+    }
 }

@@ -178,6 +178,13 @@ fn run(
     };
     let mut own = SmallVec::new();
     let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
+    if generic.help {
+        let mut builder = DocBuilder::begin(out);
+        let text = format!("help for: {} {}", command.name, command.help);
+        builder.put_str("help", &text).put_f64("ok", 1.0);
+        builder.end();
+        return Ok(Attempt::Replied);
+    }
     let mut retry = None;
     if let (Some(number), Some(id)) = (generic.number, &generic.session)
         && command.flags.has(Flags::RETRYABLE)
@@ -319,6 +326,18 @@ mod tests {
             );
             assert_eq!(reply.get_f64("ok").ok(), Some(0.0));
         }
+    }
+
+    #[test]
+    fn help_is_given_instead_of_running() {
+        let mut server = server(Config::default());
+        let asked = doc! {"dropDatabase": 1, "help": true, "$db": "a"};
+        let help = ask(&mut server, asked);
+        assert!(
+            help.get_str("help")
+                .is_ok_and(|text| text.starts_with("help for: dropDatabase "))
+        );
+        assert_eq!(help.get_f64("ok").ok(), Some(1.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::args::wrong_type;
+use super::args::{truthy, wrong_type};
 use super::call::check_database;
 use super::{Command, Flags, concern};
 use crate::config::Topology;
@@ -24,6 +24,8 @@ pub(super) struct Generic<'a> {
     pub comment: ValueRef<'a>,
     /// `w: 0`
     pub unacknowledged: bool,
+    /// The command is to be explained, not run.
+    pub help: bool,
 }
 
 /// Fields that are read only when they are there.
@@ -55,6 +57,7 @@ impl<'a> Generic<'a> {
             has_max_time: false,
             comment: ValueRef::MISSING,
             unacknowledged: false,
+            help: false,
         };
         let mut database = None;
         let mut rare = None;
@@ -83,6 +86,7 @@ impl<'a> Generic<'a> {
                     generic.has_max_time = !value.is_nullish();
                 }
                 b"comment" => generic.comment = value,
+                b"help" => generic.help = truthy(value),
                 b"apiVersion"
                 | b"apiStrict"
                 | b"apiDeprecationErrors"

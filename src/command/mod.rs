@@ -75,7 +75,6 @@ pub use call::{Call, Documents, check_collection, check_database};
 pub use client::{Client, Connection};
 pub use context::Context;
 pub use counters::{Counted, Counters};
-pub use current_op::documents as running_operations;
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, Flags, Outcome, Run, Status};
 pub use operations::{OperationInfo, Operations};

@@ -111,7 +111,7 @@ fn catalog(context: &Context, out: &mut DocBuilder<'_>) {
 }
 
 fn connections(context: &Context, out: &mut DocBuilder<'_>) {
-    let current = context.connections.load(Ordering::Relaxed);
+    let current = context.clients.len();
     let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let gauge = |gauge: &AtomicUsize| number(gauge.load(Ordering::Relaxed));
     let monitors = &context.monitors;

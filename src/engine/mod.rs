@@ -17,6 +17,7 @@ pub mod stats;
 pub mod write;
 
 pub use oid::ObjectIds;
+pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, Reading, Way};

@@ -1,10 +1,10 @@
-//! The stages that report: `$collStats` and `$indexStats`.
+//! The stages that report: `$collStats`, `$indexStats` and `$currentOp`.
 
 use super::stats::{Figures, describe_indexes, put_number};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Batch, Report, Target};
+use crate::query::stage::{Batch, CurrentOps, Report, Target};
 use crate::storage::Catalog;
-use crate::value::{DocBuilder, Millis};
+use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// What a report needs besides the collection.
 pub struct About<'a> {
@@ -12,13 +12,23 @@ pub struct About<'a> {
     /// `HOST:PORT` of this server.
     pub host: &'a str,
     pub now: Millis,
+    pub operations: Option<&'a ListOperations>,
 }
+
+/// What runs now, as the commands' room knows it.
+pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
 
 pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
     match what {
         Report::CollStats { .. } => coll_stats(about, on, what, out),
         Report::IndexStats => {
             index_stats(about, on, out);
+            Ok(())
+        }
+        Report::CurrentOp(wanted) => {
+            for doc in about.operations.iter().flat_map(|list| list(wanted)) {
+                out.push(doc.as_doc(), None);
+            }
             Ok(())
         }
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::access::{Counted, Walk};
 use super::choose::{Between, Hint, between, choose, id_key_of};
-use super::report::{About, report};
+use super::report::{About, ListOperations, report};
 use super::write::append_ts;
 use super::{CollectionRows, Handles, ObjectIds, merge, out};
 use crate::error::{Code, Error, Result};
@@ -33,6 +33,8 @@ pub struct EngineSources {
 struct More {
     ids: Arc<ObjectIds>,
     host: String,
+    /// For `$currentOp`.
+    operations: Option<ListOperations>,
 }
 
 /// What is read of a collection: filter, sort, skip, limit, in this order.
@@ -67,10 +69,20 @@ impl EngineSources {
         }
     }
 
-    /// For a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this server's `HOST:PORT`.
+    /// For a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this server's `HOST:PORT`;
+    /// `operations` are needed by `$currentOp` alone.
     #[must_use]
-    pub fn for_pipeline(mut self, ids: Arc<ObjectIds>, host: String) -> Self {
-        self.more = Some(More { ids, host });
+    pub fn for_pipeline(
+        mut self,
+        ids: Arc<ObjectIds>,
+        host: String,
+        operations: Option<ListOperations>,
+    ) -> Self {
+        self.more = Some(More {
+            ids,
+            host,
+            operations,
+        });
         self
     }
 
@@ -263,10 +275,12 @@ impl Sources for EngineSources {
     }
 
     fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+        let more = self.more()?;
         let about = About {
             catalog: &self.catalog,
-            host: &self.more()?.host,
+            host: &more.host,
             now: cx.vars.now(),
+            operations: more.operations.as_ref(),
         };
         report(&about, on, what, out)
     }

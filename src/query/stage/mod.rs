@@ -12,6 +12,7 @@ mod bucket;
 mod bucket_auto;
 mod coll_stats;
 mod count;
+mod current_op;
 mod documents;
 mod each;
 mod facet;
@@ -49,6 +50,7 @@ mod unwind;
 mod values;
 
 pub use batch::{Batch, Origin, Row};
+pub use current_op::CurrentOps;
 pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Merge, Rows};
+use super::{Batch, CurrentOps, Cx, Merge, Rows};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -69,7 +69,7 @@ pub enum Output {
     Merge(Merge),
 }
 
-/// The stages that report about a collection instead of reading it.
+/// The stages that report about a collection or the server instead of reading.
 pub enum Report {
     CollStats {
         latency: Option<bool>,
@@ -79,6 +79,7 @@ pub enum Report {
         exec: bool,
     },
     IndexStats,
+    CurrentOp(CurrentOps),
 }
 
 // === impl Target ===

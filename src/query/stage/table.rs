@@ -2,7 +2,7 @@
 
 use super::place::{Place, Position};
 use super::{
-    Stage, add_fields, bucket, bucket_auto, coll_stats, count, documents, facet, group,
+    Stage, add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
     index_stats, limit, lookup, match_, merge, out, project, redact, replace_root, sample, skip,
     sort, sort_by_count, union_with, unset, unwind,
 };
@@ -109,7 +109,10 @@ pub static STAGES: &[Entry] = &[
     planned_top("$changeStreamSplitLargeEvent"),
     first("$collStats", coll_stats::parse),
     any("$count", count::parse),
-    planned_database("$currentOp"),
+    Entry {
+        collectionless: true,
+        ..first("$currentOp", current_op::parse)
+    },
     planned("$densify"),
     Entry {
         collectionless: true,

@@ -1,0 +1,66 @@
+//! `$currentOp`: what runs now, one row each. The server knows that, not a collection; the command hands the list in.
+
+use std::sync::Arc;
+
+use super::coll_stats::Reports;
+use super::pipeline::{unknown_field, wrong_type};
+use super::{Place, Report, Stage, Target};
+use crate::error::{Code, Error, Result};
+use crate::value::ValueRef;
+
+/// What is asked for besides the commands that run. `allUsers`, `localOps` and `idleSessions` change nothing: there are no
+/// users, one node, and no sessions that hold locks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CurrentOps {
+    pub idle_connections: bool,
+    pub idle_cursors: bool,
+    /// Long commands are shown as text that is cut.
+    pub truncate: bool,
+}
+
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    place: &Place<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
+    let spec = value.as_doc().ok_or_else(|| {
+        Error::type_mismatch(format!(
+            "$currentOp options must be specified in an object, but found: {}",
+            value.ty().alias()
+        ))
+    })?;
+    let mut wanted = CurrentOps::default();
+    for elem in spec {
+        let name = elem.name();
+        let target = match name {
+            "idleConnections" => Some(&mut wanted.idle_connections),
+            "idleCursors" => Some(&mut wanted.idle_cursors),
+            "truncateOps" => Some(&mut wanted.truncate),
+            "allUsers" | "idleSessions" | "localOps" | "targetAllNodes" => None,
+            _ => return Err(unknown_field("$currentOp", name)),
+        };
+        let flag = elem
+            .value
+            .as_bool()
+            .ok_or_else(|| wrong_type("$currentOp", name, elem.value.ty(), "bool"))?;
+        if name == "targetAllNodes" && flag {
+            return Err(Error::failed_to_parse(
+                "$currentOp supports targetAllNodes parameter only for sharded clusters",
+            ));
+        }
+        if let Some(target) = target {
+            *target = flag;
+        }
+    }
+    if place.db != "admin" {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            "$currentOp must be run against the 'admin' database with {aggregate: 1}",
+        ));
+    }
+    push(Stage::Op(Arc::new(Reports {
+        on: Target::new(place.db, ""),
+        what: Report::CurrentOp(wanted),
+    })));
+    Ok(())
+}
