@@ -22,7 +22,7 @@ pub(super) const COMMAND: Command = Command::ready(
     run,
 )
 .with(
-    Flags::READ_CONCERN
+    Flags::SNAPSHOT
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE)
         .and(Flags::SECONDARY),
@@ -89,6 +89,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             batch_size: aggregate.batch_size,
             single_batch: false,
             no_timeout: false,
+            awaits: false,
         },
     )
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::args::{Arg, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
-use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained};
+use super::{Access, Call, Command, Flags, Outcome, capped, default_ttl, drained};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{IndexingMode, View, Writer};
+use crate::storage::{Cap, IndexingMode, View, Writer};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, equal};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -23,7 +23,8 @@ struct CollMod {
     index: Option<IndexMod>,
     default_ttl: Option<DefaultTtl>,
     mode: Option<IndexingMode>,
-    capped: bool,
+    size: Option<u64>,
+    max: Option<Option<u64>>,
     dry_run: bool,
     refused: Option<&'static str>,
 }
@@ -47,6 +48,7 @@ struct Plan {
     /// A plain index on `_ts` that shows the default from now on.
     show_as: Option<crate::storage::TsIndex>,
     mode: Option<IndexingMode>,
+    cap: Option<Cap>,
     index: Option<String>,
     expire: Option<i32>,
     hidden: Option<bool>,
@@ -61,12 +63,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(Code::NamespaceNotFound, "ns does not exist"));
     };
-    if changes.capped {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "option not supported on a collection that is not capped: cappedSize, cappedMax",
-        ));
-    }
     if changes.dry_run {
         return Err(Error::new(
             Code::InvalidOptions,
@@ -160,11 +156,8 @@ impl CollMod {
                     self.refused = Some("timeseries");
                 }
             }
-            "cappedSize" | "cappedMax" => {
-                if arg.int()?.is_some() {
-                    self.capped = true;
-                }
-            }
+            "cappedSize" => self.size = capped::bytes(&arg)?,
+            "cappedMax" => self.max = capped::documents(&arg)?,
             "expireAfterSeconds" => {
                 if !matches!(arg.value().ty(), Type::String) && arg.int()?.is_none() {
                     return Ok(());
@@ -183,11 +176,29 @@ impl CollMod {
         Ok(())
     }
 
+    /// What a capped collection may hold from now on. What is too much makes way with the next insert.
+    fn cap(&self, view: &View<'_>) -> Result<Option<Cap>> {
+        if self.size.is_none() && self.max.is_none() {
+            return Ok(None);
+        }
+        let Some(cap) = view.options().cap else {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "option not supported on a collection that is not capped: cappedSize, cappedMax",
+            ));
+        };
+        Ok(Some(Cap {
+            bytes: self.size.unwrap_or(cap.bytes),
+            documents: self.max.unwrap_or(cap.documents),
+        }))
+    }
+
     /// Looks at what is there and decides; nothing is changed yet.
     fn plan(&self, view: &View<'_>) -> Result<Plan> {
         let mut plan = Plan {
             default: self.default_ttl,
             mode: self.mode,
+            cap: self.cap(view)?,
             ..Plan::default()
         };
         if let Some(index) = &self.index {
@@ -416,6 +427,9 @@ impl Plan {
     fn make(self, writer: &mut Writer<'_>) -> Result<DocBuf> {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);
+        }
+        if let Some(cap) = self.cap {
+            writer.set_cap(cap);
         }
         if let Some(default) = self.default {
             default_ttl::set(writer, default, self.show_as);

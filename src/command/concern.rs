@@ -30,7 +30,7 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
         ));
     };
     let mut level = None;
-    let mut after = false;
+    let (mut after, mut at) = (false, false);
     for arg in fields("readConcern", concern) {
         match arg.name() {
             "level" => {
@@ -43,7 +43,10 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
                 if arg.value().ty() != Type::Timestamp {
                     return Err(arg.wrong_type(&[Type::Timestamp]));
                 }
-                after = true;
+                match arg.name() {
+                    "atClusterTime" => at = true,
+                    _ => after = true,
+                }
             }
             "afterOpTime" => {
                 arg.doc()?;
@@ -62,16 +65,35 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
                 "node needs to be a replica set member to use read concern",
             ));
         }
-        if after {
+        if after || at {
             return Err(Error::new(
                 Code::IllegalOperation,
                 "Cannot specify afterClusterTime readConcern without replication enabled",
             ));
         }
     }
+    if after && at {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "Can not specify both afterClusterTime and atClusterTime",
+        ));
+    }
+    if at && level != Some("snapshot") {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "atClusterTime field can be set only if level is equal to snapshot",
+        ));
+    }
+    if after && !matches!(level, None | Some("local" | "majority" | "snapshot")) {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "afterClusterTime field can be set only if level is equal to majority, local, or snapshot",
+        ));
+    }
     match level {
         None | Some("local") => Ok(()),
-        Some(_) if command.flags.has(Flags::READ_CONCERN) => Ok(()),
+        Some("snapshot") if command.flags.has(Flags::SNAPSHOT) => Ok(()),
+        Some(level) if level != "snapshot" && command.flags.has(Flags::READ_CONCERN) => Ok(()),
         Some(level) => Err(Error::new(
             Code::InvalidOptions,
             format!(

@@ -53,7 +53,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         let_vars: None,
         multi: true,
     };
-    let (selection, _) = selecting.parse(call.now)?;
+    let (mut selection, _) = selecting.parse(call.now)?;
+    selection.vars = selection.vars.without_constants();
     scan::run(call, collection, selection, counting, reply)
 }
 

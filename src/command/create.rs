@@ -1,10 +1,10 @@
 //! `create`: makes a collection.
 
 use super::args::Arg;
-use super::{Access, Call, Command, Flags, Outcome, default_ttl};
+use super::{Access, Call, Command, Flags, Outcome, capped, default_ttl};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{CreateError, IndexingMode, Namespace, Options, View};
+use crate::storage::{Cap, CreateError, IndexingMode, Namespace, Options, View};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
@@ -15,8 +15,8 @@ pub(super) const COMMAND: Command =
 #[derive(Default)]
 struct Create {
     capped: bool,
-    size: bool,
-    max: bool,
+    size: Option<u64>,
+    max: Option<Option<u64>>,
     expires: bool,
     view_on: Option<String>,
     pipeline: bool,
@@ -34,6 +34,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let create = Create::parse(call)?;
     create.check()?;
     let options = Options {
+        cap: create.cap(),
         indexing_mode: create.mode,
         shown: create.shown.clone(),
     };
@@ -108,8 +109,8 @@ impl Create {
             "defaultTtl" => self.default_ttl = default_ttl::parse_option(arg)?,
             "indexingPolicy" => self.mode = default_ttl::parse_policy(arg)?,
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
-            "size" => self.size = arg.int()?.is_some(),
-            "max" => self.max = arg.int()?.is_some(),
+            "size" => self.size = capped::bytes(&arg)?,
+            "max" => self.max = capped::documents(&arg)?,
             "autoIndexId" | "temp" => {
                 arg.bool()?;
             }
@@ -202,10 +203,10 @@ impl Create {
 
     fn check(&self) -> Result<()> {
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
-        if self.capped && !self.size {
+        if self.capped && self.size.is_none() {
             return invalid("the 'size' field is required when 'capped' is true");
         }
-        if !self.capped && (self.size || self.max) {
+        if !self.capped && (self.size.is_some() || self.max.is_some()) {
             return invalid(
                 "the 'capped' field needs to be true when either the 'size' or 'max' fields are present",
             );
@@ -224,9 +225,6 @@ impl Create {
             );
         }
         default_ttl::check_mode(self.mode, self.default_ttl, Code::BadValue)?;
-        if self.capped {
-            return Err(Error::not_implemented("create option 'capped'"));
-        }
         if self.view_on.is_some() {
             return Err(Error::not_implemented("create option 'viewOn'"));
         }
@@ -238,9 +236,16 @@ impl Create {
         }
     }
 
+    fn cap(&self) -> Option<Cap> {
+        let bytes = self.size.filter(|_| self.capped)?;
+        let documents = self.max.flatten();
+        Some(Cap { bytes, documents })
+    }
+
     fn agrees(&self, view: &View<'_>) -> bool {
         view.default_ttl() == self.default_ttl
             && view.options().indexing_mode == self.mode
+            && view.options().cap == self.cap()
             && view.options().shown == self.shown
     }
 }

@@ -5,11 +5,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Call, Context, Outcome, Step, Task};
+use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
 use crate::value::{DocBuf, DocBuilder, Millis};
+
+/// How often a cursor that waits for rows looks for them.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Rows in a first batch, unless the client says otherwise.
 pub const FIRST_BATCH: u32 = 101;
@@ -23,6 +28,8 @@ pub struct Opening {
     /// The first batch is all that the client wants.
     pub single_batch: bool,
     pub no_timeout: bool,
+    /// A getMore that finds no rows waits for some.
+    pub awaits: bool,
 }
 
 /// A batch that takes several slices.
@@ -33,6 +40,8 @@ struct Filling {
     limit: u32,
     /// The elements so far.
     bytes: Vec<u8>,
+    /// How long it is worth waiting for a first row.
+    until: Option<Instant>,
     what: Option<Filled>,
 }
 
@@ -66,6 +75,7 @@ pub fn open(
 ) -> Result<Outcome> {
     let info = CursorInfo {
         no_timeout: opening.no_timeout,
+        awaits: opening.awaits,
         remaining_millis: call.max_time_millis(),
         ..CursorInfo::new(
             &opening.namespace,
@@ -79,27 +89,29 @@ pub fn open(
         info,
         single_batch: opening.single_batch,
     };
-    answer(call.context, call.now, limit, what, reply)
+    answer(call.context, call.now, limit, None, what, reply)
 }
 
-/// Answers with the next batch of a cursor that is checked out.
+/// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
 pub(super) fn resume(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
     cursor: OpenCursor,
     limit: u32,
+    until: Option<Instant>,
 ) -> Result<Outcome> {
     let what = Filled::Next {
         cursor,
         exhaust: call.request.exhaust_allowed,
     };
-    answer(call.context, call.now, limit, what, reply)
+    answer(call.context, call.now, limit, until, what, reply)
 }
 
 fn answer(
     context: &Arc<Context>,
     now: Millis,
     limit: u32,
+    until: Option<Instant>,
     mut what: Filled,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
@@ -110,7 +122,8 @@ fn answer(
         let mut batch = Batch::new(out, limit);
         let fill = what.fill(now, &mut batch);
         let rows = batch.rows();
-        if matches!(fill, Ok(Fill::Pause)) {
+        let waits = rows == 0 && until.is_some() && matches!(fill, Ok(Fill::Waiting));
+        if waits || matches!(fill, Ok(Fill::Pause)) {
             gathered = Some((rows, out.get(start..).unwrap_or_default().to_vec()));
         }
         fill
@@ -136,6 +149,7 @@ fn answer(
                 rows,
                 limit,
                 bytes,
+                until,
                 what: Some(what),
             }))),
         },
@@ -228,16 +242,31 @@ impl Filled {
 
 // === impl Filling ===
 
+impl Filling {
+    fn left(&self) -> Duration {
+        self.until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(monotonic())
+        })
+    }
+}
+
 impl Task for Filling {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
         };
+        if self.until.is_some() {
+            // Who waits looks with the eyes of the moment of waking.
+            self.now = self.context.clock.now();
+        }
         let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.limit);
         let fill = what.fill(self.now, &mut batch);
         self.rows = batch.rows();
         match fill {
             Ok(Fill::Pause) => Ok(Step::More),
+            Ok(Fill::Waiting) if self.rows == 0 && self.left() > Duration::ZERO => {
+                Ok(Step::Sleep(LOOK_AGAIN.min(self.left())))
+            }
             Ok(fill) => {
                 let Some(what) = self.what.take() else {
                     return Ok(Step::Done);

@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the different values of a field.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN));
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT));
 
 /// What the client asks for.
 pub(super) struct Distinct<'a> {
@@ -49,6 +49,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         multi: true,
     };
     let (mut selection, _) = selecting.parse(call.now)?;
+    selection.vars = selection.vars.without_constants();
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)
 }

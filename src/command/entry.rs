@@ -60,7 +60,7 @@ impl Flags {
     pub const BEFORE_LOGIN: Self = Self(2);
     /// Takes a transaction number: a retryable write.
     pub const RETRYABLE: Self = Self(4);
-    /// Takes every level of read concern.
+    /// Takes every level of read concern but `snapshot`.
     pub const READ_CONCERN: Self = Self(8);
     /// Takes a write concern.
     pub const WRITE_CONCERN: Self = Self(16);
@@ -79,6 +79,8 @@ impl Flags {
         .and(Self::WRITE_CONCERN)
         .and(Self::STABLE)
         .and(Self::UNCOUNTED);
+    /// Takes every level of read concern.
+    pub const SNAPSHOT: Self = Self(1024).and(Self::READ_CONCERN);
 
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -87,7 +89,7 @@ impl Flags {
 
     #[inline]
     pub const fn has(self, flag: Self) -> bool {
-        self.0 & flag.0 != 0
+        self.0 & flag.0 == flag.0
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use super::args::Arg;
 use super::cursor::{self, Opening};
 use super::record_ids::RecordIds;
+use super::return_key::{self, ReturnKeys};
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
 use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
 use crate::engine::choose::{Between, Hint, id_equality};
-use crate::engine::{EngineSources, Reading};
+use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node};
 use crate::query::projection::{Kind, Projection};
@@ -29,7 +30,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(
     Flags::STABLE
         .and(Flags::SECONDARY)
-        .and(Flags::READ_CONCERN)
+        .and(Flags::SNAPSHOT)
         .and(Flags::UNCOUNTED),
 );
 
@@ -42,6 +43,9 @@ pub(super) struct Find<'a> {
     pub hint: Option<Hint>,
     pub between: Option<Between>,
     show_record_id: bool,
+    return_key: bool,
+    tailable: bool,
+    await_data: bool,
     pub let_vars: Option<Doc<'a>>,
     pub skip: u64,
     pub limit: Option<u64>,
@@ -100,15 +104,9 @@ impl<'a> Find<'a> {
                     arg.bool()?;
                 }
                 "collation" => collation(&arg)?,
-                "tailable" => refuse_if(arg.bool()?, "tailable cursors")?,
-                "awaitData" => {
-                    if arg.bool()? == Some(true) {
-                        return Err(Error::failed_to_parse(
-                            "Cannot set 'awaitData' without also setting 'tailable'",
-                        ));
-                    }
-                }
-                "returnKey" => refuse_if(arg.bool()?, "find.returnKey")?,
+                "tailable" => find.tailable = arg.bool()?.unwrap_or(false),
+                "awaitData" => find.await_data = arg.bool()?.unwrap_or(false),
+                "returnKey" => find.return_key = arg.bool()?.unwrap_or(false),
                 "showRecordId" => find.show_record_id = arg.bool()?.unwrap_or(false),
                 "min" | "max" => {
                     let end = arg.doc()?.filter(|end| !end.is_empty());
@@ -130,6 +128,14 @@ impl<'a> Find<'a> {
                 _ => return Err(arg.unknown()),
             }
         }
+        if find.await_data && !find.tailable {
+            return Err(Error::failed_to_parse(
+                "Cannot set 'awaitData' without also setting 'tailable'",
+            ));
+        }
+        if find.tailable {
+            find.check_tailable()?;
+        }
         find.natural()?;
         Ok(find)
     }
@@ -137,6 +143,12 @@ impl<'a> Find<'a> {
     /// A sort by `$natural` says which way to walk: it is a hint.
     fn natural(&mut self) -> Result<()> {
         let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
+            if self.tailable && self.hint.is_none() {
+                let forwards = DocBuf::build(|way| {
+                    way.put_i32("$natural", 1);
+                });
+                self.hint = Some(Hint::Key(forwards));
+            }
             return Ok(());
         };
         if sort.count() > 1 {
@@ -156,6 +168,25 @@ impl<'a> Find<'a> {
         }
         self.hint = Some(Hint::Key(DocBuf::from_bytes(sort.bytes().to_vec())));
         self.sort = None;
+        Ok(())
+    }
+
+    /// A tailable cursor walks all documents in their natural order.
+    fn check_tailable(&self) -> Result<()> {
+        let forwards = |sort: Doc<'_>| {
+            let way = sort.get("$natural").as_num();
+            sort.count() == 1 && way.and_then(|way| way.to_i64_exact()) == Some(1)
+        };
+        if self.sort.is_some_and(|sort| !forwards(sort)) {
+            return Err(Error::bad_value(
+                "cannot use tailable option with a sort other than {$natural: 1}",
+            ));
+        }
+        if self.single_batch {
+            return Err(Error::bad_value(
+                "cannot use tailable option with the 'singleBatch' option",
+            ));
+        }
         Ok(())
     }
 
@@ -180,6 +211,8 @@ impl<'a> Find<'a> {
             && self.hint.is_none()
             && self.between.is_none()
             && !self.show_record_id
+            && !self.return_key
+            && !self.tailable
             && self.skip == 0
             && self.batch_size != Some(0)
             && let Some(key) = id_equality(&filter)
@@ -210,17 +243,38 @@ impl<'a> Find<'a> {
             show_ts,
             count_only: false,
         };
+        let tailing = self.tailable && has_tail(call, collection)?;
         let way = sources.way(call.database(), collection, &reading, call.now)?;
         let source: Box<dyn Source> = match way {
-            Some(way) if way.sorted && projection.is_none() && !self.show_record_id => {
-                Box::new(Stream::new(way.walk, filter, vars, self.skip, self.limit))
+            Some(way)
+                if way.sorted
+                    && projection.is_none()
+                    && !self.show_record_id
+                    && !self.return_key =>
+            {
+                let walk = way.walk.tailing(tailing);
+                let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+                Box::new(stream.tailing(tailing))
             }
-            way => {
+            mut way => {
+                if let Some(found) = way.take() {
+                    way = Some(Way {
+                        walk: found.walk.tailing(tailing),
+                        ..found
+                    });
+                }
+                let by = way
+                    .as_ref()
+                    .filter(|_| self.return_key)
+                    .map(|way| return_key::indexes(&way.walk, call.now));
                 let mut rows = way.map_or_else(
                     || Box::new(stage::Empty) as Box<dyn Rows>,
                     |way| sources.rows(way, reading),
                 );
-                if let Some(projection) = projection {
+                if let Some(by) = by {
+                    // Of the projection nothing is left to be applied to.
+                    rows = Box::new(ReturnKeys::new(rows, by));
+                } else if let Some(projection) = projection {
                     rows = match positional {
                         true => stage::project_found(rows, projection, filter),
                         false => stage::project(rows, projection),
@@ -233,7 +287,7 @@ impl<'a> Find<'a> {
                     allow_disk_use: self.allow_disk_use.unwrap_or(true),
                     ..Limits::default()
                 };
-                Box::new(RowSource::new(rows, sources, vars, limits))
+                Box::new(RowSource::new(rows, sources, vars, limits).tailing(tailing))
             }
         };
         let opening = Opening {
@@ -241,6 +295,7 @@ impl<'a> Find<'a> {
             batch_size: self.batch_size,
             single_batch: self.single_batch,
             no_timeout: self.no_timeout,
+            awaits: tailing && self.await_data,
         };
         cursor::open(call, reply, source, opening)
     }
@@ -283,6 +338,22 @@ fn point(
     Ok(Outcome::Reply)
 }
 
+/// Whether there is something whose end can be waited at. Only a capped collection has a last document that new ones follow.
+fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
+    let Some(collection) = call.context.catalog.get(call.database(), collection) else {
+        return Ok(false);
+    };
+    collection.read(call.now, |view| {
+        if view.options().cap.is_none() {
+            return Err(Error::bad_value(format!(
+                "error processing query: ns={} tailable cursor requested on non capped collection",
+                view.namespace()
+            )));
+        }
+        Ok(view.totals().count > 0)
+    })
+}
+
 /// An expression says nothing of array elements.
 fn has_expr(node: &Node) -> bool {
     match node {
@@ -290,13 +361,6 @@ fn has_expr(node: &Node) -> bool {
         Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_expr),
         Node::Not(node) => has_expr(node),
         _ => false,
-    }
-}
-
-fn refuse_if(set: Option<bool>, what: &str) -> Result<()> {
-    match set {
-        Some(true) => Err(Error::not_implemented(what)),
-        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,10 @@
 //! `getMore`: the next batch of an open cursor.
 
+use std::time::Duration;
+
 use super::args::required;
 use super::{Access, Call, Command, Counted, Counters, Flags, Outcome, cursor};
+use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::CursorInfo;
 use crate::value::DocBuilder;
@@ -15,9 +18,12 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(
     Flags::STABLE
         .and(Flags::SECONDARY)
-        .and(Flags::READ_CONCERN)
+        .and(Flags::SNAPSHOT)
         .and(Flags::UNCOUNTED),
 );
+
+/// How long a getMore of an awaitData cursor waits, unless told otherwise.
+const AWAIT_MILLIS: u64 = 1_000;
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let shard = Counters::shard(call.client.id);
@@ -50,7 +56,16 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         call.context.cursors.put_back(open);
         return Err(refusal);
     }
-    if call.deadline.is_none() && open.info.remaining_millis > 0 {
+    let mut until = None;
+    if open.info.awaits {
+        // Here the time limit says how long to wait for rows, and running into it is no error.
+        let millis = match call.has_max_time() {
+            true => call.max_time_millis(),
+            false => AWAIT_MILLIS,
+        };
+        call.deadline = None;
+        until = (millis > 0).then(|| monotonic() + Duration::from_millis(millis));
+    } else if call.deadline.is_none() && open.info.remaining_millis > 0 {
         // The time limit of the opening command covers its getMores, too.
         call.limit_time(open.info.remaining_millis);
     }
@@ -58,7 +73,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         None | Some(0) => u32::MAX,
         Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
     };
-    cursor::resume(call, reply, open, limit)
+    cursor::resume(call, reply, open, limit, until)
 }
 
 fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Result<()> {
@@ -99,7 +114,7 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
         }
         _ => {}
     }
-    if call.has_max_time() {
+    if call.has_max_time() && !info.awaits {
         return Err(Error::bad_value(
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor",
         ));

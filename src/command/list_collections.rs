@@ -2,7 +2,7 @@
 
 use super::args::fields;
 use super::reply::put_uuid;
-use super::{Access, Call, Command, Flags, Outcome, cursor, default_ttl};
+use super::{Access, Call, Command, Flags, Outcome, capped, cursor, default_ttl};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
@@ -36,7 +36,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let filter = Filter::parse(filter, &Scope::new())?;
-    let vars = Vars::at(call.now);
+    let vars = Vars::at(call.now).without_constants();
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
         let mut doc = describe(&collection, call.now);
@@ -53,6 +53,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         batch_size,
         single_batch: false,
         no_timeout: false,
+        awaits: false,
     };
     cursor::open(call, reply, cursor::listed(found), opening)
 }
@@ -75,6 +76,9 @@ fn describe(collection: &Collection, now: Millis) -> DocBuf {
             doc.put_str("name", view.namespace().collection())
                 .put_str("type", "collection");
             let mut options = doc.doc("options");
+            if let Some(cap) = view.options().cap {
+                capped::describe(cap, &mut options);
+            }
             options.put_body(view.options().shown.as_doc().body());
             if let Some(seconds) = view.default_ttl().seconds() {
                 options.put_i32("defaultTtl", seconds);

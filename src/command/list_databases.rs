@@ -25,7 +25,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let filter = Filter::parse(filter, &Scope::new())?;
-    let vars = Vars::at(call.now);
+    let vars = Vars::at(call.now).without_constants();
     let mut total = 0;
     let mut databases = reply.array("databases");
     for name in names(call) {

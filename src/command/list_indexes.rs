@@ -52,6 +52,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         batch_size,
         single_batch: false,
         no_timeout: false,
+        awaits: false,
     };
     cursor::open(call, reply, cursor::listed(indexes), opening)
 }

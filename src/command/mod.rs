@@ -13,6 +13,7 @@ pub mod args;
 mod build_info;
 mod bulk_write;
 mod call;
+mod capped;
 #[cfg(test)]
 mod check;
 mod client;
@@ -57,6 +58,7 @@ mod planned;
 mod record_ids;
 mod rename_collection;
 pub mod reply;
+mod return_key;
 mod rows;
 mod scan;
 mod server_status;

@@ -27,6 +27,8 @@ pub(super) struct RowSource {
     /// This command has asked whether their documents are still there.
     asked: bool,
     ended: bool,
+    /// It stays open at its end.
+    tailing: bool,
 }
 
 // === impl RowSource ===
@@ -48,7 +50,14 @@ impl RowSource {
             next: 0,
             asked: false,
             ended: false,
+            tailing: false,
         }
+    }
+
+    #[must_use]
+    pub fn tailing(mut self, tailing: bool) -> Self {
+        self.tailing = tailing;
+        self
     }
 
     /// Drops pulled rows whose documents have ended by now. A later command asks also when no time has passed: a rule may have
@@ -89,6 +98,11 @@ impl Source for RowSource {
                     return self.full();
                 }
                 self.next += 1;
+            }
+            if self.ended && self.tailing {
+                // The next command looks again.
+                self.ended = false;
+                return self.full().map(|_| Fill::Waiting);
             }
             if self.ended {
                 return Ok(Fill::End);

@@ -23,6 +23,8 @@ pub(super) struct Stream {
     limit: Option<u64>,
     /// The one document that was found when the batch had no room for it.
     held: Option<(RecordId, Vec<u8>)>,
+    /// It stays open at its end.
+    tailing: bool,
     /// A batch has left: whoever asks next is another command.
     later: bool,
 }
@@ -38,8 +40,15 @@ impl Stream {
             skip,
             limit,
             held: None,
+            tailing: false,
             later: false,
         }
+    }
+
+    #[must_use]
+    pub fn tailing(mut self, tailing: bool) -> Self {
+        self.tailing = tailing;
+        self
     }
 
     /// Deals out the document that was held back, if it is still there.
@@ -73,11 +82,16 @@ impl Source for Stream {
             skip,
             limit,
             held,
+            tailing,
             later,
         } = self;
+        let end = match tailing {
+            true => Fill::Waiting,
+            false => Fill::End,
+        };
         loop {
             if *limit == Some(0) {
-                return Ok(Fill::End);
+                return Ok(end);
             }
             if batch.is_full() {
                 *later = true;
@@ -105,7 +119,8 @@ impl Source for Stream {
                 return Ok(Fill::Full);
             }
             if pace == Pace::End {
-                return Ok(Fill::End);
+                *later = true;
+                return Ok(end);
             }
             if slice.is_over() && !batch.is_full() && *limit != Some(0) {
                 return Ok(Fill::Pause);

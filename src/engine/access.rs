@@ -58,8 +58,12 @@ pub struct Walk {
     place: Place,
     /// The newest record when the walk began: a statement does not meet what it (or anybody else) adds meanwhile.
     newest: Option<RecordId>,
-    /// It has begun: from then on its collection cannot be gone without its noticing.
-    begun: bool,
+    /// What is added later is met by later commands, behind the last record of today.
+    tailing: bool,
+    /// Another command goes on with it.
+    renewed: bool,
+    /// Once it has begun, its collection cannot be gone or called otherwise without its noticing: how often it had been renamed.
+    begun: Option<u32>,
     /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
     met: Option<HashSet<u64>>,
     show_ts: bool,
@@ -129,7 +133,9 @@ impl Walk {
             later,
             place: Place::Start,
             newest: None,
-            begun: false,
+            tailing: false,
+            renewed: false,
+            begun: None,
             met: several.then(HashSet::new),
             show_ts: false,
             exact: false,
@@ -161,9 +167,22 @@ impl Walk {
         self
     }
 
+    /// It has no end: where the documents end it waits for the next.
+    #[must_use]
+    pub fn tailing(mut self, tailing: bool) -> Self {
+        self.tailing = tailing;
+        self
+    }
+
     /// Another command goes on with it: it will meet what was added since the one before.
     pub fn renew(&mut self) {
         self.newest = None;
+        self.renewed = true;
+    }
+
+    /// The ways that it consists of and has not walked to their end.
+    pub fn ways(&self) -> impl Iterator<Item = &Access> {
+        std::iter::once(&self.access).chain(self.later.iter().rev())
     }
 
     pub fn collection(&self) -> &Arc<Collection> {
@@ -183,8 +202,19 @@ impl Walk {
     {
         let collection = Arc::clone(&self.collection);
         collection.read(now, |view| {
-            if std::mem::replace(&mut self.begun, true) && view.is_dropped() {
-                return Err(dropped(view));
+            match self.begun {
+                Some(_) if view.is_dropped() => return Err(dropped(view)),
+                Some(renames) if renames != view.renames() => {
+                    return Err(Error::new(
+                        Code::QueryPlanKilled,
+                        format!("collection renamed to '{}'", view.namespace()),
+                    ));
+                }
+                Some(_) => {}
+                None => self.begun = Some(view.renames()),
+            }
+            if std::mem::take(&mut self.renewed) {
+                self.check_place(view)?;
             }
             let newest = *self.newest.get_or_insert_with(|| view.newest());
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -213,10 +243,29 @@ impl Walk {
                     self.place = Place::Start;
                     return Ok(Pace::More);
                 }
-                self.place = Place::End;
+                if !self.tailing {
+                    self.place = Place::End;
+                }
             }
             pace
         })
+    }
+
+    /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what it missed.
+    fn check_place(&self, view: &View<'_>) -> Result<()> {
+        match self.place {
+            Place::Record(last) if view.options().cap.is_some() && view.get(last).is_none() => {
+                Err(Error::new(
+                    Code::CappedPositionLost,
+                    format!(
+                        "CollectionScan died due to position in capped collection being deleted. Last seen record id: \
+                         RecordId({})",
+                        last.0
+                    ),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn up<F: Sink>(

@@ -1,6 +1,6 @@
 //! A collection in figures, exactly as of one moment: what has ended counts nowhere.
 
-use crate::storage::{Collection, Totals, View};
+use crate::storage::{Cap, Collection, Totals, View};
 use crate::value::{DocBuf, DocBuilder, Millis, Value};
 
 /// What collStats, dbStats and `$collStats` are made from.
@@ -9,6 +9,7 @@ pub struct Figures {
     pub documents: Totals,
     /// (name, bytes), the `_id` index first.
     pub indexes: Vec<(String, u64)>,
+    pub cap: Option<Cap>,
 }
 
 /// About what the `_id` map takes for a document.
@@ -40,7 +41,11 @@ impl Figures {
             // It is a setting, not a structure: it takes no memory.
             indexes.push((ts.name.clone(), 0));
         }
-        Self { documents, indexes }
+        Self {
+            documents,
+            indexes,
+            cap: view.options().cap,
+        }
     }
 
     pub fn index_bytes(&self) -> u64 {
@@ -60,7 +65,12 @@ impl Figures {
         out.put_i32("numOrphanDocs", 0);
         put_number(out, "storageSize", scaled(bytes));
         put_number(out, "freeStorageSize", 0);
-        out.put_bool("capped", false).put_i32(
+        out.put_bool("capped", self.cap.is_some());
+        if let Some(cap) = self.cap {
+            put_number(out, "max", cap.documents.unwrap_or(0));
+            put_number(out, "maxSize", scaled(cap.bytes));
+        }
+        out.put_i32(
             "nindexes",
             i32::try_from(self.indexes.len()).unwrap_or(i32::MAX),
         );

@@ -10,6 +10,8 @@ pub struct Vars {
     now: Millis,
     /// In a standalone there is no cluster time.
     cluster_time: Option<(u32, u32)>,
+    /// Whether the command offers `$$NOW` and `$$CLUSTER_TIME` at all.
+    constants: bool,
     /// By slot of the [`Scope`] that the tree was parsed in.
     values: Vec<Value>,
 }
@@ -23,8 +25,16 @@ impl Vars {
         Self {
             now,
             cluster_time: Some((seconds, 1)),
+            constants: true,
             values: Vec::new(),
         }
+    }
+
+    /// As in count, distinct and the commands that list: they run without the built-in constants.
+    #[must_use]
+    pub fn without_constants(mut self) -> Self {
+        self.constants = false;
+        self
     }
 
     /// As in a standalone: `$$CLUSTER_TIME` is refused.
@@ -49,6 +59,7 @@ impl Vars {
         Self {
             now,
             cluster_time,
+            constants: self.constants,
             values: self.values.clone(),
         }
     }
@@ -57,8 +68,26 @@ impl Vars {
         self.now
     }
 
-    pub fn cluster_time(&self) -> Option<(u32, u32)> {
-        self.cluster_time
+    /// `$$NOW`
+    pub fn now_constant(&self) -> Result<Value> {
+        self.offers("NOW")?;
+        Ok(Value::date(self.now.0))
+    }
+
+    /// `$$CLUSTER_TIME`
+    pub fn cluster_time_constant(&self) -> Result<Value> {
+        self.offers("CLUSTER_TIME")?;
+        match self.cluster_time {
+            Some((seconds, increment)) => Ok(Value::timestamp(seconds, increment)),
+            None => Err(unavailable(10071200, "CLUSTER_TIME")),
+        }
+    }
+
+    fn offers(&self, name: &str) -> Result<()> {
+        match self.constants {
+            true => Ok(()),
+            false => Err(unavailable(51144, name)),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -73,6 +102,13 @@ impl Vars {
     pub fn get(&self, slot: usize) -> Option<ValueRef<'_>> {
         self.values.get(slot).map(Value::as_ref)
     }
+}
+
+fn unavailable(code: i32, name: &str) -> Error {
+    Error::location(
+        code,
+        format!("Builtin variable '$${name}' is not available"),
+    )
 }
 
 /// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,

@@ -33,6 +33,8 @@ pub enum Fill {
     Pause,
     /// The batch has what it can take; there may be more rows.
     Full,
+    /// There are no more rows now; there may be later.
+    Waiting,
     /// There are no more rows.
     End,
 }
@@ -44,6 +46,8 @@ pub struct CursorInfo {
     pub namespace: Arc<str>,
     pub session: Option<SessionId>,
     pub no_timeout: bool,
+    /// Where it has no rows, a getMore waits for some.
+    pub awaits: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
     /// `maxTimeMS` of the opening command that is left for its getMores; zero means no limit.
@@ -259,6 +263,7 @@ impl CursorInfo {
             namespace: namespace.into(),
             session,
             no_timeout: false,
+            awaits: false,
             command,
             remaining_millis: 0,
         }

@@ -48,6 +48,8 @@ pub(super) struct State {
     /// nothing to give.
     pub shrink_from: Option<usize>,
     pub dropped: bool,
+    /// How often it was given another name: readers that go on are told.
+    pub renames: u32,
 }
 
 /// How `DefaultTTL` looks among the indexes.
@@ -59,10 +61,19 @@ pub struct TsIndex {
 
 #[derive(Debug, Clone, Default)]
 pub struct Options {
+    /// Where the oldest documents make way for new ones.
+    pub cap: Option<Cap>,
     /// `indexingPolicy.indexingMode`, if the client gave one.
     pub indexing_mode: Option<IndexingMode>,
     /// What else `create` was given and listCollections shows.
     pub shown: DocBuf,
+}
+
+/// How much a capped collection holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cap {
+    pub bytes: u64,
+    pub documents: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +108,7 @@ impl Collection {
                 reap_from: 0,
                 shrink_from: None,
                 dropped: false,
+                renames: 0,
             }),
             latest: AtomicI64::new(i64::MIN),
             clock: None,
@@ -188,7 +200,9 @@ impl Collection {
     }
 
     pub(super) fn rename(&self, to: Namespace) {
-        self.state.write().namespace = to;
+        let mut state = self.state.write();
+        state.namespace = to;
+        state.renames += 1;
     }
 
     /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.

@@ -21,7 +21,7 @@ mod view;
 mod writer;
 
 pub use catalog::{Catalog, CreateError, RenameError};
-pub use collection::{Collection, Dropped, IndexingMode, Options, TsIndex};
+pub use collection::{Cap, Collection, Dropped, IndexingMode, Options, TsIndex};
 pub use namespace::Namespace;
 pub use reap::Slice;
 pub use record::RecordId;

@@ -194,6 +194,11 @@ impl<'a> View<'a> {
     }
 
     /// The collection was dropped since it was looked up.
+    /// How often the collection was renamed.
+    pub fn renames(&self) -> u32 {
+        self.state.renames
+    }
+
     pub fn is_dropped(&self) -> bool {
         self.state.dropped
     }

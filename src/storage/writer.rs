@@ -7,7 +7,7 @@ use super::idmap::{IdMap, id_key};
 use super::index::{Index, IndexKeys, IndexSpec};
 use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
-use super::{IndexingMode, Options, RecordId, Stored, TsIndex, View};
+use super::{Cap, IndexingMode, Options, RecordId, Stored, Totals, TsIndex, View};
 use crate::error::Error;
 use crate::value::{Doc, Millis, Type};
 
@@ -99,7 +99,24 @@ impl<'a> Writer<'a> {
         self.state.totals.count += 1;
         self.state.totals.bytes += bytes.len() as u64;
         self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        if let Some(cap) = self.state.options.cap {
+            self.make_room(cap, id);
+        }
         Ok(id)
+    }
+
+    /// Removes the oldest documents until a capped collection holds no more than it may. The newest always stays.
+    fn make_room(&mut self, cap: Cap, newest: RecordId) {
+        loop {
+            let view = self.view();
+            let Totals { count, bytes } = view.totals();
+            let fits = bytes <= cap.bytes && cap.documents.is_none_or(|most| count <= most);
+            let oldest = view.scan_up(RecordId::FIRST).next().map(|(id, _)| id);
+            match oldest {
+                Some(oldest) if !fits && oldest != newest => self.remove(oldest),
+                _ => return,
+            }
+        }
     }
 
     /// Gives the document `expected` its new bytes (same `_id`), if it still is the one that the caller has seen. Comparing
@@ -430,6 +447,11 @@ impl<'a> Writer<'a> {
         self.state.default = default;
         self.state.ts_index = index;
         self.state.index_generation += 1;
+    }
+
+    /// How much a capped collection may hold from the next insert on.
+    pub fn set_cap(&mut self, cap: Cap) {
+        self.state.options.cap = Some(cap);
     }
 
     pub fn set_indexing_mode(&mut self, mode: IndexingMode) {

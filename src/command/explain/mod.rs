@@ -32,7 +32,7 @@ pub(super) const COMMAND: Command = Command::ready(
     "Shows how a command finds its documents.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN));
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT));
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]

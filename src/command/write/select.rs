@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::args::{self, Arg};
-use crate::engine::choose::Hint;
+use crate::engine::choose::{Hint, id_equality};
 use crate::engine::write::Selection;
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
@@ -79,8 +79,10 @@ impl Selecting<'_> {
             Some(spec) => crate::query::bind_let(&Vars::at(now), &Scope::new(), spec)?,
         };
         let filter = Filter::parse(self.filter, &scope)?;
+        // A statement that names its one document never looks at its sort, not even whether it is one.
         let sort = self
             .sort
+            .filter(|_| id_equality(&filter).is_none())
             .map(Sort::parse)
             .transpose()?
             .filter(|sort| !sort.is_empty());

@@ -19,11 +19,13 @@ pub(super) fn expr(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Nod
             "$expr can only be applied to the top-level document",
         ));
     }
+    cx.allows("$expr")?;
     let expr = Expr::parse(arg, cx.scope)?;
     Ok(Some(Node::Expr(Box::new((expr, arg.to_value())))))
 }
 
-pub(super) fn json_schema(_: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn json_schema(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+    cx.allows("$jsonSchema")?;
     let Some(doc) = arg.as_doc() else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
     };

@@ -2,7 +2,7 @@
 
 use super::{Comparison, Node, Op, Pattern, Status, Test, find};
 use crate::{
-    error::{Error, Result},
+    error::{Code, Error, Result},
     query::Scope,
     value::{Doc, Elem, Type, ValueRef},
 };
@@ -18,6 +18,8 @@ pub struct Cx<'a> {
     pub scope: &'a Scope,
     /// Inside `$elemMatch`: what needs the whole document (`$expr`, `$text`) cannot stand here.
     pub inner: bool,
+    /// A condition inside an update or a projection: `$expr`, `$jsonSchema` and what needs an index have no place here.
+    pub plain: bool,
 }
 
 /// Where a field operator stands.
@@ -30,19 +32,30 @@ pub struct Site<'a> {
     pub siblings: Doc<'a>,
 }
 
+// === impl Cx ===
+
+impl Cx<'_> {
+    pub fn allows(&self, name: &str) -> Result<()> {
+        if self.plain {
+            let message = format!("{name} is not allowed in this context");
+            return Err(Error::new(Code::QueryFeatureNotAllowed, message));
+        }
+        Ok(())
+    }
+}
+
 /// MongoDB's limit for how deep logic may nest.
 const MAX_DEPTH: usize = 100;
 
 /// Parses a whole filter.
-pub(super) fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Node> {
+pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
     check_depth(doc)?;
-    document(
-        &Cx {
-            scope,
-            inner: false,
-        },
-        doc,
-    )
+    let cx = Cx {
+        scope,
+        inner: false,
+        plain,
+    };
+    document(&cx, doc)
 }
 
 /// Bounds the recursion of everything below. Documents are at most 200 deep behind the door; a filter of that depth costs
@@ -91,6 +104,9 @@ fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
         } else {
             format!("{name} can only be applied to the top-level document")
         })),
+        Some(Status::PlannedTop) if cx.plain => Err(Error::bad_value(format!(
+            "{name} is not allowed in this context"
+        ))),
         Some(Status::PlannedTop) => Err(Error::not_implemented(name)),
         _ => Err(Error::bad_value(format!(
             "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
@@ -133,6 +149,15 @@ pub(super) fn conditions(
         };
         match find(name).map(|row| row.status) {
             Some(Status::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
+            // These sort, which a condition cannot do.
+            Some(Status::PlannedField)
+                if cx.plain && matches!(name, "$near" | "$nearSphere" | "$geoNear") =>
+            {
+                return Err(Error::location(
+                    5_626_500,
+                    "$geoNear, $near, and $nearSphere are not allowed in this context",
+                ));
+            }
             Some(Status::PlannedField) => return Err(Error::not_implemented(name)),
             _ if name == "$where" => {
                 return Err(Error::bad_value("$where cannot be applied to a field"));

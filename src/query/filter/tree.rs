@@ -62,7 +62,14 @@ pub enum Test {
 impl Filter {
     pub fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
         Ok(Self {
-            root: parse::parse(doc, scope)?,
+            root: parse::parse(doc, scope, false)?,
+        })
+    }
+
+    /// A condition on elements, in an update or a projection, where only what asks a value or a document by itself may stand.
+    pub fn parse_plain(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
+        Ok(Self {
+            root: parse::parse(doc, scope, true)?,
         })
     }
 

@@ -269,7 +269,7 @@ impl Parser<'_> {
         let filter = DocBuf::build(|doc| {
             doc.doc(name).put("$elemMatch", condition);
         });
-        let filter = Filter::parse(filter.as_doc(), self.scope)?;
+        let filter = Filter::parse_plain(filter.as_doc(), self.scope)?;
         add(parent, path, Node::ElemMatch(filter))
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, DocBuilder, Type, ValueRef};
+use crate::value::{Doc, DocBuilder, ValueRef};
 
 pub struct ArrayFilter {
     pub identifier: Box<str>,
@@ -38,7 +38,7 @@ pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<Vec<ArrayFilter>> {
 
 fn one(doc: Doc<'_>, scope: &Scope) -> Result<ArrayFilter> {
     let context = "Error parsing array filter";
-    check_geo(doc)?;
+    let filter = Filter::parse_plain(doc, scope).map_err(|error| error.caused(context))?;
     let mut identifier = None;
     top_level(doc, &mut identifier).map_err(|error| error.caused(context))?;
     let Some(identifier) = identifier else {
@@ -53,7 +53,6 @@ fn one(doc: Doc<'_>, scope: &Scope) -> Result<ArrayFilter> {
             "{context} :: caused by :: The top-level field name must be an alphanumeric string beginning with a lowercase letter, found '{identifier}'"
         )));
     }
-    let filter = Filter::parse(doc, scope).map_err(|error| error.caused(context))?;
     Ok(ArrayFilter {
         identifier: identifier.into(),
         filter,
@@ -73,17 +72,6 @@ fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
                 }
             }
             "$comment" | "$alwaysTrue" | "$alwaysFalse" => {}
-            "$text" | "$where" => {
-                return Err(Error::bad_value(format!(
-                    "{name} is not allowed in this context"
-                )));
-            }
-            "$expr" => {
-                return Err(Error::new(
-                    crate::error::Code::QueryFeatureNotAllowed,
-                    "$expr is not allowed in this context",
-                ));
-            }
             _ if name.starts_with('$') => {}
             _ => {
                 let first = name.split('.').next().unwrap_or_default();
@@ -97,22 +85,6 @@ fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
                     }
                 }
             }
-        }
-    }
-    Ok(())
-}
-
-/// Geo conditions that sort have no place here, wherever they stand.
-fn check_geo(doc: Doc<'_>) -> Result<()> {
-    for elem in doc {
-        if matches!(elem.name(), "$near" | "$nearSphere" | "$geoNear") {
-            return Err(Error::location(
-                5_626_500,
-                "$geoNear, $near, and $nearSphere are not allowed in this context",
-            ));
-        }
-        if matches!(elem.value.ty(), Type::Document | Type::Array) {
-            check_geo(Doc::new(elem.value.data()))?;
         }
     }
     Ok(())

@@ -32,11 +32,11 @@ pub fn parse_pull(argument: &Argument<'_>) -> Result<Leaf> {
         _ => return Ok(Arc::new(Pull::Equal(value.to_value()))),
     };
     if !wrapped {
-        let filter = Filter::parse(Doc::new(value.data()), argument.scope)?;
+        let filter = Filter::parse_plain(Doc::new(value.data()), argument.scope)?;
         return Ok(Arc::new(Pull::Document(filter)));
     }
     let mut bytes = Vec::new();
-    let filter = Filter::parse(wrap(value, &mut bytes), argument.scope)?;
+    let filter = Filter::parse_plain(wrap(value, &mut bytes), argument.scope)?;
     Ok(Arc::new(Pull::Value(filter)))
 }
 

@@ -1,0 +1,45 @@
+//! What a capped collection may hold, as create and collMod say it and listCollections shows it.
+
+use super::args::Arg;
+use crate::error::{Error, Result};
+use crate::storage::Cap;
+use crate::value::DocBuilder;
+
+/// A petabyte.
+const MAX_BYTES: i64 = 1 << 50;
+/// Sizes are multiples of that, for reasons of history.
+const STEP: u64 = 256;
+
+/// `size`, `cappedSize`: bytes.
+pub(super) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
+    match arg.int_at_least(1)? {
+        Some(n) if n > MAX_BYTES => Err(Error::bad_value(format!(
+            "BSON field '{}' value must be <= {MAX_BYTES}, actual value '{n}'",
+            arg.name()
+        ))),
+        size => Ok(size.map(|n| n.unsigned_abs().next_multiple_of(STEP))),
+    }
+}
+
+/// `max`, `cappedMax`: documents. The outer option says whether there was anything, the inner one whether it is a limit.
+pub(super) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
+    match arg.int()? {
+        Some(n) if n > i64::from(i32::MAX) => Err(Error::bad_value(
+            "max in a capped collection has to be < 2^31 or not set",
+        )),
+        max => Ok(max.map(|n| {
+            (1..i64::from(i32::MAX))
+                .contains(&n)
+                .then_some(n.unsigned_abs())
+        })),
+    }
+}
+
+/// Among the options of a collection.
+pub(super) fn describe(cap: Cap, options: &mut DocBuilder<'_>) {
+    options.put_bool("capped", true);
+    super::reply::put_count(options, "size", cap.bytes);
+    if let Some(documents) = cap.documents {
+        super::reply::put_count(options, "max", documents);
+    }
+}

@@ -1,0 +1,118 @@
+//! `returnKey`: rows reduced to the keys by which an index led to them.
+
+use crate::engine::access::{Access, KeyRange, Walk};
+use crate::error::Result;
+use crate::query::stage::{Batch, Cx, Flow, Rows};
+use crate::storage::index::{ID_INDEX, IndexSpec};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, ValueRef, key, keys};
+
+pub(super) struct ReturnKeys {
+    rows: Box<dyn Rows>,
+    /// The indexes that may have led to a row; none where all documents were looked at.
+    by: Vec<By>,
+    batch: Batch,
+    buffer: Vec<u8>,
+}
+
+pub(super) struct By {
+    spec: IndexSpec,
+    ranges: Vec<KeyRange>,
+    descending: bool,
+}
+
+// === impl ReturnKeys ===
+
+impl ReturnKeys {
+    pub fn new(rows: Box<dyn Rows>, by: Vec<By>) -> Self {
+        Self {
+            rows,
+            by,
+            batch: Batch::new(),
+            buffer: Vec::new(),
+        }
+    }
+}
+
+impl Rows for ReturnKeys {
+    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        self.batch.restart(out.room());
+        let flow = self.rows.fill(cx, &mut self.batch)?;
+        for row in self.batch.iter() {
+            self.buffer.clear();
+            let mut shown = DocBuilder::begin(&mut self.buffer);
+            for by in &self.by {
+                if by.put_key(row.doc, &mut shown)? {
+                    break;
+                }
+            }
+            shown.end();
+            out.push(Doc::new(&self.buffer), row.origin);
+        }
+        Ok(flow)
+    }
+}
+
+/// The indexes of a way.
+pub(super) fn indexes(walk: &Walk, now: Millis) -> Vec<By> {
+    let by = |access: &Access| match access {
+        Access::Ids(_) => Some(By {
+            spec: IndexSpec::new(
+                ID_INDEX,
+                DocBuf::build(|key| {
+                    key.put_i32("_id", 1);
+                }),
+            ),
+            ranges: Vec::new(),
+            descending: false,
+        }),
+        Access::Index {
+            name,
+            ranges,
+            descending,
+        } => walk.collection().read(now, |view| {
+            Some(By {
+                spec: view.way(name)?.spec.clone(),
+                ranges: ranges.clone(),
+                descending: *descending,
+            })
+        }),
+        _ => None,
+    };
+    walk.ways().filter_map(by).collect()
+}
+
+// === impl By ===
+
+impl By {
+    /// Writes the key under which the walk met the document first, if this index leads to it.
+    fn put_key(&self, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<bool> {
+        let mut first: Option<(Vec<u8>, Vec<ValueRef<'_>>)> = None;
+        keys(&self.spec.paths, doc, |found| {
+            let mut bytes = Vec::new();
+            for (value, &descending) in found.values.iter().zip(&self.spec.descending) {
+                key::encode(*value, descending, &mut bytes);
+            }
+            let met = self.ranges.is_empty()
+                || self.ranges.iter().any(|range| {
+                    range.lower.as_slice() <= bytes.as_slice()
+                        && bytes.as_slice() < range.upper.as_slice()
+                });
+            let earlier = first
+                .as_ref()
+                .is_none_or(|(known, _)| match self.descending {
+                    false => bytes < *known,
+                    true => bytes > *known,
+                });
+            if met && earlier {
+                first = Some((bytes, found.values.to_vec()));
+            }
+        })?;
+        let Some((_, values)) = first else {
+            return Ok(false);
+        };
+        for (path, value) in self.spec.paths.iter().zip(values) {
+            out.put(path.as_str(), value);
+        }
+        Ok(true)
+    }
+}
