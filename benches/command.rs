@@ -17,6 +17,7 @@ fn request(command: &Document) -> Request {
         query_database: None,
         unacknowledged: false,
         exhaust_allowed: false,
+        compressor: None,
         request_id: 1,
         form: Form::Msg,
     }

@@ -30,7 +30,8 @@ pub fn ping(host: &str, port: u16, patience: Duration) -> io::Result<()> {
         form: Form::Msg,
         document: command.bytes(),
     };
-    Codec
+    let mut codec = Codec::default();
+    codec
         .encode(message, &mut bytes)
         .map_err(io::Error::other)?;
     stream.write_all(&bytes)?;
@@ -39,7 +40,7 @@ pub fn ping(host: &str, port: u16, patience: Duration) -> io::Result<()> {
     let mut chunk = [0; 1024];
     loop {
         // A reply is laid out as a request is.
-        match Codec.decode(&mut bytes).map_err(io::Error::other)? {
+        match codec.decode(&mut bytes).map_err(io::Error::other)? {
             Some(Incoming::Request(reply)) if reply.body().get("ok").as_f64() == Some(1.0) => {
                 return Ok(());
             }

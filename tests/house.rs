@@ -26,7 +26,7 @@ const MAP: &[(&str, &[&str])] = &[
             "clock", "config", "engine", "handler", "query", "session", "storage", "wire",
         ],
     ),
-    ("config", &[]),
+    ("config", &["wire"]),
     (
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],

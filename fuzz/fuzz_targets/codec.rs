@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use sundown::value::{Doc, Type};
-use sundown::wire::{Codec, Incoming};
+use sundown::wire::{Codec, Compressors, Form, Incoming, Request};
 use tokio_util::codec::Decoder;
 
 fuzz_target!(|data: &[u8]| {
@@ -20,12 +20,15 @@ fuzz_target!(|data: &[u8]| {
 
 /// What comes out of the stream, a word for each message.
 fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
+    let mut codec = Codec {
+        compressors: Compressors::ALL,
+    };
     let mut seen = Vec::new();
     let mut buffer = BytesMut::new();
     for piece in stream.chunks(step) {
         buffer.extend_from_slice(piece);
         loop {
-            match Codec.decode(&mut buffer) {
+            match codec.decode(&mut buffer) {
                 Ok(Some(Incoming::Request(request))) => {
                     walk(request.body());
                     let mut documents = 0;
@@ -35,6 +38,7 @@ fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
                             documents += 1;
                         }
                     }
+                    answer(&request);
                     seen.push(format!("{} {documents}", request.body.len()));
                 }
                 Ok(Some(Incoming::Refused(_, error))) => {
@@ -57,6 +61,28 @@ fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
         );
     }
     seen
+}
+
+/// What came compressed is answered so, and the answer reads back as it was meant.
+fn answer(request: &Request) {
+    let to = request.reply_to();
+    let mut reply = vec![0xEE];
+    let frame = to.begin(7, &mut reply);
+    reply.extend_from_slice(&request.body);
+    let Ok(()) = frame.finish(&mut reply) else {
+        return;
+    };
+    if to.form == Form::Reply {
+        return;
+    }
+    let mut codec = Codec {
+        compressors: Compressors::ALL,
+    };
+    let mut bytes = BytesMut::from(reply.get(1..).unwrap_or_default());
+    match codec.decode(&mut bytes) {
+        Ok(Some(Incoming::Request(read))) => assert_eq!(read.body, request.body),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A validated document is readable all through: 200 levels at most, so recursion is fine.

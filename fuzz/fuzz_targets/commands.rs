@@ -171,13 +171,14 @@ fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
         exhaust_allowed: false,
         request_id: 1,
         form: Form::Msg,
+        compressor: None,
     };
     let mut reply = Vec::new();
     let Ok(outcome) = commands.call(connection, request, &mut reply) else { return };
     if let Outcome::Work(mut work) = outcome {
         for _ in 0..2_000 {
             match work.step(&mut reply) {
-                Ok(Progress::Done) => break,
+                Ok(Progress::Done | Progress::Streaming) => break,
                 Ok(Progress::Sleep(_)) | Err(_) => return,
                 Ok(Progress::More) => {}
             }

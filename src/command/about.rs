@@ -203,6 +203,9 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     let mut net = parsed.doc("net");
     net.put_str("bindIp", &config.bind.to_string())
         .put_i32("port", i32::from(config.port));
+    let mut compression = net.doc("compression");
+    compression.put_str("compressors", &config.compressors.to_string());
+    compression.end();
     net.end();
     if let Topology::ReplicaSet { name, .. } = &config.topology {
         let mut replication = parsed.doc("replication");

@@ -25,6 +25,7 @@ pub fn ask((commands, connection): &mut (Commands, Connection), command: Documen
         query_database: None,
         unacknowledged: false,
         exhaust_allowed: false,
+        compressor: None,
         request_id: 1,
         form: crate::wire::Form::Msg,
     };

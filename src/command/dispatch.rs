@@ -373,6 +373,45 @@ mod tests {
     }
 
     #[test]
+    fn compressors_are_agreed_on_in_the_clients_order() {
+        let hello = |offered: &str, wanted: Bson| {
+            let mut server = server(Config {
+                compressors: offered.parse().unwrap(),
+                ..Config::default()
+            });
+            let reply = ask(
+                &mut server,
+                doc! {"hello": 1, "$db": "admin", "compression": wanted},
+            );
+            match reply.get("compression") {
+                Some(agreed) => agreed.to_string(),
+                None => format!("{:?}", reply.get_i32("code").ok()),
+            }
+        };
+        let names = |names: &[&str]| Bson::from(names.to_vec());
+        for (offered, wanted, agreed) in [
+            (
+                "snappy,zstd,zlib",
+                names(&["zlib", "snappy"]),
+                r#"["zlib", "snappy"]"#,
+            ),
+            (
+                "zstd,zlib",
+                names(&["noop", "zstd", "lz4", "zstd"]),
+                r#"["zstd"]"#,
+            ),
+            ("zstd", names(&["zlib"]), "None"),
+            ("disabled", names(&["zlib"]), "None"),
+            ("zstd", names(&[]), "None"),
+            ("zstd", Bson::Null, "None"),
+            ("zstd", Bson::from("zstd"), "Some(14)"),
+            ("zstd", Bson::from(vec![1, 2]), "Some(14)"),
+        ] {
+            assert_eq!(hello(offered, wanted.clone()), agreed, "{offered} {wanted}");
+        }
+    }
+
+    #[test]
     fn time_travels_when_it_is_allowed_to() {
         let mut server = server(Config {
             enable_test_commands: true,

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::reply::put_topology_version;
 use super::{Access, Call, Command, Context, Flags, Outcome, Step, Task};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuilder, Millis, Type, Value, ValueRef};
+use crate::wire::{Compressor, Compressors};
 
 /// MongoDB 8.2.
 pub const MAX_WIRE_VERSION: i32 = 27;
@@ -46,6 +49,8 @@ struct Hello {
     legacy: bool,
     hello_ok: bool,
     mechanisms: bool,
+    /// What both sides can compress with, in the client's order.
+    compressors: SmallVec<[Compressor; 3]>,
     /// The client wants the next one as well, without asking: a monitor that listens.
     streams: bool,
 }
@@ -72,6 +77,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
         legacy,
         hello_ok: false,
         mechanisms: false,
+        compressors: SmallVec::new(),
         streams: false,
     };
     let mut seen = None;
@@ -91,8 +97,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
                 check_user(arg.value())?;
                 hello.mechanisms = true;
             }
+            "compression" => {
+                if let Some(names) = arg.array()? {
+                    hello.compressors = agree(call.context.config.compressors, names)?;
+                }
+            }
             // Everything else is passed over, as in MongoDB: drivers announce what they can do here
-            // (speculativeAuthenticate, compression, loadBalanced, ...).
+            // (speculativeAuthenticate, loadBalanced, ...).
             _ => {}
         }
     }
@@ -158,6 +169,23 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Those of the client's compressors that are offered here, each once.
+fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3]>> {
+    let mut agreed = SmallVec::new();
+    for elem in names {
+        let name = elem.value.as_str().ok_or_else(|| {
+            let path = format!("compression.{}", elem.name());
+            super::args::wrong_type("hello", &path, elem.value.ty(), &[Type::String])
+        })?;
+        if let Some(compressor) = offered.get(name)
+            && !agreed.contains(&compressor)
+        {
+            agreed.push(compressor);
+        }
+    }
+    Ok(agreed)
 }
 
 /// `saslSupportedMechs` names a user as `db.name`.
@@ -255,6 +283,13 @@ impl Hello {
             .put_i32("minWireVersion", 0)
             .put_i32("maxWireVersion", MAX_WIRE_VERSION)
             .put_bool("readOnly", false);
+        if !self.compressors.is_empty() {
+            let mut names = reply.array("compression");
+            for compressor in &self.compressors {
+                names.push_str(compressor.name());
+            }
+            names.end();
+        }
         if self.mechanisms {
             reply.array("saslSupportedMechs").end();
         }

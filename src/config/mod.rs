@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use clap::builder::BoolishValueParser;
 use clap::{Args, CommandFactory, ValueEnum};
 
+use crate::wire::Compressors;
+
 pub use topology::Topology;
 
 /// How the server is set up. `main.rs` fills it from arguments and environment; a test writes it down.
@@ -24,6 +26,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Threads that serve; 0 means one per core.
     pub workers: usize,
+    /// By what clients may compress their messages.
+    pub compressors: Compressors,
     /// What the server announces itself as.
     pub topology: Topology,
     /// `_ts` stands in every document that is read.
@@ -63,6 +67,10 @@ pub struct Settings {
     #[arg(long, env = "SUNDOWN_WORKERS", value_name = "COUNT", default_value_t = 0,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(..=1024))]
     workers: usize,
+
+    /// What clients may compress messages with: snappy, zstd, zlib, with commas between them, or disabled
+    #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
+    compressors: Compressors,
 
     #[command(flatten)]
     topology: topology::Arguments,
@@ -138,6 +146,7 @@ impl Default for Config {
             port: 27017,
             max_connections: 10_000,
             workers: 0,
+            compressors: Compressors::ALL,
             topology: Topology::Router,
             expose_ts: false,
             enable_test_commands: false,
@@ -158,6 +167,7 @@ impl TryFrom<Settings> for Config {
             port: settings.port,
             max_connections: settings.max_connections,
             workers: settings.workers,
+            compressors: settings.compressors,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
             log: settings.log,
@@ -203,6 +213,7 @@ mod tests {
         assert_refused(&[
             (&["--port", "65536"], "65535"),
             (&["--max-connections", "0"], "--max-connections"),
+            (&["--compressors", "snappy,lz4"], "zstd"),
             (&["--log-format", "xml"], "json"),
             (&["--bind", "nowhere"], "--bind"),
         ]);

@@ -11,7 +11,7 @@ use tokio_util::codec::Decoder;
 
 use crate::error::Hangup;
 use crate::handler::{Handler, Outcome, Peer, Work};
-use crate::wire::{Codec, Frame, Header, Incoming, Request};
+use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::drain::Duty;
 
@@ -20,6 +20,7 @@ pub(super) struct Connection<H: Handler> {
     /// What the handler remembers of this connection.
     state: H::Connection,
     pub(super) stream: TcpStream,
+    codec: Codec,
     /// What has arrived and was not run yet. Requests are cut out of it without copying.
     pub(super) input: BytesMut,
     /// Replies that were not written yet: whole ones, and at the end at most one that is being made.
@@ -75,6 +76,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Checking a message from this size on takes about a millisecond or more: other tasks move away meanwhile.
 const LARGE: usize = 2 * 1024 * 1024;
 
+/// Compressing takes that long from this size on.
+const LARGE_TO_COMPRESS: usize = 128 * 1024;
+
 /// A client that was hung up on gets its earlier replies, if it takes them soon.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
@@ -85,6 +89,7 @@ impl<H: Handler> Connection<H> {
         handler: Arc<H>,
         peer: Peer,
         stream: TcpStream,
+        codec: Codec,
         duty: Arc<Duty>,
         may_block: bool,
     ) -> Self {
@@ -92,6 +97,7 @@ impl<H: Handler> Connection<H> {
             state: handler.open(peer),
             handler,
             stream,
+            codec,
             input: BytesMut::with_capacity(READ_BUFFER),
             output: Vec::with_capacity(WRITE_BUFFER),
             next_id: 1,
@@ -163,13 +169,24 @@ impl<H: Handler> Connection<H> {
 
     fn decode(&mut self) -> Result<Option<Incoming>, Hangup> {
         if self.may_block
-            && self.input.len() >= LARGE
-            && Header::peek(&self.input)?
-                .is_some_and(|header| (LARGE..=self.input.len()).contains(&header.length))
+            && (self.input.len() >= LARGE || Codec::is_compressed(&self.input))
+            && Codec::weight(&self.input)? >= LARGE
         {
-            return tokio::task::block_in_place(|| Codec.decode(&mut self.input));
+            return tokio::task::block_in_place(|| self.codec.decode(&mut self.input));
         }
-        Codec.decode(&mut self.input)
+        self.codec.decode(&mut self.input)
+    }
+
+    /// Closes a reply.
+    #[inline]
+    pub(super) fn seal(&mut self, frame: Frame) -> Result<(), Hangup> {
+        if self.may_block
+            && frame.is_compressed()
+            && self.output.len() - frame.start() >= LARGE_TO_COMPRESS
+        {
+            return tokio::task::block_in_place(|| frame.finish(&mut self.output));
+        }
+        frame.finish(&mut self.output)
     }
 
     /// Runs one command and frames its reply, unless it takes longer.
@@ -194,14 +211,14 @@ impl<H: Handler> Connection<H> {
         };
         match outcome {
             Ok(Outcome::Replied) if to.wanted => {
-                frame.finish(&mut self.output)?;
+                self.seal(frame)?;
                 Ok(Rest::Nothing)
             }
             Ok(Outcome::Streaming) if to.wanted => {
                 if again.is_some() {
                     frame.announce_next(&mut self.output);
                 }
-                frame.finish(&mut self.output)?;
+                self.seal(frame)?;
                 Ok(again.map_or(Rest::Nothing, Rest::Again))
             }
             Ok(Outcome::Replied | Outcome::Streaming) => {

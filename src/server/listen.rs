@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::config::Config;
 use crate::handler::{Handler, Peer};
+use crate::wire::Codec;
 
 use super::connection::{Connection, End};
 use super::drain::Duty;
@@ -75,6 +76,9 @@ impl Server {
         } = self;
         // Moving a worker's other tasks away needs a runtime with several; an embedding program may have only one.
         let may_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let codec = Codec {
+            compressors: config.compressors,
+        };
         let mut connections = Connections::default();
         let mut pause = FIRST_PAUSE;
         tokio::pin!(shutdown);
@@ -87,7 +91,7 @@ impl Server {
                     if connections.tasks.len() >= config.max_connections {
                         connections.refuse(address, config.max_connections);
                     } else {
-                        connections.open(&handler, stream, address, may_block);
+                        connections.open(&handler, stream, address, codec, may_block);
                     }
                 }
             }
@@ -128,6 +132,7 @@ impl Connections {
         handler: &Arc<H>,
         stream: TcpStream,
         address: SocketAddr,
+        codec: Codec,
         may_block: bool,
     ) {
         self.refusing = false;
@@ -142,7 +147,14 @@ impl Connections {
             return;
         }
         let duty = Arc::new(Duty::new());
-        let connection = Connection::new(handler.clone(), peer, stream, duty.clone(), may_block);
+        let connection = Connection::new(
+            handler.clone(),
+            peer,
+            stream,
+            codec,
+            duty.clone(),
+            may_block,
+        );
         let task = self.tasks.spawn(async move {
             debug!(connection = peer.id, %address, "connection opened");
             match connection.run().await {

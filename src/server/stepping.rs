@@ -74,7 +74,7 @@ impl<H: Handler> Connection<H> {
             frame.announce_next(&mut self.output);
         }
         if wanted {
-            frame.finish(&mut self.output)?;
+            self.seal(frame)?;
         } else {
             frame.discard(&mut self.output);
         }

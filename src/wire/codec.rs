@@ -9,10 +9,13 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::error::{Error, Hangup};
 
 use super::header::{Header, Opcode};
-use super::{Form, ReplyTo, Request, msg, query};
+use super::{Compressors, Form, ReplyTo, Request, compressed, msg, query};
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Codec;
+pub struct Codec {
+    /// Which compressed messages are taken.
+    pub compressors: Compressors,
+}
 
 /// A whole message from the other side.
 #[derive(Debug)]
@@ -36,6 +39,25 @@ const FIRST_STEP: usize = 16 * 1024;
 
 // === impl Codec ===
 
+impl Codec {
+    /// How many bytes have to be looked at to decode the message that begins here: none before it is all there.
+    #[inline]
+    pub fn weight(src: &[u8]) -> Result<usize, Hangup> {
+        Ok(match Header::peek(src)? {
+            Some(header) if header.length <= src.len() => header
+                .length
+                .max(compressed::inflated_size(src).unwrap_or_default()),
+            _ => 0,
+        })
+    }
+
+    /// Whether the message that begins here may weigh more than it is long.
+    #[inline]
+    pub fn is_compressed(src: &[u8]) -> bool {
+        compressed::inflated_size(src).is_some()
+    }
+}
+
 impl Decoder for Codec {
     type Item = Incoming;
     type Error = Hangup;
@@ -55,6 +77,7 @@ impl Decoder for Codec {
         match header.opcode {
             Opcode::Msg => msg::parse(header, frame).map(Some),
             Opcode::Query => query::parse(header, frame).map(Some),
+            Opcode::Compressed => compressed::parse(header, &frame, self.compressors).map(Some),
             Opcode::Reply => Err(Hangup::new("OP_REPLY is for clients")),
         }
     }
@@ -69,6 +92,7 @@ impl Encoder<Outgoing<'_>> for Codec {
             request_id: message.response_to,
             form: message.form,
             wanted: true,
+            compressor: None,
         };
         let frame = to.begin(message.request_id, &mut bytes);
         bytes.extend_from_slice(message.document);

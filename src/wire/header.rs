@@ -17,11 +17,12 @@ pub struct Header {
     pub opcode: Opcode,
 }
 
-/// The kinds of messages that are understood. MongoDB 6 and later have no others, but for compression.
+/// The kinds of messages that are understood. MongoDB 6 and later have no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
     Reply = 1,
     Query = 2004,
+    Compressed = 2012,
     Msg = 2013,
 }
 
@@ -51,12 +52,8 @@ impl Header {
         else {
             return Ok(None);
         };
-        let opcode = match opcode {
-            2013 => Opcode::Msg,
-            2004 => Opcode::Query,
-            1 => Opcode::Reply,
-            other => return Err(Hangup::new(format!("opcode {other} is not supported"))),
-        };
+        let opcode = Opcode::from_wire(opcode)
+            .ok_or_else(|| Hangup::new(format!("opcode {opcode} is not supported")))?;
         Ok(Some(Self {
             length,
             request_id,
@@ -78,6 +75,21 @@ impl Header {
             place.copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+}
+
+// === impl Opcode ===
+
+impl Opcode {
+    #[inline]
+    pub(super) fn from_wire(number: i32) -> Option<Self> {
+        Some(match number {
+            2013 => Self::Msg,
+            2012 => Self::Compressed,
+            2004 => Self::Query,
+            1 => Self::Reply,
+            _ => return None,
+        })
     }
 }
 
@@ -112,7 +124,7 @@ mod tests {
         for length in [-1, 0, 15, 48_000_001, i32::MAX, i32::MIN] {
             assert!(Header::peek(&length.to_le_bytes()).is_err(), "{length}");
         }
-        for opcode in [0, 2, 2001, 2002, 2005, 2006, 2007, 2010, 2012, 2014, -1] {
+        for opcode in [0, 2, 2001, 2002, 2005, 2006, 2007, 2010, 2011, 2014, -1] {
             let mut bytes = Header {
                 length: 16,
                 request_id: 0,

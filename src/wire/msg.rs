@@ -57,6 +57,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
         request_id: header.request_id,
         form,
         wanted: flags & MORE_TO_COME == 0,
+        compressor: None,
     };
     let Sections { body, sequences } = match sections(&frame)? {
         Ok(sections) => sections,
@@ -72,6 +73,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
         exhaust_allowed: flags & EXHAUST_ALLOWED != 0,
         request_id: to.request_id,
         form,
+        compressor: None,
     }))
 }
 
@@ -235,7 +237,7 @@ mod tests {
 
     /// What became of a message, in a word.
     fn outcome(mut bytes: BytesMut) -> String {
-        match Codec.decode(&mut bytes) {
+        match Codec::default().decode(&mut bytes) {
             Ok(Some(Incoming::Request(request))) => {
                 assert!(bytes.is_empty());
                 assert_eq!(request.request_id, 7);
@@ -482,7 +484,7 @@ mod tests {
         bytes.extend_from_slice(&48_000_000i32.to_le_bytes());
         bytes.extend_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 0xDD, 7, 0, 0]);
         for _ in 0..100 {
-            assert!(Codec.decode(&mut bytes).unwrap().is_none());
+            assert!(Codec::default().decode(&mut bytes).unwrap().is_none());
             assert!(bytes.capacity() <= 64 * 1024);
         }
     }

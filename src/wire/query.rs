@@ -48,6 +48,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
         request_id: header.request_id,
         form: Form::Reply,
         wanted: true,
+        compressor: None,
     };
     match command(&frame, numbers_at + 8, to_return) {
         Ok(range) => {
@@ -61,6 +62,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
                 exhaust_allowed: false,
                 request_id: to.request_id,
                 form: to.form,
+                compressor: None,
             }))
         }
         Err(error) => Ok(Incoming::Refused(to, error)),
@@ -136,7 +138,7 @@ mod tests {
     }
 
     fn outcome(mut bytes: BytesMut) -> String {
-        match Codec.decode(&mut bytes) {
+        match Codec::default().decode(&mut bytes) {
             Ok(Some(Incoming::Request(request))) => {
                 assert_eq!(request.form, Form::Reply);
                 let first = request.body().first().map_or("", |first| first.name());

@@ -8,9 +8,9 @@
 
 use crate::error::Hangup;
 
-use super::MAX_MESSAGE;
 use super::header::{Header, Opcode};
 use super::msg::{CHECKSUM_PRESENT, MORE_TO_COME};
+use super::{Compressor, MAX_MESSAGE, compressed};
 
 /// How a message is laid out around its document. A reply has the form of its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub struct ReplyTo {
     pub form: Form,
     /// Nobody waits for the reply to an unacknowledged write.
     pub wanted: bool,
+    pub compressor: Option<Compressor>,
 }
 
 /// A message that has been begun at the end of a buffer.
@@ -37,6 +38,7 @@ pub struct ReplyTo {
 pub struct Frame {
     start: usize,
     form: Form,
+    compressor: Option<Compressor>,
 }
 
 /// The reply can wait for data: every server of the last ten years says so.
@@ -54,6 +56,7 @@ impl ReplyTo {
         Frame {
             start,
             form: self.form,
+            compressor: self.compressor,
         }
     }
 }
@@ -69,6 +72,11 @@ impl Frame {
     /// The whole messages in front of it have been taken out of the buffer.
     pub fn moved_to_front(&mut self) {
         self.start = 0;
+    }
+
+    /// Closing it means work beyond its last few bytes.
+    pub fn is_compressed(&self) -> bool {
+        self.compressor.is_some()
     }
 
     /// Marks the message as one that another follows, unasked. Only an OP_MSG can say so.
@@ -95,6 +103,9 @@ impl Frame {
         if checked {
             let sum = crc32c::crc32c(out.get(self.start..).unwrap_or_default());
             out.extend_from_slice(&sum.to_le_bytes());
+        }
+        if let Some(compressor) = self.compressor {
+            compressed::wrap(compressor, self.start, out);
         }
         Ok(())
     }
@@ -151,6 +162,7 @@ mod tests {
             request_id: 9,
             form,
             wanted: true,
+            compressor: None,
         };
         let frame = to.begin(4, &mut out);
         out.extend_from_slice(&EMPTY);
@@ -182,6 +194,7 @@ mod tests {
             request_id: 9,
             form: Form::CheckedMsg,
             wanted: true,
+            compressor: None,
         };
         let frame = to.begin(4, &mut out);
         out.extend_from_slice(&EMPTY);
@@ -199,6 +212,7 @@ mod tests {
             request_id: 9,
             form: Form::Msg,
             wanted: false,
+            compressor: None,
         };
         let frame = to.begin(1, &mut out);
         out.extend_from_slice(&EMPTY);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::value::Doc;
 
-use super::{Form, ReplyTo};
+use super::{Compressor, Form, ReplyTo};
 
 /// One command. Its documents have passed the validator.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct Request {
     pub request_id: i32,
     /// What the reply has to look like.
     pub form: Form,
+    /// By what it was compressed, and the reply is to be.
+    pub compressor: Option<Compressor>,
 }
 
 /// Documents that stand outside the command document: `documents` of an insert, `updates`, `deletes`, ...
@@ -51,6 +53,7 @@ impl Request {
             request_id: self.request_id,
             form: self.form,
             wanted: !self.unacknowledged,
+            compressor: self.compressor,
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 pub const OP_MSG: i32 = 2013;
 pub const OP_QUERY: i32 = 2004;
+pub const OP_COMPRESSED: i32 = 2012;
 pub const CHECKSUM: u32 = 1;
 pub const MORE_TO_COME: u32 = 2;
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
@@ -28,6 +29,8 @@ pub struct Reply {
     pub response_to: i32,
     pub opcode: i32,
     pub flags: u32,
+    /// The number of the compressor that it came by; 0 for none.
+    pub compressor: u8,
     pub document: Document,
 }
 
@@ -60,6 +63,17 @@ impl Client {
         let mut message = vec![0; i32::from_le_bytes(length) as usize];
         message[..4].copy_from_slice(&length);
         self.0.read_exact(&mut message[4..]).await.unwrap();
+        let mut compressor = 0;
+        if message[12..16] == OP_COMPRESSED.to_le_bytes() {
+            compressor = message[24];
+            let size = i32::from_le_bytes(message[20..24].try_into().unwrap());
+            let inside = inflate(compressor, &message[25..], size as usize);
+            message.copy_within(16..20, 12);
+            message.truncate(16);
+            message.extend(inside);
+            let length = message.len() as i32;
+            message[..4].copy_from_slice(&length.to_le_bytes());
+        }
         let word = |at: usize| i32::from_le_bytes(message[at..at + 4].try_into().unwrap());
         let opcode = word(12);
         let flags = word(16) as u32;
@@ -84,6 +98,7 @@ impl Client {
             response_to: word(8),
             opcode,
             flags,
+            compressor,
             document: Document::from_reader(&message[start..end]).unwrap(),
         })
     }
@@ -155,4 +170,43 @@ pub fn query(namespace: &str, command: Document) -> Vec<u8> {
 
 pub fn ping() -> Vec<u8> {
     body(doc! {"ping": 1, "$db": "admin"})
+}
+
+/// A whole message inside an OP_COMPRESSED, by the compressor of that number.
+pub fn compressed(compressor: u8, message: &[u8]) -> Vec<u8> {
+    let mut inside = message[12..16].to_vec();
+    inside.extend((message.len() as i32 - 16).to_le_bytes());
+    inside.push(compressor);
+    inside.extend(deflate(compressor, &message[16..]));
+    let id = i32::from_le_bytes(message[4..8].try_into().unwrap());
+    frame(id, OP_COMPRESSED, &inside)
+}
+
+pub fn deflate(compressor: u8, bytes: &[u8]) -> Vec<u8> {
+    match compressor {
+        1 => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+        2 => {
+            let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            std::io::Write::write_all(&mut zlib, bytes).unwrap();
+            zlib.finish().unwrap()
+        }
+        3 => zstd::bulk::compress(bytes, 1).unwrap(),
+        other => panic!("compressor {other}"),
+    }
+}
+
+fn inflate(compressor: u8, bytes: &[u8], size: usize) -> Vec<u8> {
+    let inflated = match compressor {
+        1 => snap::raw::Decoder::new().decompress_vec(bytes).unwrap(),
+        2 => {
+            let mut inflated = Vec::new();
+            let mut zlib = flate2::read::ZlibDecoder::new(bytes);
+            std::io::Read::read_to_end(&mut zlib, &mut inflated).unwrap();
+            inflated
+        }
+        3 => zstd::bulk::decompress(bytes, size).unwrap(),
+        other => panic!("compressor {other}"),
+    };
+    assert_eq!(inflated.len(), size);
+    inflated
 }

@@ -95,6 +95,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         query_database: Some(call.database().to_owned()),
         unacknowledged: false,
         exhaust_allowed: false,
+        compressor: None,
         request_id: call.request.request_id,
         form: call.request.form,
     };

@@ -1,0 +1,131 @@
+//! OP_COMPRESSED: another message, made smaller.
+//!
+//! ```text
+//! header · int32 opcode of what is inside · int32 its size · uint8 compressor · compressed bytes
+//! ```
+//!
+//! What is inside is the other message without its header. A reply is compressed as its question was, if that makes it smaller.
+
+use bytes::Bytes;
+
+use crate::error::Hangup;
+
+use super::codec::Incoming;
+use super::compress::{Compressor, Compressors};
+use super::header::{Header, Opcode, int32};
+use super::{MAX_MESSAGE, msg, query};
+
+/// Where the compressed bytes begin.
+const HEAD: usize = Header::SIZE + 9;
+
+/// What drivers never compress, and whose replies are not: who compresses may say what the other side can guess.
+const PLAIN: [&str; 12] = [
+    "authenticate",
+    "copydb",
+    "copydbgetnonce",
+    "copydbSaslStart",
+    "createUser",
+    "getnonce",
+    "hello",
+    "isMaster",
+    "ismaster",
+    "saslContinue",
+    "saslStart",
+    "updateUser",
+];
+
+/// How large the compressed message that begins here will be, if it is one and says so.
+#[inline]
+pub(super) fn inflated_size(bytes: &[u8]) -> Option<usize> {
+    int32(bytes, 12).filter(|opcode| *opcode == Opcode::Compressed as i32)?;
+    usize::try_from(int32(bytes, Header::SIZE + 4)?).ok()
+}
+
+/// Inflates a whole message and reads what was inside. Whatever is wrong with it ends the connection.
+pub(super) fn parse(
+    header: Header,
+    frame: &[u8],
+    offered: Compressors,
+) -> Result<Incoming, Hangup> {
+    let (Some(opcode), Some(size), Some(&id)) = (
+        int32(frame, Header::SIZE),
+        int32(frame, Header::SIZE + 4),
+        frame.get(HEAD - 1),
+    ) else {
+        return Err(Hangup::new("OP_COMPRESSED is too short"));
+    };
+    let opcode = match Opcode::from_wire(opcode) {
+        Some(opcode @ (Opcode::Msg | Opcode::Query)) => opcode,
+        _ => return Err(Hangup::new(format!("OP_COMPRESSED of opcode {opcode}"))),
+    };
+    let compressor = Compressor::by_id(id)
+        .filter(|compressor| offered.has(*compressor))
+        .ok_or_else(|| {
+            Hangup::new(format!(
+                "OP_COMPRESSED by compressor {id}, which is not offered"
+            ))
+        })?;
+    let compressed = frame.get(HEAD..).unwrap_or_default();
+    let length = usize::try_from(size)
+        .ok()
+        .filter(|size| compressor.can_become(compressed.len(), *size))
+        .map(|size| size.saturating_add(Header::SIZE))
+        .filter(|length| *length <= MAX_MESSAGE)
+        .ok_or_else(|| {
+            let given = compressed.len();
+            Hangup::new(format!("OP_COMPRESSED that makes {size} bytes of {given}"))
+        })?;
+    let header = Header {
+        length,
+        opcode,
+        ..header
+    };
+    let mut message = vec![0; length];
+    let (head, inside) = message.split_at_mut(Header::SIZE);
+    head.copy_from_slice(&header.to_bytes());
+    compressor.inflate(compressed, inside).ok_or_else(|| {
+        let name = compressor.name();
+        Hangup::new(format!(
+            "OP_COMPRESSED whose {name} bytes are not {size} others"
+        ))
+    })?;
+    let mut incoming = match opcode {
+        Opcode::Query => query::parse(header, Bytes::from(message))?,
+        _ => msg::parse(header, Bytes::from(message))?,
+    };
+    match &mut incoming {
+        Incoming::Request(request) => {
+            let name = request.body().first().map_or("", |first| first.name());
+            request.compressor = Some(compressor).filter(|_| !PLAIN.contains(&name));
+        }
+        Incoming::Refused(to, _) => to.compressor = Some(compressor),
+    }
+    Ok(incoming)
+}
+
+/// Compresses the message at the end of `out`, which begins at `start` and is whole.
+pub(super) fn wrap(compressor: Compressor, start: usize, out: &mut Vec<u8>) {
+    let Ok(Some(header)) = Header::peek(out.get(start..).unwrap_or_default()) else {
+        return;
+    };
+    let inside = out.get(start + Header::SIZE..).unwrap_or_default();
+    let Some(compressed) = compressor.deflate(inside) else {
+        return;
+    };
+    // Both below 48 million.
+    let (opcode, size) = (header.opcode as i32, inside.len() as i32);
+    let header = Header {
+        length: HEAD + compressed.len(),
+        opcode: Opcode::Compressed,
+        ..header
+    };
+    if header.length >= out.len() - start {
+        return;
+    }
+    out.truncate(start);
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&opcode.to_le_bytes());
+    out.extend_from_slice(&size.to_le_bytes());
+    out.push(compressor as u8);
+    out.extend_from_slice(&compressed);
+}
