@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::args::{Arg, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
+use super::drained::{Done, Rules, rules_after};
 use super::{Access, Call, Command, Flags, Outcome, capped, default_ttl, drained};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
@@ -76,9 +77,17 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let plan = collection.read(call.now, |view| changes.plan(view))?;
     let drain = plan.drain;
+    let rules = plan.date_rules();
     let change = move |writer: &mut Writer<'_>| plan.make(writer);
     if drain {
-        drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
+        let change = move |writer: &mut Writer<'_>| {
+            change(writer).map(|reply| Done {
+                reply,
+                ..Done::default()
+            })
+        };
+        let collection = Arc::clone(&collection);
+        drained::drain_then(call, reply, collection, rules, Box::new(change))
     } else {
         let done = collection
             .write(call.now, change)
@@ -424,6 +433,20 @@ fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {
 // === impl Plan ===
 
 impl Plan {
+    /// The rules that go by dates as they are to be, if one of them changes.
+    fn date_rules(&self) -> Option<Rules> {
+        let (name, seconds) = (self.index.clone()?, self.expire?);
+        Some(Box::new(move |indexes| {
+            rules_after(indexes, |index| {
+                let mut spec = index.ready.then(|| index.spec.clone())?;
+                if spec.name == name {
+                    spec.expire_after = Some(seconds);
+                }
+                Some(spec)
+            })
+        }))
+    }
+
     fn make(self, writer: &mut Writer<'_>) -> Result<DocBuf> {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);

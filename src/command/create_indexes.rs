@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::args::required;
+use super::drained::rules_after;
 use super::index_spec::{self, Wanted};
 use super::{
     Access, Call, Command, Context, Flags, Outcome, Step, Task, default_ttl, drained, list_indexes,
@@ -14,9 +15,11 @@ use crate::engine::TimeSlice;
 use crate::engine::write::refused;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
-use crate::storage::index::IndexSpec;
+use crate::storage::index::{Index, IndexSpec};
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Collection, IndexingMode, RecordId, Refused, TsIndex, View, Writer};
+use crate::storage::{
+    Collection, IndexingMode, RecordId, Redating, Refused, TsIndex, View, Writer,
+};
 use crate::value::{DocBuilder, Millis};
 
 pub(super) const COMMAND: Command =
@@ -39,6 +42,8 @@ struct Building {
     /// Filled, and taken away again if a later one fails.
     finished: Vec<String>,
     default: Option<(DefaultTtl, TsIndex)>,
+    /// What the new indexes on dates say of each document, found before they say it.
+    dates: Redating,
     over: bool,
 }
 
@@ -107,6 +112,7 @@ fn begin(
     let (before, unfinished, default) = begun?;
     let mut building = Building {
         context: Arc::clone(call.context),
+        dates: Redating::new(Arc::clone(&collection)),
         collection,
         created_collection,
         before,
@@ -303,9 +309,7 @@ impl Building {
         }
         self.collection
             .write(now, |writer| {
-                for name in &self.finished {
-                    writer.finish_index(name);
-                }
+                writer.finish_indexes(|name| self.finished.iter().any(|own| own == name));
             })
             .map_err(|_| drained::dropped())?;
         self.over = true;
@@ -339,6 +343,17 @@ impl Task for Building {
                 return Ok(Step::More);
             }
         }
+        let finished = &self.finished;
+        let rules = |indexes: &[Index]| {
+            rules_after(indexes, |index| {
+                let ready = index.ready || finished.contains(&index.spec.name);
+                ready.then(|| index.spec.clone())
+            })
+        };
+        let ready = self.dates.step(slice.until(), rules);
+        if !ready.map_err(|_| drained::dropped())? {
+            return Ok(Step::More);
+        }
         self.finish(reply)
     }
 }
@@ -353,9 +368,7 @@ impl Drop for Building {
         let names: Vec<_> = names.chain(&self.finished).collect();
         let now = self.context.clock.now();
         let _ = self.collection.write(now, |writer| {
-            for name in names {
-                writer.drop_index(name);
-            }
+            writer.drop_indexes(|name| names.iter().any(|own| *own == name))
         });
     }
 }

@@ -1,34 +1,53 @@
-//! Changes to a collection's rules that must not bring anything back.
+//! Changes to a collection's rules that must not bring anything back, and must not hold anybody up.
 //!
 //! A longer, unlimited or removed rule could revive what has ended and still waits for the reaper. So what has ended is removed
-//! first, in steps; the change is made in the same lock hold in which nothing is left.
+//! first, in steps; the change is made in the same lock hold in which nothing is left. Where rules that go by dates change,
+//! what the new ones say of each document is computed before that, in steps as well ([`Redating`]).
 
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
-use crate::storage::{Collection, Writer};
+use crate::query::stage::Slice;
+use crate::storage::index::{Index, IndexSpec};
+use crate::storage::{Collection, Redating, Writer};
 use crate::value::{DocBuf, DocBuilder};
 
 /// Makes the change and says what the reply holds.
-pub type Change = Box<dyn FnOnce(&mut Writer<'_>) -> Result<DocBuf> + Send>;
+pub type Change = Box<dyn FnOnce(&mut Writer<'_>) -> Result<Done> + Send>;
+
+/// Which indexes make date rules after the change.
+pub type Rules = Box<dyn Fn(&[Index]) -> Vec<IndexSpec> + Send>;
+
+/// A change that was made.
+#[derive(Default)]
+pub struct Done {
+    pub reply: DocBuf,
+    /// Indexes that are no more, to be freed when the lock is.
+    pub gone: Vec<Index>,
+}
 
 struct Draining {
     context: Arc<Context>,
     collection: Arc<Collection>,
+    /// Dropped behind the change, so that others with a change to make wait until it is made.
+    dates: Option<(Redating, Rules)>,
     change: Option<Change>,
 }
 
-/// Makes a change once nothing is left that has ended. Mostly at once; as work where much has ended.
+/// Makes a change once nothing is left that has ended. Mostly at once; as work where much has ended, or where `rules` change and
+/// there are many documents.
 pub fn drain_then(
     call: &Call<'_>,
     reply: &mut DocBuilder<'_>,
     collection: Arc<Collection>,
+    rules: Option<Rules>,
     change: Change,
 ) -> Result<Outcome> {
     let mut draining = Draining {
         context: Arc::clone(call.context),
+        dates: rules.map(|rules| (Redating::new(Arc::clone(&collection)), rules)),
         collection,
         change: Some(change),
     };
@@ -42,15 +61,24 @@ pub fn drain_then(
 
 impl Task for Draining {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let slice = TimeSlice::begin();
+        if let Some((redating, rules)) = &mut self.dates {
+            let ready = redating.step(slice.until(), rules).map_err(|_| dropped())?;
+            if !ready || slice.is_over() {
+                return Ok(Step::More);
+            }
+        }
         let Some(change) = self.change.take() else {
             return Ok(Step::Done);
         };
-        let slice = TimeSlice::begin();
         // Time goes on while this waits its turn: what ends meanwhile has to go, too.
         let now = self.context.clock.now();
         match self.collection.drain_then(now, slice.until(), change) {
             Ok(Ok(done)) => {
-                reply.put_body(done?.as_doc().body());
+                let Done { reply: said, gone } = done?;
+                let entries = gone.iter().map(Index::len).sum::<usize>();
+                crate::storage::free(gone, entries as u64);
+                reply.put_body(said.as_doc().body());
                 Ok(Step::Done)
             }
             Ok(Err(change)) => {
@@ -60,6 +88,15 @@ impl Task for Draining {
             Err(_dropped) => Err(dropped()),
         }
     }
+}
+
+/// The date rules among the indexes, with `change` made to each: `None` if it makes none any more.
+pub fn rules_after(
+    indexes: &[Index],
+    change: impl Fn(&Index) -> Option<IndexSpec>,
+) -> Vec<IndexSpec> {
+    let rules = indexes.iter().filter_map(change);
+    rules.filter(|spec| spec.expire_after.is_some()).collect()
 }
 
 /// The collection went away while it was being changed.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::args::required;
+use super::drained::{Done, rules_after};
 use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained, list_indexes};
 use crate::error::{Code, Error, Result};
+use crate::storage::index::{ID_INDEX, Index};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{View, Writer};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
@@ -48,8 +50,22 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     };
     let which = collection.read(call.now, |view| find(view, index))?;
     // An index may be what documents expire by: nothing that has ended may come back when it goes.
+    let which = Arc::new(which);
+    let picked = Arc::clone(&which);
+    let rules = move |indexes: &[Index]| {
+        rules_after(indexes, |index| {
+            let stays = index.ready && !picked.picks(&index.spec.name);
+            stays.then(|| index.spec.clone())
+        })
+    };
     let change = move |writer: &mut Writer<'_>| Ok(which.take(writer));
-    drained::drain_then(call, reply, Arc::clone(&collection), Box::new(change))
+    drained::drain_then(
+        call,
+        reply,
+        Arc::clone(&collection),
+        Some(Box::new(rules)),
+        Box::new(change),
+    )
 }
 
 fn find(view: &View<'_>, index: ValueRef<'_>) -> Result<Which> {
@@ -131,17 +147,9 @@ impl Which {
         }
     }
 
-    fn take(&self, writer: &mut Writer<'_>) -> DocBuf {
+    fn take(&self, writer: &mut Writer<'_>) -> Done {
         let before = list_indexes::count(&writer.view());
-        let names: Vec<String> = writer
-            .view()
-            .indexes()
-            .map(|index| index.spec.name.clone())
-            .filter(|name| self.picks(name))
-            .collect();
-        for name in &names {
-            writer.drop_index(name);
-        }
+        let gone = writer.drop_indexes(|name| name != ID_INDEX && self.picks(name));
         if writer
             .view()
             .ts_index()
@@ -149,11 +157,12 @@ impl Which {
         {
             default_ttl::set(writer, DefaultTtl::Off, None);
         }
-        DocBuf::build(|doc| {
+        let reply = DocBuf::build(|doc| {
             doc.put_i32("nIndexesWas", before);
             if matches!(self, Self::All) {
                 doc.put_str("msg", "non-_id indexes dropped for collection");
             }
-        })
+        });
+        Done { reply, gone }
     }
 }

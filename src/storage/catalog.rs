@@ -232,14 +232,17 @@ impl Default for Catalog {
 /// Marks a collection dropped and frees what it held.
 fn retire(collection: &Arc<Collection>) {
     let size = collection.state.read().totals.count;
-    let contents = collection.retire();
-    if size > LARGE {
-        // Freeing millions of entries takes a while: nobody should wait for it.
+    free(collection.retire(), size);
+}
+
+/// Frees what nobody can reach any more. With millions of entries that takes a while: nobody should wait for it.
+pub fn free(contents: impl Send + 'static, entries: u64) {
+    if entries > LARGE {
         let spawned = std::thread::Builder::new()
             .name("free".into())
             .spawn(move || drop(contents));
         if let Err(error) = spawned {
-            tracing::debug!(%error, "no thread to free a dropped collection on; freed in place");
+            tracing::debug!(%error, "no thread to free on; freed in place");
         }
     }
 }

@@ -4,10 +4,12 @@
 //! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through [`index`]es.
 //! One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a [`View`] or a
 //! [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`ttl`]: an ended document cannot be
-//! seen through either. Storage answers with facts ([`Refused`]), knows no command and no query language.
+//! seen through either. [`Redating`] prepares a
+//! change of the rules that go by dates. Storage answers with facts ([`Refused`]), knows no command and no query language.
 
 mod catalog;
 mod collection;
+mod dates;
 mod idmap;
 pub mod index;
 mod namespace;
@@ -20,8 +22,9 @@ pub mod ttl;
 mod view;
 mod writer;
 
-pub use catalog::{Catalog, CreateError, RenameError};
+pub use catalog::{Catalog, CreateError, RenameError, free};
 pub use collection::{Cap, Collection, Dropped, IndexingMode, Options, TsIndex};
+pub use dates::Redating;
 pub use namespace::Namespace;
 pub use reap::Slice;
 pub use record::RecordId;

@@ -30,6 +30,8 @@ pub(super) struct Segment {
     slots: Vec<Slot>,
     /// The ends that TTL indexes on dates give, one a slot; empty while all of them are `NEVER`.
     dates: Vec<End>,
+    /// The same under the rules to come, once this segment has been looked at for them ([`super::dates`]).
+    coming: Option<Box<Coming>>,
     heap: Vec<u8>,
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
@@ -56,6 +58,12 @@ struct Slot {
 
 const OUTSIDE: u32 = u32::MAX;
 
+struct Coming {
+    dates: Vec<End>,
+    /// Over these ends alone.
+    bounds: Bounds,
+}
+
 /// The room that is left behind a document: enough for a counter to widen or a short field to be added.
 fn spare(len: usize) -> u16 {
     (8 + len / 64) as u16
@@ -75,6 +83,8 @@ pub(super) struct Stamp {
     pub ts: Millis,
     pub own: OwnTtl,
     pub dates: End,
+    /// The end under the date rules to come, while there are such.
+    pub coming: End,
 }
 
 /// Documents and their bytes.
@@ -94,6 +104,7 @@ impl Segment {
         Self {
             slots: Vec::with_capacity(slots),
             dates: Vec::new(),
+            coming: None,
             heap: Vec::with_capacity(heap),
             large: BTreeMap::new(),
             live: 0,
@@ -129,7 +140,7 @@ impl Segment {
             id,
             spare,
         });
-        self.set_dates(self.slots.len() - 1, stamp.dates);
+        self.set_dates(self.slots.len() - 1, &stamp);
         self.live += 1;
         self.live_bytes += bytes.len();
         self.bounds.include(stamp.own, stamp.ts, stamp.dates);
@@ -164,12 +175,12 @@ impl Segment {
         }
     }
 
-    fn set_dates(&mut self, at: usize, end: End) {
-        if self.dates.is_empty() && end == End::NEVER {
-            return;
+    fn set_dates(&mut self, at: usize, stamp: &Stamp) {
+        set_date(&mut self.dates, self.slots.len(), at, stamp.dates);
+        if let Some(coming) = &mut self.coming {
+            set_date(&mut coming.dates, self.slots.len(), at, stamp.coming);
+            coming.bounds.include_dates(stamp.coming);
         }
-        self.dates.resize(self.slots.len(), End::NEVER);
-        self.dates[at] = end;
     }
 
     /// Where the slot with that id stands, if it is alive.
@@ -305,7 +316,7 @@ impl Segment {
             id,
             spare,
         };
-        self.set_dates(at, stamp.dates);
+        self.set_dates(at, &stamp);
         self.bounds.include(stamp.own, stamp.ts, stamp.dates);
         self.compact_if_worth_it();
     }
@@ -322,15 +333,32 @@ impl Segment {
         }
     }
 
-    /// Asks again what the date rules say of every document.
-    pub fn redate(&mut self, end: impl Fn(Doc<'_>) -> End) {
+    /// Asks what the date rules to come say of every document. From now on writers keep the answers up.
+    pub fn ask_coming(&mut self, end: impl Fn(Doc<'_>) -> End) {
+        let mut coming = Coming {
+            dates: Vec::new(),
+            bounds: Bounds::NONE,
+        };
         for at in 0..self.slots.len() {
             if self.slots[at].len > 0 {
-                let dates = end(Doc::new(self.bytes(at)));
-                self.set_dates(at, dates);
+                let date = end(Doc::new(self.bytes(at)));
+                set_date(&mut coming.dates, self.slots.len(), at, date);
+                coming.bounds.include_dates(date);
             }
         }
-        self.tighten();
+        self.coming = Some(Box::new(coming));
+    }
+
+    pub fn forget_coming(&mut self) {
+        self.coming = None;
+    }
+
+    /// The rules to come hold from now on.
+    pub fn adopt_coming(&mut self) {
+        if let Some(coming) = self.coming.take() {
+            self.dates = coming.dates;
+            self.bounds.set_dates(&coming.bounds);
+        }
     }
 
     /// Marks a document dead and returns how many bytes it had. Its memory goes with the next compaction.
@@ -351,7 +379,7 @@ impl Segment {
         }
         let mut heap = Vec::with_capacity(self.heap_live);
         let mut slots = Vec::with_capacity(self.live);
-        let mut dates = Vec::with_capacity(if self.dates.is_empty() { 0 } else { self.live });
+        let mut kept = Vec::with_capacity(self.live);
         let mut bounds = Bounds::NONE;
         let last = self.slots.last().map(|slot| slot.id);
         for (at, &slot) in self.slots.iter().enumerate() {
@@ -367,19 +395,29 @@ impl Segment {
                 heap.resize(heap.len() + usize::from(moved.spare), 0);
             }
             slots.push(moved);
-            let end = self.dates.get(at).copied().unwrap_or(End::NEVER);
-            if !self.dates.is_empty() {
-                dates.push(end);
-            }
+            kept.push(at);
             if slot.len > 0 {
+                let end = self.dates.get(at).copied().unwrap_or(End::NEVER);
                 bounds.include(slot.own, slot.ts, end);
             }
+        }
+        // A column that is shorter than the slots is empty.
+        let keep = |column: &[End]| {
+            kept.iter()
+                .filter_map(|&at| column.get(at).copied())
+                .collect()
+        };
+        let dates = keep(&self.dates);
+        let mut coming = self.coming.take();
+        if let Some(coming) = &mut coming {
+            coming.dates = keep(&coming.dates);
         }
         let heap_live = heap.len();
         let large = std::mem::take(&mut self.large);
         *self = Self {
             slots,
             dates,
+            coming,
             heap,
             large,
             live: self.live,
@@ -456,6 +494,15 @@ impl Segment {
     }
 }
 
+/// Sets an end in a column, which is empty as long as all ends are `NEVER`, else as long as the slots.
+fn set_date(column: &mut Vec<End>, slots: usize, at: usize, end: End) {
+    if column.is_empty() && end == End::NEVER {
+        return;
+    }
+    column.resize(slots, End::NEVER);
+    column[at] = end;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -465,6 +512,7 @@ mod tests {
             ts: Millis(ts),
             own: OwnTtl::NONE,
             dates: End::NEVER,
+            coming: End::NEVER,
         }
     }
 

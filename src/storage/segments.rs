@@ -68,6 +68,12 @@ impl Segments {
         self.among(self.numbers.partition_point(|&n| n < number)..self.numbers.len())
     }
 
+    pub fn rest_mut(&mut self, number: u64) -> impl Iterator<Item = (u64, &mut Segment)> {
+        let at = self.numbers.partition_point(|&n| n < number);
+        let numbers = self.numbers[at..].iter().copied();
+        numbers.zip(self.segments[at..].iter_mut().map(AsMut::as_mut))
+    }
+
     /// Those up to that number, in order.
     pub fn up_to(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &Segment)> {
         self.among(0..self.numbers.partition_point(|&n| n <= number))

@@ -9,7 +9,7 @@ use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
 use super::{Cap, IndexingMode, Options, RecordId, Stored, Totals, TsIndex, View};
 use crate::error::Error;
-use crate::value::{Doc, Millis, Type};
+use crate::value::{Doc, Millis};
 
 /// A change under the exclusive lock.
 pub struct Writer<'a> {
@@ -185,7 +185,7 @@ impl<'a> Writer<'a> {
             let replaced = self.replace_checked(id, expected, expected, ts);
             return replaced.is_ok().then_some(ts);
         }
-        let dates = self.date_end(Doc::new(expected));
+        let dates = self.state.date_end(Doc::new(expected));
         let own = OwnTtl::of(Doc::new(expected));
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.touch(id.slot(), self.now);
@@ -288,6 +288,9 @@ impl<'a> Writer<'a> {
             tail.seal();
         }
         let mut segment = Segment::new(state.segments.last().map(|(_, tail)| tail));
+        if state.coming.is_some() {
+            segment.ask_coming(|_| End::NEVER);
+        }
         let number = state.next_segment;
         state.next_segment += 1;
         let slot = segment.push(bytes, stamp);
@@ -299,17 +302,9 @@ impl<'a> Writer<'a> {
         Stamp {
             ts: self.now,
             own: OwnTtl::of(doc),
-            dates: self.date_end(doc),
+            dates: self.state.date_end(doc),
+            coming: self.state.coming_end(doc),
         }
-    }
-
-    /// The earliest end that the TTL indexes on dates give a document.
-    fn date_end(&self, doc: Doc<'_>) -> End {
-        let rules = self.state.indexes.iter().filter(|index| index.ready);
-        rules
-            .filter_map(|index| date_rule(&index.spec, doc))
-            .min()
-            .unwrap_or(End::NEVER)
     }
 
     // --- Settings ---
@@ -363,39 +358,37 @@ impl<'a> Writer<'a> {
         Ok(next)
     }
 
-    /// The index is complete: readers may use it, and if it is on dates, its rule holds from now on.
-    pub fn finish_index(&mut self, name: &str) {
-        if let Some(index) = self
-            .state
-            .indexes
-            .iter_mut()
-            .find(|index| index.spec.name == name)
-        {
-            index.ready = true;
-            let dated = index.spec.expire_after.is_some();
-            self.state.index_generation += 1;
-            if dated {
-                self.redate();
+    /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
+    pub fn finish_indexes(&mut self, picks: impl Fn(&str) -> bool) {
+        let mut dated = false;
+        for index in &mut self.state.indexes {
+            if picks(&index.spec.name) {
+                index.ready = true;
+                dated |= index.is_date_rule();
             }
+        }
+        self.state.index_generation += 1;
+        if dated {
+            self.state.adopt_dates();
         }
     }
 
-    /// Takes an index away, ready or not. Drain first if it has a rule of its own ([`super::Collection::drain_then`]).
-    pub fn drop_index(&mut self, name: &str) -> bool {
-        let Some(at) = self
-            .state
-            .indexes
-            .iter()
-            .position(|index| index.spec.name == name)
-        else {
-            return false;
-        };
-        let index = self.state.indexes.remove(at);
+    pub fn finish_index(&mut self, name: &str) {
+        self.finish_indexes(|picked| picked == name);
+    }
+
+    /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
+    /// one has a rule of its own ([`super::Collection::drain_then`]).
+    pub fn drop_indexes(&mut self, picks: impl Fn(&str) -> bool) -> Vec<Index> {
+        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.state.indexes)
+            .into_iter()
+            .partition(|index| picks(&index.spec.name));
+        self.state.indexes = kept;
         self.state.index_generation += 1;
-        if index.ready && index.spec.expire_after.is_some() {
-            self.redate();
+        if gone.iter().any(Index::is_date_rule) {
+            self.state.adopt_dates();
         }
-        true
+        gone
     }
 
     /// Changes how an index behaves (hidden, unique, expireAfterSeconds). Drain first if that can lengthen a life.
@@ -410,36 +403,12 @@ impl<'a> Writer<'a> {
         };
         let before = index.spec.expire_after;
         change(&mut index.spec);
-        let redate = index.spec.expire_after != before;
+        let changed = index.spec.expire_after != before;
         self.state.index_generation += 1;
-        if redate {
-            self.redate();
+        if changed {
+            self.state.adopt_dates();
         }
         true
-    }
-
-    /// Recomputes for every document what the TTL indexes on dates say. One pass, in one lock hold, so that no reader meets a
-    /// document under half a rule; only settings of such indexes need it.
-    fn redate(&mut self) {
-        let specs: Vec<IndexSpec> = self
-            .state
-            .indexes
-            .iter()
-            .filter(|index| index.ready && index.spec.expire_after.is_some())
-            .map(|index| index.spec.clone())
-            .collect();
-        let mut bounds = super::ttl::Bounds::NONE;
-        for segment in self.state.segments.all_mut() {
-            segment.redate(|doc| {
-                specs
-                    .iter()
-                    .filter_map(|spec| date_rule(spec, doc))
-                    .min()
-                    .unwrap_or(End::NEVER)
-            });
-            bounds.merge(*segment.bounds());
-        }
-        self.state.bounds = bounds;
     }
 
     /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.
@@ -461,33 +430,4 @@ impl<'a> Writer<'a> {
     pub fn options_mut(&mut self) -> &mut Options {
         &mut self.state.options
     }
-}
-
-/// The end that one TTL index on dates gives a document: a date, or the earliest of an array of dates, plus its seconds.
-fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
-    let seconds = spec.expire_after?;
-    let [path] = spec.paths.as_slice() else {
-        return None;
-    };
-    if spec
-        .partial
-        .as_ref()
-        .is_some_and(|partial| !partial.condition.holds(doc))
-    {
-        return None;
-    }
-    let mut earliest = None;
-    let walked = crate::value::keys(std::slice::from_ref(path), doc, |key| {
-        let date = key
-            .values
-            .first()
-            .filter(|value| value.ty() == Type::Date)
-            .and_then(|value| value.as_date());
-        earliest = match (earliest, date) {
-            (Some(known), Some(date)) => Some(date.min(known)),
-            (known, date) => known.or(date),
-        };
-    });
-    walked.ok()?;
-    earliest.map(|date| End::after(Millis(date), seconds))
 }

@@ -256,3 +256,95 @@ fn a_failed_build_ends_nobody() {
         assert_eq!(world.int_ids("c", doc! {}).len(), MANY as usize);
     }
 }
+
+/// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule or under the
+/// new one, and nothing that had ended.
+#[test]
+fn others_pass_while_a_rule_by_dates_changes() {
+    // Ends at 10 s by the first rule. Half of the rest end at 60 s, half never.
+    let at = |id: i32| match id % 4 {
+        0 => date(START),
+        1 => date(START + 50_000),
+        _ => Bson::Null,
+    };
+    let many = 8_000;
+    let alive = i64::from(many / 4 * 3);
+    let changes = [
+        // The change, and how many of the living are left by it at 15 s.
+        (
+            doc! {"collMod": "c", "index": {"name": "at_1", "expireAfterSeconds": 1_000}},
+            alive,
+        ),
+        (doc! {"dropIndexes": "c", "index": "at_1"}, alive),
+        (doc! {"dropIndexes": "c", "index": "*"}, alive),
+        (
+            doc! {"collMod": "c", "index": {"name": "at_1", "expireAfterSeconds": 0}},
+            alive,
+        ),
+        (
+            doc! {"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b_1", "expireAfterSeconds": 5}]},
+            i64::from(many / 4),
+        ),
+        (doc! {"validate": "c"}, alive),
+    ];
+    for reaper in [Reaper::On, Reaper::Off] {
+        for (change, left) in &changes {
+            let mut world = World::new(reaper);
+            world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
+            for first in (0..many).step_by(4_000) {
+                world.insert(
+                    "c",
+                    (first..first + 4_000).map(|id| {
+                        let b = if id % 4 == 3 {
+                            Bson::Null
+                        } else {
+                            date(START + 1_000)
+                        };
+                        doc! {"_id": id, "at": at(id), "b": b, "pad": "x".repeat(50)}
+                    }),
+                );
+            }
+            world.at(15_000);
+            let mut other = world.connect();
+            let over = std::sync::atomic::AtomicBool::new(false);
+            let looked = std::thread::scope(|scope| {
+                let watch = scope.spawn(|| {
+                    let mut looked = 0;
+                    loop {
+                        let last = over.load(std::sync::atomic::Ordering::Acquire);
+                        let mut ask = |command: Document| other.command("test", command).unwrap();
+                        let count = ask(doc! {"count": "c"}).get("n").and_then(int).unwrap();
+                        assert!([alive, *left].contains(&count), "{change}: {count}");
+                        let ended = ask(doc! {"find": "c", "filter": {"_id": 4 * (looked % 2_000)}, "singleBatch": true});
+                        let rows = ended.get_document("cursor").unwrap().get_array("firstBatch");
+                        assert!(rows.unwrap().is_empty(), "{change}: {ended}");
+                        let id = 4 * (looked % 2_000) + 3;
+                        let done = ask(doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$inc": {"n": 1}}}]});
+                        assert_eq!(done.get("n").and_then(int), Some(1), "{change}: {done}");
+                        looked += 1;
+                        if last {
+                            return looked;
+                        }
+                    }
+                });
+                world.run(change.clone());
+                over.store(true, std::sync::atomic::Ordering::Release);
+                watch.join().unwrap()
+            });
+            assert!(looked > 0);
+            let count = world.run(doc! {"count": "c"}).get("n").and_then(int);
+            assert_eq!(count, Some(*left), "{change}");
+            assert_eq!(
+                world.int_ids("c", doc! {"_id": {"$lt": 9}, "at": date(START)}),
+                NOBODY,
+                "{change}"
+            );
+            let checked = world.run(doc! {"validate": "c"});
+            assert_eq!(
+                checked.get("nrecords").and_then(int),
+                Some(*left),
+                "{change}"
+            );
+        }
+    }
+}

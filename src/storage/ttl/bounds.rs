@@ -65,7 +65,17 @@ impl Bounds {
             // The end that it has while the default is on; while it is off, this span is left out.
             self.own.include(DefaultTtl::Never.end(own, ts).millis());
         }
+        self.include_dates(dates);
+    }
+
+    #[inline]
+    pub fn include_dates(&mut self, dates: End) {
         self.dates.include(dates.millis());
+    }
+
+    /// Takes over what `other` says of ends by dates.
+    pub fn set_dates(&mut self, other: &Self) {
+        self.dates = other.dates;
     }
 
     pub fn merge(&mut self, other: Self) {

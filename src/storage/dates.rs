@@ -1,0 +1,395 @@
+//! Changing what the TTL indexes on dates say, without holding anybody up.
+//!
+//! A slot carries the earliest end that all these rules give its document, so other rules mean a look at every document. To
+//! do that in one lock hold would stop everybody for as long; to change the ends a few at a time would show some documents
+//! under the old rules and some under the new ones, and a document that had ended under either could come back. So the ends
+//! under the rules to come are computed in a column of their own, a few segments in each lock hold; writers meanwhile
+//! keep both columns up; and where the rules change, the column takes the old one's place, segment by segment, in that very lock
+//! hold. Until then the old rules hold alone, from then on the new ones. Nothing that has ended is left to come back, since
+//! whoever lengthens a life drains in the same lock hold ([`Collection::drain_then`]).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::collection::State;
+use super::index::{Index, IndexSpec};
+use super::ttl::{Bounds, End};
+use super::{Collection, Dropped};
+use crate::clock;
+use crate::value::{Doc, Millis, Type};
+
+/// Rules to come, and how far their ends are computed.
+pub(super) struct Coming {
+    rules: Arc<[IndexSpec]>,
+    /// Segments from here on, up to `until`, still have to be looked at. Those that are added have their column from the start.
+    from: u64,
+    until: u64,
+}
+
+/// Prepares a change of the rules. While one does, others that want to change them wait; dropping it gives the work up.
+pub struct Redating {
+    collection: Arc<Collection>,
+    /// What this one works at.
+    rules: Option<Arc<[IndexSpec]>>,
+    ready: bool,
+}
+
+// === impl Redating ===
+
+impl Redating {
+    pub fn new(collection: Arc<Collection>) -> Self {
+        Self {
+            collection,
+            rules: None,
+            ready: false,
+        }
+    }
+
+    /// Goes on until the rules can change at once (`true`), or it is `until`. `after` tells from the present indexes which of
+    /// them make rules afterwards.
+    pub fn step(
+        &mut self,
+        until: Instant,
+        after: impl FnOnce(&[Index]) -> Vec<IndexSpec>,
+    ) -> Result<bool, Dropped> {
+        if self.ready {
+            return Ok(true);
+        }
+        let mut state = self.collection.state.write();
+        if state.dropped {
+            return Err(Dropped);
+        }
+        if self.rules.is_none() {
+            if state.coming.is_some() {
+                return Ok(false);
+            }
+            let rules = after(&state.indexes);
+            if same(&rules, &state.date_rules()) {
+                self.ready = true;
+                return Ok(true);
+            }
+            self.rules = Some(state.begin_dates(rules));
+        }
+        self.ready = state.ask_dates(Some(until));
+        Ok(self.ready)
+    }
+}
+
+impl Drop for Redating {
+    fn drop(&mut self) {
+        let Some(rules) = self.rules.take() else {
+            return;
+        };
+        let mut state = self.collection.state.write();
+        let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, &rules);
+        if state.coming.as_ref().is_some_and(own) {
+            state.coming = None;
+            for segment in state.segments.all_mut() {
+                segment.forget_coming();
+            }
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// The rules that hold.
+    fn date_rules(&self) -> Vec<IndexSpec> {
+        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
+        rules.map(|index| index.spec.clone()).collect()
+    }
+
+    /// The earliest end that they give a document.
+    pub fn date_end(&self, doc: Doc<'_>) -> End {
+        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
+        earliest(rules.map(|index| &index.spec), doc)
+    }
+
+    /// The same under the rules to come.
+    pub fn coming_end(&self, doc: Doc<'_>) -> End {
+        match &self.coming {
+            Some(coming) => earliest(coming.rules.iter(), doc),
+            None => End::NEVER,
+        }
+    }
+
+    fn begin_dates(&mut self, rules: Vec<IndexSpec>) -> Arc<[IndexSpec]> {
+        let rules: Arc<[IndexSpec]> = rules.into();
+        self.coming = Some(Coming {
+            rules: Arc::clone(&rules),
+            from: 0,
+            until: self.next_segment,
+        });
+        rules
+    }
+
+    /// Computes ends under the rules to come; `true` when all are there.
+    fn ask_dates(&mut self, until: Option<Instant>) -> bool {
+        let Some(coming) = &mut self.coming else {
+            return true;
+        };
+        for (number, segment) in self.segments.rest_mut(coming.from) {
+            if number >= coming.until {
+                break;
+            }
+            segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
+            coming.from = number + 1;
+            if until.is_some_and(|until| clock::monotonic() >= until) {
+                return false;
+            }
+        }
+        coming.from = coming.until;
+        true
+    }
+
+    /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
+    /// computed on the spot (for a collection that is just being made).
+    pub fn adopt_dates(&mut self) {
+        let rules = self.date_rules();
+        let prepared = |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
+        if !self.coming.as_ref().is_some_and(prepared) {
+            self.begin_dates(rules);
+            self.ask_dates(None);
+        }
+        self.coming = None;
+        let mut bounds = Bounds::NONE;
+        for segment in self.segments.all_mut() {
+            segment.adopt_coming();
+            bounds.merge(*segment.bounds());
+        }
+        self.bounds = bounds;
+    }
+}
+
+// === impl Index ===
+
+impl Index {
+    /// It is complete, and documents end by it.
+    pub fn is_date_rule(&self) -> bool {
+        self.ready && self.spec.expire_after.is_some()
+    }
+}
+
+fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
+    let of = |spec: &IndexSpec| {
+        let partial = spec.partial.as_ref().map(|partial| partial.filter.clone());
+        (spec.key.clone(), spec.expire_after, partial)
+    };
+    some.len() == others.len()
+        && some
+            .iter()
+            .zip(others)
+            .all(|(one, other)| of(one) == of(other))
+}
+
+fn earliest<'s>(rules: impl Iterator<Item = &'s IndexSpec>, doc: Doc<'_>) -> End {
+    rules
+        .filter_map(|spec| date_rule(spec, doc))
+        .min()
+        .unwrap_or(End::NEVER)
+}
+
+/// The end that one TTL index on dates gives a document: a date, or the earliest of an array of dates, plus its seconds.
+fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
+    let seconds = spec.expire_after?;
+    let [path] = spec.paths.as_slice() else {
+        return None;
+    };
+    if spec
+        .partial
+        .as_ref()
+        .is_some_and(|partial| !partial.condition.holds(doc))
+    {
+        return None;
+    }
+    let mut earliest = None;
+    let walked = crate::value::keys(std::slice::from_ref(path), doc, |key| {
+        let date = key
+            .values
+            .first()
+            .filter(|value| value.ty() == Type::Date)
+            .and_then(|value| value.as_date());
+        earliest = match (earliest, date) {
+            (Some(known), Some(date)) => Some(date.min(known)),
+            (known, date) => known.or(date),
+        };
+    });
+    walked.ok()?;
+    earliest.map(|date| End::after(Millis(date), seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic;
+    use crate::storage::{Namespace, Options, RecordId};
+    use crate::value::DocBuf;
+    use bson::doc;
+    use std::collections::BTreeMap;
+
+    const NOW: Millis = Millis(1_000_000);
+
+    fn spec(name: &str, field: &str, seconds: i32) -> IndexSpec {
+        let mut spec = IndexSpec::new(name, DocBuf::from(doc! {field: 1}));
+        spec.expire_after = Some(seconds);
+        spec
+    }
+
+    /// Three thousand documents in several segments; `at` lies around now, some documents have none.
+    fn collection() -> Arc<Collection> {
+        let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        made.write(NOW, |w| {
+            w.begin_index(spec("at_1", "at", 10));
+            w.finish_index("at_1");
+            for n in 0..3_000 {
+                w.insert(&document(n, 0)).unwrap();
+            }
+        })
+        .unwrap();
+        Arc::new(made)
+    }
+
+    fn document(n: i32, moved: i64) -> Vec<u8> {
+        let at = NOW.0 - 20_000 + i64::from(n % 40) * 1_000 + moved;
+        let mut made = doc! {"_id": n, "pad": "x".repeat(300), "n": n};
+        if n % 7 > 0 {
+            made.insert("at", bson::DateTime::from_millis(at));
+        }
+        made.to_vec().unwrap()
+    }
+
+    /// Who is visible, and the ends that all of them (ended or not) have.
+    fn visible(collection: &Collection, now: Millis) -> Vec<i32> {
+        collection.read(now, |view| {
+            let found: Vec<i32> = view
+                .scan_up(RecordId::FIRST)
+                .map(|(_, stored)| Doc::new(stored.bytes).get("_id").as_i32().unwrap())
+                .collect();
+            assert_eq!(view.totals().count, found.len() as u64);
+            found
+        })
+    }
+
+    fn expected(documents: &BTreeMap<i32, Vec<u8>>, seconds: i32, now: Millis) -> Vec<i32> {
+        let rule = spec("at_1", "at", seconds);
+        let alive = |bytes: &[u8]| !earliest([&rule].into_iter(), Doc::new(bytes)).has_come(now);
+        let mut ids: Vec<i32> = documents
+            .iter()
+            .filter(|(_, bytes)| alive(bytes))
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn other(seconds: i32) -> impl Fn(&[Index]) -> Vec<IndexSpec> {
+        move |_| vec![spec("at_1", "at", seconds)]
+    }
+
+    #[test]
+    fn the_old_rules_hold_until_the_new_ones_do_whatever_is_written_meanwhile() {
+        for seconds in [0, 5, 30] {
+            let c = collection();
+            let mut documents: BTreeMap<i32, Vec<u8>> =
+                (0..3_000).map(|n| (n, document(n, 0))).collect();
+            let mut redating = Redating::new(Arc::clone(&c));
+            let mut steps = 0;
+            // No time at all: one segment a step.
+            while !redating.step(monotonic(), other(seconds)).unwrap() {
+                steps += 1;
+                // Changed, removed (enough of them to rewrite segments) and added, before and behind the pass.
+                c.write(NOW, |w| {
+                    for n in (steps % 3..3_000).step_by(3) {
+                        let old = documents.get(&n).cloned().unwrap_or_default();
+                        let id = w
+                            .view()
+                            .by_id(&crate::storage::idmap::id_key(Doc::new(&document(n, 0))));
+                        let Some(id) = id.map(|(id, _)| id) else {
+                            continue;
+                        };
+                        if (n + steps) % 2 == 0 {
+                            w.remove_if(id, &old).unwrap();
+                            documents.remove(&n);
+                        } else {
+                            let new = document(n, i64::from(steps) * 3_000);
+                            w.replace(id, &old, &new);
+                            documents.insert(n, new);
+                        }
+                    }
+                    for n in 0..50 {
+                        let n = 10_000 + steps * 100 + n;
+                        w.insert(&document(n, 0)).unwrap();
+                        documents.insert(n, document(n, 0));
+                    }
+                })
+                .unwrap();
+                let mut seen = visible(&c, NOW);
+                seen.sort_unstable();
+                assert_eq!(seen, expected(&documents, 10, NOW), "step {steps}");
+            }
+            assert!(steps > 3, "{steps}");
+            // What has ended by the old rule goes, then the new one holds: nothing comes back.
+            let ended_before: Vec<i32> = expected(&documents, 10, NOW);
+            documents.retain(|id, _| ended_before.contains(id));
+            let mut change = |w: &mut crate::storage::Writer<'_>| {
+                w.alter_index("at_1", |spec| spec.expire_after = Some(seconds))
+            };
+            while let Err(again) = c.drain_then(NOW, monotonic(), change).unwrap() {
+                change = again;
+            }
+            for later in [0, 7_000, 25_000, 60_000] {
+                let now = Millis(NOW.0 + later);
+                let mut seen = visible(&c, now);
+                seen.sort_unstable();
+                assert_eq!(
+                    seen,
+                    expected(&documents, seconds, now),
+                    "{seconds} {later}"
+                );
+            }
+            assert!(c.state.read().coming.is_none());
+        }
+    }
+
+    #[test]
+    fn one_change_at_a_time_and_one_that_is_given_up_leaves_nothing_behind() {
+        let c = collection();
+        let before = c
+            .state
+            .read()
+            .segments
+            .all()
+            .map(|s| s.allocated())
+            .sum::<usize>();
+        let mut first = Redating::new(Arc::clone(&c));
+        let mut second = Redating::new(Arc::clone(&c));
+        assert!(!first.step(monotonic(), other(99)).unwrap());
+        for _ in 0..100 {
+            assert!(!second.step(monotonic(), other(1)).unwrap());
+        }
+        while !first.step(monotonic(), other(99)).unwrap() {}
+        assert!(!second.step(monotonic(), other(1)).unwrap());
+        drop(first);
+        let after = c
+            .state
+            .read()
+            .segments
+            .all()
+            .map(|s| s.allocated())
+            .sum::<usize>();
+        assert_eq!(before, after);
+        while !second.step(monotonic(), other(1)).unwrap() {}
+        drop(second);
+        // What changes nothing needs no pass, and waits for nobody's.
+        assert!(
+            Redating::new(Arc::clone(&c))
+                .step(monotonic(), other(10))
+                .unwrap()
+        );
+        assert_eq!(
+            visible(&c, NOW),
+            expected(&(0..3_000).map(|n| (n, document(n, 0))).collect(), 10, NOW)
+        );
+    }
+}
