@@ -23,10 +23,10 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "command",
         &[
-            "clock", "config", "engine", "handler", "query", "session", "storage", "wire",
+            "auth", "clock", "config", "engine", "handler", "query", "session", "storage", "wire",
         ],
     ),
-    ("config", &["wire"]),
+    ("config", &["auth", "wire"]),
     (
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],

@@ -21,6 +21,8 @@ pub struct User {
     pub name: UserName,
     /// A UUID: who is dropped and created again is somebody else.
     pub id: [u8; 16],
+    /// What names the user in the ids of its sessions.
+    pub digest: [u8; 32],
     pub credentials: Credentials,
     pub custom_data: Option<DocBuf>,
     roles: Vec<RoleName>,
@@ -41,11 +43,6 @@ impl UserName {
             db: db.into(),
         }
     }
-
-    /// What MongoDB names a user by in a session id.
-    pub fn digest(&self) -> [u8; 32] {
-        Sha256::digest(self.to_string()).into()
-    }
 }
 
 /// As mongod writes it: `user@db`.
@@ -64,6 +61,7 @@ impl User {
         roles: Vec<RoleName>,
     ) -> Result<Self, NoSuchRole> {
         let mut user = Self {
+            digest: Sha256::digest(name.to_string()).into(),
             name,
             id: *uuid::Uuid::new_v4().as_bytes(),
             credentials,

@@ -1,23 +1,15 @@
-//! Small questions about the server and the connection: `connectionStatus`, `whatsmyuri`, `listCommands`, `features`,
-//! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `logout`, `isdbgrid`, `replSetGetStatus`, ...
+//! Small questions about the server and the connection: `whatsmyuri`, `listCommands`, `features`,
+//! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
 
 use super::args::{required, wrong_type};
-use super::reply::put_uuid;
-use super::{Access, COMMANDS, Call, Command, Flags, Outcome, Status, system};
+use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
+use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type, Value};
 
 const ANYWHERE: Flags = Flags::BEFORE_LOGIN.and(Flags::SECONDARY);
-
-pub(super) const CONNECTION_STATUS: Command = Command::ready(
-    "connectionStatus",
-    Access::None,
-    "Shows who is logged in on this connection.",
-    connection_status,
-)
-.with(ANYWHERE.and(Flags::STABLE));
 
 pub(super) const WHATSMYURI: Command = Command::ready(
     "whatsmyuri",
@@ -28,7 +20,8 @@ pub(super) const WHATSMYURI: Command = Command::ready(
         Ok(Outcome::Reply)
     },
 )
-.with(ANYWHERE);
+.with(ANYWHERE)
+.needs(Needs::Nothing);
 
 pub(super) const LIST_COMMANDS: Command = Command::ready(
     "listCommands",
@@ -36,7 +29,8 @@ pub(super) const LIST_COMMANDS: Command = Command::ready(
     "Lists the commands.",
     list_commands,
 )
-.with(ANYWHERE);
+.with(ANYWHERE)
+.needs(Needs::Nothing);
 
 pub(super) const FEATURES: Command = Command::ready(
     "features",
@@ -49,7 +43,8 @@ pub(super) const FEATURES: Command = Command::ready(
         Ok(Outcome::Reply)
     },
 )
-.with(ANYWHERE);
+.with(ANYWHERE)
+.needs(Needs::Nothing);
 
 pub(super) const GET_CMD_LINE_OPTS: Command = Command::ready(
     "getCmdLineOpts",
@@ -57,11 +52,13 @@ pub(super) const GET_CMD_LINE_OPTS: Command = Command::ready(
     "Shows how the server was started.",
     get_cmd_line_opts,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::GetCmdLineOpts));
 
 pub(super) const GET_LOG: Command =
     Command::ready("getLog", Access::Admin, "Shows recent log lines.", get_log)
-        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+        .needs(Needs::Server(Action::GetLog));
 
 pub(super) const CONN_POOL_STATS: Command = Command::ready(
     "connPoolStats",
@@ -83,18 +80,8 @@ pub(super) const CONN_POOL_STATS: Command = Command::ready(
         Ok(Outcome::Reply)
     },
 )
-.with(Flags::SECONDARY);
-
-pub(super) const LOGOUT: Command = Command::ready(
-    "logout",
-    Access::None,
-    "Ends a log-in: there is none.",
-    |call, _| {
-        call.only(&[])?;
-        Ok(Outcome::Reply)
-    },
-)
-.with(ANYWHERE);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::ConnPoolStats));
 
 pub(super) const IS_DB_GRID: Command = Command::ready(
     "isdbgrid",
@@ -113,7 +100,8 @@ pub(super) const IS_DB_GRID: Command = Command::ready(
         Ok(Outcome::Reply)
     },
 )
-.with(ANYWHERE);
+.with(ANYWHERE)
+.needs(Needs::Nothing);
 
 pub(super) const REPL_SET_GET_STATUS: Command = Command::ready(
     "replSetGetStatus",
@@ -121,7 +109,8 @@ pub(super) const REPL_SET_GET_STATUS: Command = Command::ready(
     "Shows the state of the replica set that the server announces.",
     repl_set_get_status,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::ReplSetGetStatus));
 
 pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
     "replSetGetConfig",
@@ -129,7 +118,8 @@ pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
     "Shows the configuration of the replica set that the server announces.",
     repl_set_get_config,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::ReplSetGetConfig));
 
 pub(super) const LOCK_INFO: Command = Command::ready(
     "lockInfo",
@@ -141,31 +131,8 @@ pub(super) const LOCK_INFO: Command = Command::ready(
         Ok(Outcome::Reply)
     },
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
-
-fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let mut privileges = false;
-    for arg in call.args().skip(1) {
-        match arg.name() {
-            "showPrivileges" => privileges = arg.bool()?.unwrap_or(false),
-            _ => return Err(arg.unknown()),
-        }
-    }
-    let mut info = reply.doc("authInfo");
-    info.array("authenticatedUsers").end();
-    info.array("authenticatedUserRoles").end();
-    if privileges {
-        info.array("authenticatedUserPrivileges").end();
-    }
-    info.end();
-    // Any stable name for the connection will do: its number, in the place of a random one.
-    let mut uuid = [0u8; 16];
-    uuid[..8].copy_from_slice(&call.client.id.to_be_bytes());
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = 0x80;
-    put_uuid(reply, "uuid", &uuid);
-    Ok(Outcome::Reply)
-}
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::ServerStatus));
 
 fn list_commands(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut commands = reply.doc("commands");
@@ -194,8 +161,15 @@ fn list_commands(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome
 fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
     let mut argv = reply.array("argv");
+    let mut secret = false;
     for argument in std::env::args_os() {
-        argv.push_str(&argument.to_string_lossy());
+        let argument = argument.to_string_lossy();
+        match argument.split_once('=') {
+            Some(("--user", _)) => argv.push_str("--user=xxx"),
+            _ if secret => argv.push_str("xxx"),
+            _ => argv.push_str(&argument),
+        };
+        secret = argument == "--user";
     }
     argv.end();
     let config = &call.context.config;
@@ -212,9 +186,19 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         replication.put_str("replSetName", name);
         replication.end();
     }
+    if call.context.users.is_on() {
+        let mut security = parsed.doc("security");
+        security.put_str("authorization", "enabled");
+        security.end();
+    }
     parsed.end();
     Ok(Outcome::Reply)
 }
+
+/// What shells show to whoever connects to a server that anybody can use. In mongod's form, which they read.
+const OPEN: &str = "{\"s\":\"W\",\"c\":\"CONTROL\",\"id\":22120,\"ctx\":\"initandlisten\",\"msg\":\"Access control is not \
+                    enabled for the database. Read and write access to data and configuration is unrestricted\",\
+                    \"tags\":[\"startupWarnings\"]}";
 
 fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
@@ -241,8 +225,13 @@ fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             log.end();
         }
         "startupWarnings" => {
-            reply.put_i32("totalLinesWritten", 0);
-            reply.array("log").end();
+            let open = !call.context.users.is_on();
+            reply.put_i32("totalLinesWritten", i32::from(open));
+            let mut log = reply.array("log");
+            if open {
+                log.push_str(OPEN);
+            }
+            log.end();
         }
         other => {
             return Err(Error::new(

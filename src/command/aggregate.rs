@@ -6,7 +6,8 @@ use super::args::{self, Arg, fields, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
-use super::{Access, Call, Command, Flags, Outcome, current_op, explain};
+use super::{Access, Call, Command, Flags, Needs, Outcome, current_op, explain, guard};
+use crate::auth::{Action, Target};
 use crate::engine::EngineSources;
 use crate::engine::choose::Hint;
 use crate::error::{Code, Error, Result};
@@ -26,7 +27,8 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE)
         .and(Flags::SECONDARY),
-);
+)
+.needs(Needs::Asked(may));
 
 /// Stages that are no part of MongoDB's stable API.
 const UNSTABLE: &[&str] = &[
@@ -61,6 +63,29 @@ pub(super) struct Prepared {
     pub limits: Limits,
     pub namespace: String,
     pub show_ts: bool,
+}
+
+/// With the collection that it runs on; what else it reads and writes is looked at when it is parsed.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let db = call.database();
+    let stages = call.arg("pipeline").and_then(|arg| arg.value().as_array());
+    let first = stages.and_then(|stages| stages.first()?.value.as_doc()?.first());
+    let first = first.map_or("", |stage| stage.name());
+    let Some(name) = call.target().as_str() else {
+        return Ok(match first {
+            "$documents" => call.user().is_some(),
+            "$currentOp" => call.may(Target::Cluster, Action::Inprog),
+            _ => call.may(Target::Database(db), Action::Find),
+        });
+    };
+    let place = Target::Collection(db, name);
+    Ok(match first {
+        "$collStats" => call.may(place, Action::CollStats),
+        "$indexStats" => call.may(place, Action::IndexStats),
+        "$planCacheStats" => call.may(place, Action::PlanCacheRead),
+        "$changeStream" => call.may(place, Action::ChangeStream) && call.may(place, Action::Find),
+        _ => call.may(place, Action::Find),
+    })
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -177,6 +202,7 @@ impl<'a> Aggregate<'a> {
         };
         let place = Place::new(&scope, call.database(), self.collection);
         let pipeline = Pipeline::parse(self.pipeline, &place)?;
+        guard::check_pipeline(call, &pipeline)?;
         if self.collection.is_none() && pipeline.is_empty() {
             return Err(Error::new(
                 Code::InvalidNamespace,

@@ -1,7 +1,7 @@
 //! `buildInfo`: the MongoDB version whose behaviour this server has.
 
 use super::hello::MAX_DOCUMENT_BYTES;
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;
 use crate::value::{DocBuilder, Value};
 
@@ -12,7 +12,8 @@ pub const VERSION_PARTS: [i32; 4] = [8, 2, 4, 0];
 pub(super) const COMMAND: Command =
     Command::ready("buildInfo", Access::None, "Shows the version.", run)
         .alias(&["buildinfo"])
-        .with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY));
+        .with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY))
+        .needs(Needs::Nothing);
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;

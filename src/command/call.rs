@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::args::Arg;
 
 use super::generic::Generic;
+use super::guard::Rights;
 use super::{Client, Command, Context};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
@@ -27,6 +28,8 @@ pub struct Call<'a> {
     pub deadline: Option<Instant>,
     /// The retryable write that this is, if it is one. Work that goes on takes it along.
     pub retry: Option<Retry>,
+    /// What whoever sent it may do.
+    pub(super) rights: Rights<'a>,
     pub(super) generic: Generic<'a>,
     pub(super) own: SmallVec<[Elem<'a>; 10]>,
 }

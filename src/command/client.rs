@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::Context;
+use crate::auth::Standing;
 use crate::handler::Peer;
 use crate::session::Session;
 use crate::value::{Doc, DocBuf};
@@ -23,6 +24,8 @@ pub struct Client {
     pub address: SocketAddr,
     /// The `client` document of the first hello. Written once.
     metadata: OnceLock<DocBuf>,
+    /// Who has logged in.
+    pub standing: Standing,
 }
 
 // === impl Connection ===
@@ -33,6 +36,7 @@ impl Connection {
             id: peer.id,
             address: peer.address,
             metadata: OnceLock::new(),
+            standing: Standing::default(),
         });
         context.clients.insert(peer.id, Arc::clone(&client));
         context.connections_total.fetch_add(1, Ordering::Relaxed);

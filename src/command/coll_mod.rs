@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::args::{Arg, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
 use super::drained::{Done, Rules, rules_after};
-use super::{Access, Call, Command, Flags, Outcome, capped, default_ttl, drained};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl, drained};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Cap, IndexingMode, View, Writer};
@@ -17,7 +18,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Changes how a collection or an index behaves.",
     run,
 )
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+.needs(Needs::Collection(Action::CollMod));
 
 #[derive(Default)]
 struct CollMod {

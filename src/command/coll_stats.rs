@@ -1,7 +1,8 @@
 //! `collStats`, `dataSize` and `dbStats`: figures of collections and databases, exact to the moment.
 
 use super::args::{Arg, required};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::{Action, Target};
 use crate::engine::stats::Figures;
 use crate::error::{Error, Result};
 use crate::value::DocBuilder;
@@ -13,7 +14,8 @@ pub(super) const COMMAND: Command = Command::ready(
     run,
 )
 .alias(&["collstats"])
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Collection(Action::CollStats));
 
 pub(super) const DATABASE: Command = Command::ready(
     "dbStats",
@@ -22,7 +24,8 @@ pub(super) const DATABASE: Command = Command::ready(
     run_database,
 )
 .alias(&["dbstats"])
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Database(Action::DbStats));
 
 pub(super) const DATA_SIZE: Command = Command::ready(
     "dataSize",
@@ -31,7 +34,17 @@ pub(super) const DATA_SIZE: Command = Command::ready(
     run_data_size,
 )
 .alias(&["datasize"])
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Asked(may_measure));
+
+/// It names the collection with its database.
+fn may_measure(call: &Call<'_>) -> Result<bool> {
+    let name = call.target().as_str().and_then(|name| name.split_once('.'));
+    Ok(match name {
+        Some((db, name)) => call.may(Target::Collection(db, name), Action::Find),
+        None => call.user().is_some(),
+    })
+}
 
 /// What sizes are divided by.
 fn scale(arg: Arg<'_>) -> Result<f64> {

@@ -11,6 +11,7 @@ use super::counters::Counters;
 use super::hello::Monitors;
 use super::operations::Operations;
 use super::parameters::Parameters;
+use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
 use crate::engine::ObjectIds;
@@ -32,6 +33,8 @@ pub struct Context {
     pub operations: Arc<Operations>,
     pub counters: Counters,
     pub parameters: Parameters,
+    /// Who may log in, and whether they must.
+    pub users: Users,
     /// When the server started, for uptimes.
     pub started: Instant,
     /// Names this process in `topologyVersion`.
@@ -65,6 +68,7 @@ impl Context {
             operations: Arc::default(),
             counters: Counters::default(),
             parameters,
+            users: Users::new(&config.accounts.list, config.accounts.required),
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
             clients: DashMap::default(),
@@ -81,6 +85,7 @@ impl Context {
         self.idle.tick();
         self.sessions.sweep();
         self.cursors.sweep();
+        self.users.throttle.sweep(monotonic());
     }
 
     /// `HOST:PORT` under which the server is known to others.

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use super::args::Arg;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Outcome, reply};
+use super::{Access, Call, Command, Flags, Needs, Outcome, reply};
+use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
 use crate::error::{Error, Result};
@@ -17,7 +18,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Counts the documents that match a filter.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN));
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN))
+.needs(Needs::Collection(Action::Find));
 
 /// What the client asks for.
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! `create`: makes a collection.
 
 use super::args::Arg;
-use super::{Access, Call, Command, Flags, Outcome, capped, default_ttl};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Cap, CreateError, IndexingMode, Namespace, Options, View};
@@ -9,7 +10,8 @@ use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
     Command::ready("create", Access::Admin, "Makes a collection.", run)
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .needs(Needs::Collection(Action::CreateCollection));
 
 /// What a collection is made with.
 #[derive(Default)]

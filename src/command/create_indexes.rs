@@ -9,8 +9,10 @@ use super::args::required;
 use super::drained::rules_after;
 use super::index_spec::{self, Wanted};
 use super::{
-    Access, Call, Command, Context, Flags, Outcome, Step, Task, default_ttl, drained, list_indexes,
+    Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, default_ttl, drained,
+    list_indexes,
 };
+use crate::auth::Action;
 use crate::engine::TimeSlice;
 use crate::engine::write::refused;
 use crate::error::{Code, Error, Result};
@@ -24,7 +26,8 @@ use crate::value::{DocBuilder, Millis};
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .needs(Needs::Collection(Action::CreateIndex));
 
 /// A collection has at most that many indexes.
 const MAX_INDEXES: usize = 64;

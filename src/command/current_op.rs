@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::args::truthy;
 use super::operations::OperationInfo;
-use super::{Access, Call, Client, Command, Context, Flags, Outcome};
+use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
+use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::engine::ListOperations;
 use crate::error::{Code, Error, Result};
@@ -18,11 +19,13 @@ use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type};
 
 pub(super) const COMMAND: Command =
     Command::ready("currentOp", Access::Admin, "Shows what runs now.", current)
-        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+        .needs(Needs::Asked(may_see));
 
 pub(super) const KILL: Command =
     Command::ready("killOp", Access::Admin, "Stops a running command.", kill)
-        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+        .needs(Needs::Asked(may_kill));
 
 /// Longer commands are cut where that is asked for, as in mongod.
 const LONG_COMMAND: usize = 1000;
@@ -37,6 +40,28 @@ struct Asker {
     database: String,
     body: DocBuf,
     now: Millis,
+}
+
+/// Everybody may see what they run themselves.
+fn may_see(call: &Call<'_>) -> Result<bool> {
+    let own = call.arg("$ownOps").is_some_and(|arg| truthy(arg.value()));
+    Ok(own && call.user().is_some() || call.may(Target::Cluster, Action::Inprog))
+}
+
+/// And stop it.
+fn may_kill(call: &Call<'_>) -> Result<bool> {
+    let users = &call.context.users;
+    let id = call.arg("op").and_then(|arg| arg.value().as_num());
+    let id = id.and_then(|id| u32::try_from(id.to_i64_exact()?).ok());
+    let own = call.context.operations.all().iter().any(|running| {
+        Some(running.id) == id
+            && running
+                .client
+                .standing
+                .user(users)
+                .is_some_and(|user| call.owns(Some(user.digest)))
+    });
+    Ok(own || call.may(Target::Cluster, Action::Killop))
 }
 
 fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {

@@ -77,6 +77,7 @@ pub fn open(
         no_timeout: opening.no_timeout,
         awaits: opening.awaits,
         remaining_millis: call.max_time_millis(),
+        owner: call.owner(),
         ..CursorInfo::new(
             &opening.namespace,
             call.session(),

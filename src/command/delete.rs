@@ -2,7 +2,8 @@
 
 use super::args::{self, fields};
 use super::write::{self, Names, Selecting, Statement, Target};
-use super::{Access, Command, Counted, Flags};
+use super::{Access, Command, Counted, Flags, Needs};
+use crate::auth::Action;
 use crate::engine::write::Deleting;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Millis};
@@ -13,7 +14,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Removes documents from a collection.",
     write::run_each::<Deletes>,
 )
-.with(Flags::STATEMENTS);
+.with(Flags::STATEMENTS)
+.needs(Needs::Collection(Action::Remove));
 
 /// What is a delete's own.
 pub(super) struct Deletes;

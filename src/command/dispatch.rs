@@ -11,13 +11,14 @@ use super::call::Call;
 use super::client::{Client, Connection};
 use super::counters::{Counted, Counters};
 use super::generic::Generic;
+use super::guard::{self, Rights};
 use super::task::Running;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, reply};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Work};
 use crate::session::Session;
-use crate::value::{DocBuf, DocBuilder};
+use crate::value::DocBuilder;
 use crate::wire::Request;
 
 /// Answers requests by running commands.
@@ -171,6 +172,9 @@ fn run(
     out: &mut Vec<u8>,
 ) -> Result<Attempt> {
     let Status::Ready(run) = command.status else {
+        if context.users.is_on() && client.standing.user(&context.users).is_none() {
+            return Err(guard::requires_login(command));
+        }
         return Err(Error::not_implemented(format_args!(
             "command {}",
             command.name
@@ -185,15 +189,6 @@ fn run(
         builder.end();
         return Ok(Attempt::Replied);
     }
-    let mut retry = None;
-    if let (Some(number), Some(id)) = (generic.number, &generic.session)
-        && command.flags.has(Flags::RETRYABLE)
-    {
-        match context.sessions.get(id, session)?.check_out(number)? {
-            Ok(checked_out) => retry = Some(checked_out),
-            Err(_busy) => return Ok(Attempt::Busy),
-        }
-    }
     let deadline = (generic.max_time_millis > 0)
         .then(|| monotonic() + Duration::from_millis(generic.max_time_millis));
     let mut call = Call {
@@ -203,10 +198,22 @@ fn run(
         request,
         now: context.clock.now(),
         deadline,
-        retry,
+        retry: None,
+        rights: Rights::All,
         generic,
         own,
     };
+    if context.users.is_on() {
+        guard::enter(&mut call)?;
+    }
+    if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
+        && command.flags.has(Flags::RETRYABLE)
+    {
+        match context.sessions.get(id, session)?.check_out(number)? {
+            Ok(checked_out) => call.retry = Some(checked_out),
+            Err(_busy) => return Ok(Attempt::Busy),
+        }
+    }
     // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
     let terse = call.generic.unacknowledged
         && command.access == Access::Write
@@ -232,7 +239,7 @@ fn run(
             let operation = context.operations.begin(
                 command.name,
                 call.database(),
-                DocBuf::from_bytes(request.body.to_vec()),
+                guard::redacted(command, request.body()),
                 client,
                 call.session(),
             );

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use super::args::{self, Arg};
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
 use crate::engine::write::MAX_DOCUMENT;
@@ -19,7 +20,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the different values of a field.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT));
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT))
+.needs(Needs::Collection(Action::Find));
 
 /// What the client asks for.
 pub(super) struct Distinct<'a> {

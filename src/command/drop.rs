@@ -1,13 +1,15 @@
 //! `drop` and `dropDatabase`.
 
 use super::args::{required, wrong_type};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Num, Type};
 
 pub(super) const COMMAND: Command =
     Command::ready("drop", Access::Admin, "Takes a collection away.", run)
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .needs(Needs::Collection(Action::DropCollection));
 
 pub(super) const DATABASE: Command = Command::ready(
     "dropDatabase",
@@ -15,7 +17,8 @@ pub(super) const DATABASE: Command = Command::ready(
     "Takes all collections of a database away.",
     run_database,
 )
-.with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+.needs(Needs::Database(Action::DropDatabase));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;

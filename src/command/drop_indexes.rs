@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::args::required;
 use super::drained::{Done, rules_after};
-use super::{Access, Call, Command, Flags, Outcome, default_ttl, drained, list_indexes};
+use super::{Access, Call, Command, Flags, Needs, Outcome, default_ttl, drained, list_indexes};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
 use crate::storage::ttl::DefaultTtl;
@@ -14,7 +15,8 @@ use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 pub(super) const COMMAND: Command =
     Command::ready("dropIndexes", Access::Admin, "Takes indexes away.", run)
         .alias(&["deleteIndexes"])
-        .with(Flags::STABLE.and(Flags::WRITE_CONCERN));
+        .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+        .needs(Needs::Collection(Action::DropIndex));
 
 /// Which indexes go.
 enum Which {

@@ -1,6 +1,6 @@
 //! One row of the table of commands.
 
-use super::{Call, Task};
+use super::{Call, Needs, Task};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -12,6 +12,8 @@ pub struct Command {
     pub aliases: &'static [&'static str],
     pub access: Access,
     pub flags: Flags,
+    /// What a user must be allowed to do to run it.
+    pub needs: Needs,
     /// For listCommands and the README.
     pub help: &'static str,
     pub status: Status,
@@ -74,6 +76,8 @@ impl Flags {
     pub const LEGACY: Self = Self(256);
     /// Takes a transaction number without being a retryable write: it ends a transaction.
     pub const TRANSACTION: Self = Self(512);
+    /// Has fields that nobody else may see.
+    pub const SECRETS: Self = Self(2048);
     /// A write that brings a list of statements.
     pub const STATEMENTS: Self = Self::RETRYABLE
         .and(Self::WRITE_CONCERN)
@@ -102,6 +106,7 @@ impl Command {
             aliases: &[],
             access,
             flags: Flags::NONE,
+            needs: Needs::Everything,
             help,
             status: Status::Ready(run),
         }
@@ -113,6 +118,7 @@ impl Command {
             aliases: &[],
             access,
             flags: Flags::NONE,
+            needs: Needs::Everything,
             help,
             status: Status::Planned,
         }
@@ -121,6 +127,12 @@ impl Command {
     #[must_use]
     pub const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    #[must_use]
+    pub const fn needs(mut self, needs: Needs) -> Self {
+        self.needs = needs;
         self
     }
 

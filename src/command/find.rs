@@ -9,7 +9,8 @@ use super::return_key::{self, ReturnKeys};
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
-use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
+use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
@@ -32,7 +33,8 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::SECONDARY)
         .and(Flags::SNAPSHOT)
         .and(Flags::UNCOUNTED),
-);
+)
+.needs(Needs::Collection(Action::Find));
 
 /// What the client asks for, read but not yet parsed.
 #[derive(Default)]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::{self, Target};
 use crate::engine::write::{Deleting, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
@@ -24,7 +26,25 @@ pub(super) const COMMAND: Command = Command::ready(
     Flags::RETRYABLE
         .and(Flags::WRITE_CONCERN)
         .and(Flags::STABLE),
-);
+)
+.needs(Needs::Asked(may));
+
+/// It reads, and removes or changes; an upsert may insert.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let Some(name) = call.target().as_str() else {
+        return Ok(true);
+    };
+    let place = Target::Collection(call.database(), name);
+    let said = |name| call.arg(name).is_some_and(|arg| truthy(arg.value()));
+    let changes = if said("remove") {
+        auth::Action::Remove
+    } else {
+        auth::Action::Update
+    };
+    Ok(call.may(place, auth::Action::Find)
+        && call.may(place, changes)
+        && (!said("upsert") || call.may(place, auth::Action::Insert)))
+}
 
 #[derive(Default)]
 struct Args<'a> {

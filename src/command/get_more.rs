@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::args::required;
-use super::{Access, Call, Command, Counted, Counters, Flags, Outcome, cursor};
+use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cursor};
+use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::CursorInfo;
@@ -20,10 +21,22 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::SECONDARY)
         .and(Flags::SNAPSHOT)
         .and(Flags::UNCOUNTED),
-);
+)
+.needs(Needs::Asked(may));
 
 /// How long a getMore of an awaitData cursor waits, unless told otherwise.
 const AWAIT_MILLIS: u64 = 1_000;
+
+/// To read the collection, if it is one: what a command lists was allowed to be listed.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let name = call.arg("collection").and_then(|arg| arg.value().as_str());
+    Ok(match name {
+        Some(name) if !name.starts_with("$cmd.") => {
+            call.may(Target::Collection(call.database(), name), Action::Find)
+        }
+        _ => call.user().is_some(),
+    })
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let shard = Counters::shard(call.client.id);
@@ -77,6 +90,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 }
 
 fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Result<()> {
+    if !call.owns(info.owner) {
+        return Err(Error::new(
+            Code::Unauthorized,
+            format!("cursor id {id} was not created by the authenticated user"),
+        ));
+    }
     let namespace = call.namespace(collection);
     if *info.namespace != *namespace {
         return Err(Error::new(

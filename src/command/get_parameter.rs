@@ -2,7 +2,8 @@
 
 use super::args::{fields, truthy};
 use super::parameters::{PARAMETERS, Parameter, Parameters};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Value};
 
@@ -12,7 +13,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Shows the server's parameters.",
     get,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::GetParameter));
 
 pub(super) const SET: Command = Command::ready(
     "setParameter",
@@ -20,7 +22,8 @@ pub(super) const SET: Command = Command::ready(
     "Changes the server's parameters.",
     set,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::SetParameter));
 
 fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut all = call.target().as_str() == Some("*");

@@ -7,10 +7,11 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::reply::put_topology_version;
-use super::{Access, Call, Command, Context, Flags, Outcome, Step, Task};
+use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, login};
+use crate::auth::UserName;
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuilder, Millis, Type, Value, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, Value, ValueRef};
 use crate::wire::{Compressor, Compressors};
 
 /// MongoDB 8.2.
@@ -28,10 +29,12 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .with(
     Flags::BEFORE_LOGIN
+        .and(Flags::SECRETS)
         .and(Flags::STABLE)
         .and(Flags::SECONDARY)
         .and(Flags::LEGACY),
-);
+)
+.needs(Needs::Nothing);
 
 pub(super) const IS_MASTER: Command = Command::ready(
     "isMaster",
@@ -40,7 +43,13 @@ pub(super) const IS_MASTER: Command = Command::ready(
     |call, reply| run(call, reply, true),
 )
 .alias(&["ismaster"])
-.with(Flags::BEFORE_LOGIN.and(Flags::SECONDARY).and(Flags::LEGACY));
+.with(
+    Flags::BEFORE_LOGIN
+        .and(Flags::SECRETS)
+        .and(Flags::SECONDARY)
+        .and(Flags::LEGACY),
+)
+.needs(Needs::Nothing);
 
 /// What the reply is made from.
 struct Hello {
@@ -48,9 +57,12 @@ struct Hello {
     connection: u64,
     legacy: bool,
     hello_ok: bool,
-    mechanisms: bool,
     /// What both sides can compress with, in the client's order.
     compressors: SmallVec<[Compressor; 3]>,
+    /// Who asks how they can log in.
+    user: Option<UserName>,
+    /// Our side of a log-in that began with this hello.
+    login: Option<DocBuf>,
     /// The client wants the next one as well, without asking: a monitor that listens.
     streams: bool,
 }
@@ -76,8 +88,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
         connection: call.client.id,
         legacy,
         hello_ok: false,
-        mechanisms: false,
         compressors: SmallVec::new(),
+        user: None,
+        login: None,
         streams: false,
     };
     let mut seen = None;
@@ -94,16 +107,16 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
                 }
             }
             "saslSupportedMechs" => {
-                check_user(arg.value())?;
-                hello.mechanisms = true;
+                hello.user = Some(read_user(arg.value())?);
             }
             "compression" => {
                 if let Some(names) = arg.array()? {
                     hello.compressors = agree(call.context.config.compressors, names)?;
                 }
             }
+            "speculativeAuthenticate" => hello.login = login::speculate(call, &arg)?,
             // Everything else is passed over, as in MongoDB: drivers announce what they can do here
-            // (speculativeAuthenticate, loadBalanced, ...).
+            // (loadBalanced, ...).
             _ => {}
         }
     }
@@ -189,7 +202,7 @@ fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3
 }
 
 /// `saslSupportedMechs` names a user as `db.name`.
-fn check_user(value: ValueRef<'_>) -> Result<()> {
+fn read_user(value: ValueRef<'_>) -> Result<UserName> {
     if !matches!(value.ty(), Type::String | Type::Document) {
         return Err(super::args::wrong_type(
             "hello",
@@ -198,12 +211,13 @@ fn check_user(value: ValueRef<'_>) -> Result<()> {
             &[Type::String],
         ));
     }
-    if value.as_str().is_some_and(|text| text.contains('.')) {
-        return Ok(());
-    }
-    Err(Error::bad_value(
-        "saslSupportedMechs must name a user in the form <database>.<user>",
-    ))
+    value
+        .as_str()
+        .and_then(|text| text.split_once('.'))
+        .map(|(db, user)| UserName::new(user, db))
+        .ok_or_else(|| {
+            Error::bad_value("saslSupportedMechs must name a user in the form <database>.<user>")
+        })
 }
 
 /// Whether the client knows the state that we are in.
@@ -290,8 +304,11 @@ impl Hello {
             }
             names.end();
         }
-        if self.mechanisms {
-            reply.array("saslSupportedMechs").end();
+        if let Some(user) = &self.user {
+            login::put_mechanisms(context, user, reply);
+        }
+        if let Some(login) = &self.login {
+            reply.put_doc("speculativeAuthenticate", login.as_doc());
         }
     }
 

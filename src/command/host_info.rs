@@ -1,6 +1,7 @@
 //! `hostInfo`: the machine below.
 
-use super::{Access, Call, Command, Flags, Outcome, system};
+use super::{Access, Call, Command, Flags, Needs, Outcome, system};
+use crate::auth::Action;
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -10,7 +11,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Describes the machine that the server runs on.",
     run,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::HostInfo));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;

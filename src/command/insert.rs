@@ -4,7 +4,8 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 
 use super::write::{self, Options, Running, Statements, Tally};
-use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Outcome};
+use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::engine::write::{BATCH, Intake};
 use crate::error::Result;
 use crate::query::stage::Slice;
@@ -17,7 +18,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Adds documents to a collection.",
     run,
 )
-.with(Flags::STATEMENTS);
+.with(Flags::STATEMENTS)
+.needs(Needs::Collection(Action::Insert));
 
 const LIST: &str = "documents";
 

@@ -1,13 +1,28 @@
 //! `killCursors`: forgets open cursors.
 
 use super::args::{required, wrong_type};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::{Action, Target};
 use crate::error::Result;
 use crate::value::{DocBuilder, Type, Value};
 
 pub(super) const COMMAND: Command =
     Command::ready("killCursors", Access::Read, "Forgets open cursors.", run)
-        .with(Flags::STABLE.and(Flags::SECONDARY));
+        .with(Flags::STABLE.and(Flags::SECONDARY))
+        .needs(Needs::Asked(may));
+
+/// Everybody their own; those of others whoever may kill any.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let ids = call.arg("cursors").and_then(|arg| arg.value().as_array());
+    let own = ids.into_iter().flatten().all(|elem| {
+        let info = elem
+            .value
+            .as_i64()
+            .and_then(|id| call.context.cursors.info(id));
+        info.is_none_or(|info| call.owns(info.owner))
+    });
+    Ok(own || call.may(Target::Cluster, Action::KillAnyCursor))
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.collection()?;

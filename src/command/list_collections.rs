@@ -2,7 +2,8 @@
 
 use super::args::fields;
 use super::reply::put_uuid;
-use super::{Access, Call, Command, Flags, Outcome, capped, cursor, default_ttl};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, cursor, default_ttl};
+use crate::auth::{Action, Target};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
@@ -15,19 +16,30 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the collections of a database.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY));
+.with(Flags::STABLE.and(Flags::SECONDARY))
+.needs(Needs::Asked(may));
+
+/// Names alone, of what they may use, are told to everybody who may use anything.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let db = call.database();
+    let said = |name| {
+        call.arg(name)
+            .is_some_and(|arg| arg.value().as_bool() == Some(true))
+    };
+    Ok(call.may(Target::Database(db), Action::ListCollections)
+        || said("nameOnly") && said("authorizedCollections") && call.may_enter(db))
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut filter = Doc::EMPTY;
     let mut name_only = false;
+    let mut authorized = false;
     let mut batch_size = None;
     for arg in call.args().skip(1) {
         match arg.name() {
             "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
             "nameOnly" => name_only = arg.strict_bool()?.unwrap_or(false),
-            "authorizedCollections" => {
-                arg.strict_bool()?;
-            }
+            "authorizedCollections" => authorized = arg.strict_bool()?.unwrap_or(false),
             "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
             "includePendingDrops" => {
                 arg.bool()?;
@@ -39,6 +51,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let vars = Vars::at(call.now).without_constants();
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
+        if authorized && !call.may_reach(call.database(), collection.namespace().collection()) {
+            continue;
+        }
         let mut doc = describe(&collection, call.now);
         if name_only {
             doc = name_and_type(&doc);

@@ -1,34 +1,47 @@
 //! `listDatabases`: which databases there are, and how large.
 
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::{Action, Target};
 use crate::engine::stats::Figures;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 pub(super) const COMMAND: Command =
     Command::ready("listDatabases", Access::Admin, "Lists the databases.", run)
-        .with(Flags::STABLE.and(Flags::ADMIN_ONLY).and(Flags::SECONDARY));
+        .with(Flags::STABLE.and(Flags::ADMIN_ONLY).and(Flags::SECONDARY))
+        .needs(Needs::Nothing);
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut filter = Doc::EMPTY;
     let mut name_only = false;
+    let mut authorized = None;
     for arg in call.args().skip(1) {
         match arg.name() {
             "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
             "nameOnly" => name_only = arg.bool()?.unwrap_or(false),
-            "authorizedDatabases" => {
-                arg.strict_bool()?;
-            }
+            "authorizedDatabases" => authorized = arg.strict_bool()?,
             _ => return Err(arg.unknown()),
         }
     }
+    // Who may not list all of them sees those that they may use.
+    let all = call.may(Target::Cluster, Action::ListDatabases);
+    if !all && authorized == Some(false) {
+        return Err(Error::new(
+            Code::Unauthorized,
+            "Insufficient permissions to list all databases",
+        ));
+    }
+    let some = !all || authorized == Some(true);
     let filter = Filter::parse(filter, &Scope::new())?;
     let vars = Vars::at(call.now).without_constants();
     let mut total = 0;
     let mut databases = reply.array("databases");
     for name in names(call) {
+        if some && !call.may_enter(&name) {
+            continue;
+        }
         let mut bytes = 0;
         let mut empty = !SYSTEM.contains(&name.as_str());
         for collection in call.context.catalog.in_database(&name) {

@@ -1,7 +1,8 @@
 //! `listIndexes`.
 
 use super::list_collections::read_batch_size;
-use super::{Access, Call, Command, Flags, Outcome, cursor};
+use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
+use crate::auth::Action;
 pub(super) use crate::engine::stats::{describe_indexes as describe, put_id_index};
 use crate::error::{Code, Error, Result};
 use crate::storage::View;
@@ -13,7 +14,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the indexes of a collection.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY));
+.with(Flags::STABLE.and(Flags::SECONDARY))
+.needs(Needs::Collection(Action::ListIndexes));
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;

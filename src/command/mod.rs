@@ -43,6 +43,7 @@ mod find_and_modify;
 mod generic;
 mod get_more;
 mod get_parameter;
+mod guard;
 mod hello;
 mod host_info;
 mod index_spec;
@@ -51,6 +52,7 @@ mod kill_cursors;
 mod list_collections;
 mod list_databases;
 mod list_indexes;
+mod login;
 mod operations;
 mod parameters;
 mod ping;
@@ -59,6 +61,8 @@ mod record_ids;
 mod rename_collection;
 pub mod reply;
 mod return_key;
+#[cfg(test)]
+mod rights;
 mod rows;
 mod scan;
 mod server_status;
@@ -70,6 +74,7 @@ mod time_travel;
 mod tools;
 mod transaction;
 mod update;
+mod users;
 mod validate;
 mod write;
 
@@ -79,6 +84,7 @@ pub use context::Context;
 pub use counters::{Counted, Counters};
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, Flags, Outcome, Run, Status};
+pub use guard::Needs;
 pub use operations::{OperationInfo, Operations};
 pub use parameters::{PARAMETERS, Parameter, Parameters};
 pub use task::{Step, Task};
@@ -90,6 +96,7 @@ pub static COMMANDS: &[Command] = &[
     transaction::ABORT,
     aggregate::COMMAND,
     planned("applyOps"),
+    login::AUTHENTICATE,
     planned("autoCompact"),
     build_info::COMMAND,
     bulk_write::COMMAND,
@@ -100,14 +107,14 @@ pub static COMMANDS: &[Command] = &[
     planned("compact"),
     planned("configureFailPoint"),
     about::CONN_POOL_STATS,
-    about::CONNECTION_STATUS,
+    login::CONNECTION_STATUS,
     planned("convertToCapped"),
     count::COMMAND,
     create::COMMAND,
     create_indexes::COMMAND,
     planned("createRole"),
     planned("createSearchIndexes"),
-    planned("createUser"),
+    users::CREATE,
     current_op::COMMAND,
     planned("customAction"),
     coll_stats::DATA_SIZE,
@@ -117,13 +124,13 @@ pub static COMMANDS: &[Command] = &[
     distinct::COMMAND,
     drop::COMMAND,
     planned("dropAllRolesFromDatabase"),
-    planned("dropAllUsersFromDatabase"),
+    users::DROP_ALL,
     planned("dropConnections"),
     drop::DATABASE,
     drop_indexes::COMMAND,
     planned("dropRole"),
     planned("dropSearchIndex"),
-    planned("dropUser"),
+    users::DROP,
     sessions::END,
     explain::COMMAND,
     about::FEATURES,
@@ -140,7 +147,7 @@ pub static COMMANDS: &[Command] = &[
     get_parameter::COMMAND,
     planned("grantPrivilegesToRole"),
     planned("grantRolesToRole"),
-    planned("grantRolesToUser"),
+    users::GRANT,
     hello::COMMAND,
     host_info::COMMAND,
     insert::COMMAND,
@@ -159,7 +166,7 @@ pub static COMMANDS: &[Command] = &[
     about::LOCK_INFO,
     planned("logApplicationMessage"),
     planned("logRotate"),
-    about::LOGOUT,
+    login::LOGOUT,
     planned("mapReduce").alias(&["mapreduce"]),
     ping::COMMAND,
     tools::PLAN_CACHE_CLEAR,
@@ -174,11 +181,11 @@ pub static COMMANDS: &[Command] = &[
     about::REPL_SET_GET_STATUS,
     planned("revokePrivilegesFromRole"),
     planned("revokeRolesFromRole"),
-    planned("revokeRolesFromUser"),
-    tools::ROLES_INFO,
+    users::REVOKE,
+    users::ROLES_INFO,
     planned("rotateCertificates"),
-    planned("saslContinue"),
-    planned("saslStart"),
+    login::CONTINUE,
+    login::START,
     server_status::COMMAND,
     planned("setClusterParameter"),
     planned("setDefaultRWConcern"),
@@ -193,8 +200,8 @@ pub static COMMANDS: &[Command] = &[
     update::COMMAND,
     planned("updateRole"),
     planned("updateSearchIndex"),
-    planned("updateUser"),
-    tools::USERS_INFO,
+    users::UPDATE,
+    users::USERS_INFO,
     validate::COMMAND,
     tools::VALIDATE_DB_METADATA,
     about::WHATSMYURI,

@@ -1,6 +1,6 @@
 //! `ping`: is anybody there?
 
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -10,7 +10,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Answers, to show that the server is there.",
     run,
 )
-.with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY));
+.with(Flags::BEFORE_LOGIN.and(Flags::STABLE).and(Flags::SECONDARY))
+.needs(Needs::Nothing);
 
 fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;

@@ -1,7 +1,8 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
 use super::create::check_new_name;
-use super::{Access, Call, Command, Flags, Outcome, check_collection, check_database};
+use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database};
+use crate::auth::{Action, Target};
 use crate::error::{Code, Error, Result};
 use crate::storage::{Namespace, RenameError};
 use crate::value::{DocBuilder, Type};
@@ -12,7 +13,34 @@ pub(super) const COMMAND: Command = Command::ready(
     "Gives a collection another name.",
     run,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::WRITE_CONCERN));
+.with(Flags::ADMIN_ONLY.and(Flags::WRITE_CONCERN))
+.needs(Needs::Asked(may));
+
+/// Within a database it is an action of its own, elsewhere a copy. Nobody gets to read a collection by giving it another name.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let to = call.arg("to").and_then(|arg| arg.value().as_str());
+    let (Some(from), Some(to)) = (call.target().as_str(), to) else {
+        return Ok(call.user().is_some());
+    };
+    let (from, to) = (parse(from)?, parse(to)?);
+    let source = Target::Collection(from.database(), from.collection());
+    let target = Target::Collection(to.database(), to.collection());
+    let drops = call
+        .arg("dropTarget")
+        .is_some_and(|arg| arg.value().as_bool() != Some(false));
+    if drops && !call.may(target, Action::DropCollection) {
+        return Ok(false);
+    }
+    if from.database() != to.database() {
+        return Ok(call.may(source, Action::Find)
+            && call.may(source, Action::DropCollection)
+            && call.may(target, Action::Insert)
+            && call.may(target, Action::CreateIndex));
+    }
+    Ok(call.may(source, Action::RenameCollectionSameDb)
+        && call.may(target, Action::RenameCollectionSameDb)
+        && (call.may(source, Action::Find) || !call.may(target, Action::Find)))
+}
 
 fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut from = None;

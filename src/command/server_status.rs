@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::args::truthy;
-use super::{Access, Call, Command, Context, Flags, Outcome, build_info, system};
+use super::{Access, Call, Command, Context, Flags, Needs, Outcome, build_info, system};
+use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::Result;
@@ -15,7 +16,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Shows the server's figures.",
     run,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::ServerStatus));
 
 type Section = fn(&Context, &mut DocBuilder<'_>);
 

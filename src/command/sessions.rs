@@ -1,7 +1,8 @@
 //! `startSession`, `refreshSessions`, `endSessions` and the kill commands.
 
 use super::args::wrong_type;
-use super::{Access, Call, Command, Context, Flags, Outcome};
+use super::{Access, Call, Command, Context, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
 use crate::value::{DocBuilder, Type, ValueRef};
@@ -12,7 +13,8 @@ pub(super) const START: Command = Command::ready(
     "Gives out the id of a new session.",
     start,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Nothing);
 
 pub(super) const REFRESH: Command = Command::ready(
     "refreshSessions",
@@ -20,7 +22,8 @@ pub(super) const REFRESH: Command = Command::ready(
     "Keeps sessions from expiring.",
     refresh,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY));
+.with(Flags::STABLE.and(Flags::SECONDARY))
+.needs(Needs::Nothing);
 
 pub(super) const END: Command = Command::ready(
     "endSessions",
@@ -28,7 +31,8 @@ pub(super) const END: Command = Command::ready(
     "Forgets sessions and what belongs to them.",
     end,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY));
+.with(Flags::STABLE.and(Flags::SECONDARY))
+.needs(Needs::Nothing);
 
 pub(super) const KILL: Command = Command::ready(
     "killSessions",
@@ -36,7 +40,8 @@ pub(super) const KILL: Command = Command::ready(
     "Ends sessions, their cursors and their running commands.",
     kill,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Nothing);
 
 pub(super) const KILL_ALL: Command = Command::ready(
     "killAllSessions",
@@ -44,7 +49,8 @@ pub(super) const KILL_ALL: Command = Command::ready(
     "Ends all sessions.",
     kill_all,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::KillAnySession));
 
 pub(super) const KILL_BY_PATTERN: Command = Command::ready(
     "killAllSessionsByPattern",
@@ -52,7 +58,8 @@ pub(super) const KILL_BY_PATTERN: Command = Command::ready(
     "Ends the sessions that match a pattern.",
     kill_by_pattern,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::KillAnySession));
 
 fn start(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
@@ -81,7 +88,7 @@ fn end(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
 fn kill(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let ids = ids(call)?;
     if ids.is_empty() {
-        kill_every(call.context);
+        kill_every(call.context, call.owner());
     }
     for id in ids {
         let context = call.context;
@@ -122,14 +129,14 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
         }
     }
-    kill_every(call.context);
+    kill_every(call.context, None);
     Ok(Outcome::Reply)
 }
 
 fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let patterns: Vec<_> = patterns(call)?;
     if patterns.is_empty() {
-        kill_every(call.context);
+        kill_every(call.context, None);
         return Ok(Outcome::Reply);
     }
     for pattern in patterns {
@@ -149,12 +156,16 @@ fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcom
     Ok(Outcome::Reply)
 }
 
-fn kill_every(context: &Context) {
-    context.operations.kill_where(|op| op.session.is_some());
+/// All sessions, or all of one user.
+fn kill_every(context: &Context, owner: Option<[u8; 32]>) {
+    let meant = |id: &SessionId| owner.is_none_or(|owner| id.is_of(&owner));
+    context
+        .operations
+        .kill_where(|op| op.session.as_ref().is_some_and(meant));
     context
         .cursors
-        .kill_where(|cursor| cursor.session.is_some());
-    context.sessions.end_all();
+        .kill_where(|cursor| cursor.session.as_ref().is_some_and(meant));
+    context.sessions.end_where(meant);
 }
 
 fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {
@@ -179,7 +190,14 @@ fn ids(call: &Call<'_>) -> Result<Vec<SessionId>> {
     let ids = array(call)?
         .iter()
         .filter(|elem| !elem.value.is_nullish())
-        .map(|elem| SessionId::parse(elem.value, &path))
+        .map(|elem| {
+            let id = SessionId::parse(elem.value, &path)?;
+            // Everybody's sessions are their own: the id of somebody else's names another session.
+            Ok(match call.owner() {
+                Some(owner) => id.of(&owner).unwrap_or(id),
+                None => id,
+            })
+        })
         .collect::<Result<Vec<_>>>()?;
     if ids.len() > MOST && call.command.name != "killSessions" {
         return Err(Error::new(

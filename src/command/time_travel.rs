@@ -1,7 +1,8 @@
 //! `timeTravel`: moves or stops the server's time, for tests.
 
 use super::args::{Arg, to_f64};
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
 use crate::clock::Millis;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type};
@@ -12,7 +13,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Reports, moves or stops the server's time (with --enable-test-commands).",
     run,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Server(Action::SetParameter));
 
 /// What to do, besides reporting. At most one of them moves time; freezing may go with it.
 #[derive(Default)]

@@ -1,32 +1,11 @@
-//! Questions that shells and graphical tools ask, with the answer that a server without users, plan cache and profiler
-//! gives: `usersInfo`, `rolesInfo`, `profile`, `planCacheClear`, `getDefaultRWConcern`, `top`, `validateDBMetadata`, ...
+//! Questions that shells and graphical tools ask, with the answer that a server without plan cache and profiler
+//! gives: `profile`, `planCacheClear`, `getDefaultRWConcern`, `top`, `validateDBMetadata`, ...
 
 use super::args::{Arg, fields, required};
-use super::{Access, Call, Command, Flags, Outcome, check_collection};
+use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection};
+use crate::auth::Action;
 use crate::error::{Error, Result};
 use crate::value::{DocBuilder, Type};
-
-pub(super) const USERS_INFO: Command = Command::ready(
-    "usersInfo",
-    Access::Read,
-    "Lists users: there are none.",
-    |_, reply| {
-        reply.array("users").end();
-        Ok(Outcome::Reply)
-    },
-)
-.with(Flags::SECONDARY);
-
-pub(super) const ROLES_INFO: Command = Command::ready(
-    "rolesInfo",
-    Access::Read,
-    "Lists roles: there are none.",
-    |_, reply| {
-        reply.array("roles").end();
-        Ok(Outcome::Reply)
-    },
-)
-.with(Flags::SECONDARY);
 
 pub(super) const PLAN_CACHE_CLEAR: Command = Command::ready(
     "planCacheClear",
@@ -36,7 +15,8 @@ pub(super) const PLAN_CACHE_CLEAR: Command = Command::ready(
         call.collection()?;
         Ok(Outcome::Reply)
     },
-);
+)
+.needs(Needs::Collection(Action::PlanCacheWrite));
 
 pub(super) const PLAN_CACHE_CLEAR_FILTERS: Command = Command::ready(
     "planCacheClearFilters",
@@ -46,7 +26,8 @@ pub(super) const PLAN_CACHE_CLEAR_FILTERS: Command = Command::ready(
         call.collection()?;
         Ok(Outcome::Reply)
     },
-);
+)
+.needs(Needs::Collection(Action::PlanCacheIndexFilter));
 
 pub(super) const PLAN_CACHE_LIST_FILTERS: Command = Command::ready(
     "planCacheListFilters",
@@ -57,7 +38,8 @@ pub(super) const PLAN_CACHE_LIST_FILTERS: Command = Command::ready(
         reply.array("filters").end();
         Ok(Outcome::Reply)
     },
-);
+)
+.needs(Needs::Collection(Action::PlanCacheIndexFilter));
 
 pub(super) const GET_DEFAULT_RW_CONCERN: Command = Command::ready(
     "getDefaultRWConcern",
@@ -65,7 +47,8 @@ pub(super) const GET_DEFAULT_RW_CONCERN: Command = Command::ready(
     "Shows the read and write concern that hold where a client gives none.",
     get_default_rw_concern,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::GetDefaultRwConcern));
 
 pub(super) const PROFILE: Command = Command::ready(
     "profile",
@@ -73,7 +56,8 @@ pub(super) const PROFILE: Command = Command::ready(
     "Shows the profiler's level: it is always off.",
     profile,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Database(Action::EnableProfiler));
 
 pub(super) const TOP: Command = Command::ready(
     "top",
@@ -81,7 +65,8 @@ pub(super) const TOP: Command = Command::ready(
     "Shows time spent per collection: it is not measured.",
     top,
 )
-.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY));
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::Top));
 
 pub(super) const VALIDATE_DB_METADATA: Command = Command::ready(
     "validateDBMetadata",
@@ -89,7 +74,8 @@ pub(super) const VALIDATE_DB_METADATA: Command = Command::ready(
     "Looks for collections and indexes outside the stable API: there are none.",
     validate_db_metadata,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Database(Action::Validate));
 
 fn get_default_rw_concern(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     for arg in call.args().skip(1) {

@@ -1,6 +1,6 @@
 //! `commitTransaction` and `abortTransaction`: there is never a transaction to end, and they say so in mongod's words.
 
-use super::{Access, Call, Command, Flags, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::value::DocBuilder;
 
@@ -10,7 +10,8 @@ pub(super) const ABORT: Command = Command::ready(
     "Ends a transaction without effect: transactions are refused when they start.",
     run,
 )
-.with(FLAGS);
+.with(FLAGS)
+.needs(Needs::Nothing);
 
 pub(super) const COMMIT: Command = Command::ready(
     "commitTransaction",
@@ -18,7 +19,8 @@ pub(super) const COMMIT: Command = Command::ready(
     "Ends a transaction: transactions are refused when they start.",
     run,
 )
-.with(FLAGS);
+.with(FLAGS)
+.needs(Needs::Nothing);
 
 const FLAGS: Flags = Flags::ADMIN_ONLY
     .and(Flags::STABLE)

@@ -2,7 +2,8 @@
 
 use super::args::{self, fields};
 use super::write::{self, Names, Selecting, Statement, Target};
-use super::{Access, Command, Counted, Flags};
+use super::{Access, Call, Command, Counted, Flags, Needs};
+use crate::auth::{self, Action};
 use crate::engine::write::Updating;
 use crate::error::{Error, Result};
 use crate::query::update::{Style, Update as Change};
@@ -14,7 +15,25 @@ pub(super) const COMMAND: Command = Command::ready(
     "Changes documents of a collection.",
     write::run_each::<Updates>,
 )
-.with(Flags::STATEMENTS);
+.with(Flags::STATEMENTS)
+.needs(Needs::Asked(may));
+
+/// An upsert may insert.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let Some(name) = call.target().as_str() else {
+        return Ok(true);
+    };
+    let place = auth::Target::Collection(call.database(), name);
+    let statements = call.documents(<Updates as write::Kind>::LIST);
+    let inserts = statements.is_ok_and(|statements| {
+        statements
+            .iter()
+            .filter_map(ValueRef::as_doc)
+            .flatten()
+            .any(|elem| elem.name() == "upsert" && args::truthy(elem.value))
+    });
+    Ok(call.may(place, Action::Update) && (!inserts || call.may(place, Action::Insert)))
+}
 
 /// What is an update's own.
 pub(super) struct Updates;
@@ -47,7 +66,7 @@ pub(super) struct Update<'a> {
     target: Target<'a>,
     update: ValueRef<'a>,
     pub multi: bool,
-    upsert: bool,
+    pub(super) upsert: bool,
     array_filters: Option<Doc<'a>>,
     sort: Option<Doc<'a>>,
     constants: Option<Doc<'a>>,

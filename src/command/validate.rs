@@ -3,7 +3,8 @@
 use super::args::truthy;
 use super::drained::{self, Done};
 use super::reply::put_uuid;
-use super::{Access, Call, Command, Flags, Outcome, list_indexes};
+use super::{Access, Call, Command, Flags, Needs, Outcome, list_indexes};
+use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::storage::{View, Writer};
 use crate::value::{DocBuf, DocBuilder};
@@ -14,7 +15,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Looks whether documents and indexes agree.",
     run,
 )
-.with(Flags::SECONDARY);
+.with(Flags::SECONDARY)
+.needs(Needs::Collection(Action::Validate));
 
 const FLAGS: &[&str] = &[
     "background",

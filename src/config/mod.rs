@@ -5,6 +5,7 @@
 //! together. Settings that belong together stand in a file of their own, as a group of arguments and what becomes of it.
 
 mod topology;
+mod users;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,6 +15,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 use crate::wire::Compressors;
 
 pub use topology::Topology;
+pub use users::Accounts;
 
 /// How the server is set up. `main.rs` fills it from arguments and environment; a test writes it down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Config {
     pub compressors: Compressors,
     /// What the server announces itself as.
     pub topology: Topology,
+    /// Who may log in.
+    pub accounts: Accounts,
     /// `_ts` stands in every document that is read.
     pub expose_ts: bool,
     /// `timeTravel` and other commands for tests are allowed.
@@ -74,6 +78,9 @@ pub struct Settings {
 
     #[command(flatten)]
     topology: topology::Arguments,
+
+    #[command(flatten)]
+    users: users::Arguments,
 
     /// Show the field _ts, the second of its last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
@@ -148,6 +155,7 @@ impl Default for Config {
             workers: 0,
             compressors: Compressors::ALL,
             topology: Topology::Router,
+            accounts: Accounts::default(),
             expose_ts: false,
             enable_test_commands: false,
             log: "info".into(),
@@ -163,6 +171,7 @@ impl TryFrom<Settings> for Config {
     fn try_from(settings: Settings) -> Result<Self, String> {
         Ok(Self {
             topology: settings.topology.try_into()?,
+            accounts: settings.users.try_into()?,
             bind: settings.bind,
             port: settings.port,
             max_connections: settings.max_connections,

@@ -137,6 +137,7 @@ codes! {
     323 APIStrictError,
     324 APIDeprecationError,
     331 InvalidIdFieldType,
+    334 MechanismUnavailable,
     345 IncompatibleCollectionOptions,
     352 UnsupportedOpQueryCommand,
     361 CollectionUUIDMismatch,

@@ -71,6 +71,13 @@ impl Server {
     /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most ten seconds)
     /// and closes everything.
     pub async fn run<H: Handler>(self, handler: Arc<H>, shutdown: impl Future<Output = ()>) {
+        if !self.address.ip().is_loopback() && self.config.accounts.is_open() {
+            warn!(
+                address = %self.address,
+                "listening beyond this machine without any user: whoever reaches the port can read and change everything \
+                 (--user NAME:PASSWORD or --auth keep them out)"
+            );
+        }
         let Self {
             config, listener, ..
         } = self;

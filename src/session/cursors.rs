@@ -45,6 +45,8 @@ pub struct CursorInfo {
     /// `db.collection`
     pub namespace: Arc<str>,
     pub session: Option<SessionId>,
+    /// Whose it is: the digest of the user who opened it, where somebody had to log in.
+    pub owner: Option<[u8; 32]>,
     pub no_timeout: bool,
     /// Where it has no rows, a getMore waits for some.
     pub awaits: bool,
@@ -262,6 +264,7 @@ impl CursorInfo {
         Self {
             namespace: namespace.into(),
             session,
+            owner: None,
             no_timeout: false,
             awaits: false,
             command,

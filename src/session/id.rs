@@ -27,6 +27,19 @@ impl SessionId {
         Self { uuid, user: NOBODY }
     }
 
+    /// The session as that user's, by the digest of the name. `None` if the client says that it is somebody else's.
+    pub fn of(mut self, user: &[u8; 32]) -> Option<Self> {
+        if self.user != NOBODY && self.user != *user {
+            return None;
+        }
+        self.user = *user;
+        Some(self)
+    }
+
+    pub fn is_of(&self, user: &[u8; 32]) -> bool {
+        self.user == *user
+    }
+
     /// Reads `{id: UUID, uid: digest?}`; `path` is how messages name the field.
     pub fn parse(value: ValueRef<'_>, path: &str) -> Result<Self> {
         let Some(doc) = value.as_doc() else {

@@ -115,8 +115,8 @@ impl Sessions {
         }
     }
 
-    pub fn end_all(&self) {
-        self.retain(|_| false);
+    pub fn end_where(&self, which: impl Fn(&SessionId) -> bool) {
+        self.retain(|session| !which(&session.id));
     }
 
     /// Forgets the sessions that nobody used for half an hour. Called once a minute.

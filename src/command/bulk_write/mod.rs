@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::args::{self, fields};
 use super::write::{self, Options};
-use super::{Access, Call, Command, Counted, Counters, Flags, Outcome};
+use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{check_collection, check_database};
+use crate::auth::{Action, Target};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 use bulk::Bulk;
@@ -22,7 +23,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Runs inserts, updates and deletes on several collections.",
     run,
 )
-.with(Flags::STATEMENTS.and(Flags::ADMIN_ONLY));
+.with(Flags::STATEMENTS.and(Flags::ADMIN_ONLY))
+.needs(Needs::Asked(may));
 
 const LIST: &str = "ops";
 const NAMESPACES: &str = "nsInfo";
@@ -84,10 +86,37 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             batch_size: batch_size.map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
             namespace: call.namespace(CURSOR),
             session: call.session(),
+            owner: call.owner(),
             command: call.request.body.clone(),
         },
     };
     write::run(call, CURSOR, bulk, reply)
+}
+
+/// What each operation does, to the collection that it names.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let namespaces = namespaces(call)?;
+    for value in call.documents(LIST)?.iter() {
+        let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        // One that names no collection is refused with the whole command.
+        let Some((db, name)) = namespaces.get(op.namespace()) else {
+            continue;
+        };
+        let place = Target::Collection(db, name);
+        let allowed = match &op {
+            Op::Insert(..) => call.may(place, Action::Insert),
+            Op::Update(_, statement) => {
+                call.may(place, Action::Update)
+                    && (!statement.upsert || call.may(place, Action::Insert))
+            }
+            Op::Delete(..) => call.may(place, Action::Remove),
+        };
+        if !allowed {
+            return Ok(false);
+        }
+    }
+    // Without any operation it is refused for that.
+    Ok(true)
 }
 
 /// The collections that the operations name by number.

@@ -39,6 +39,7 @@ pub struct Answer {
     pub batch_size: Option<u32>,
     pub namespace: String,
     pub session: Option<SessionId>,
+    pub owner: Option<[u8; 32]>,
     pub command: Bytes,
 }
 
@@ -181,7 +182,10 @@ impl Answer {
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {
-            let info = CursorInfo::new(&self.namespace, self.session, self.command.clone());
+            let info = CursorInfo {
+                owner: self.owner,
+                ..CursorInfo::new(&self.namespace, self.session, self.command.clone())
+            };
             // Without a place for the cursor the client knows from the sums what it does not see here.
             id = self.context.cursors.keep(source, info).unwrap_or(0);
         }

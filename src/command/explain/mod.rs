@@ -17,7 +17,8 @@ use smallvec::SmallVec;
 use super::args;
 use super::build_info::VERSION;
 use super::generic::Generic;
-use super::{Access, Call, Command, Flags, Outcome, Step, Task, reply};
+use super::guard;
+use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, reply};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder, Millis};
@@ -32,7 +33,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Shows how a command finds its documents.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT));
+.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT))
+.needs(Needs::Nothing);
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -112,9 +114,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         now: call.now,
         deadline: call.deadline,
         retry: None,
+        rights: call.rights.clone(),
         generic,
         own,
     };
+    guard::check(&inner)?;
     explain(&inner, verbosity, reply)
 }
 

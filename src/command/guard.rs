@@ -1,0 +1,229 @@
+//! Whether whoever sends a command may run it.
+//!
+//! Each row of the table of commands says what it [needs](Needs). Where nobody has to log in this costs one look at a flag; where
+//! they must, [`enter`] is passed between the generic arguments and the command itself, so nothing of a command is looked
+//! at for somebody who may not run it.
+
+use std::sync::Arc;
+
+use super::{Call, Command, Flags};
+use crate::auth::{Action, Privileges, Target, User};
+use crate::error::{Code, Error, Result};
+use crate::query::stage::{Output, Pipeline, WhenMatched, WhenNotMatched};
+use crate::value::{Doc, DocBuf, ValueRef};
+
+/// What a user must be allowed to do to run a command.
+#[derive(Clone, Copy)]
+pub enum Needs {
+    /// To have logged in; nothing at all where the command is marked [`Flags::BEFORE_LOGIN`].
+    Nothing,
+    /// With the collection that the command's first field names.
+    Collection(Action),
+    /// With the database that the command runs in.
+    Database(Action),
+    /// With the server.
+    Server(Action),
+    /// It depends on what is asked.
+    Asked(fn(&Call<'_>) -> Result<bool>),
+    /// Everything: where a row does not say what it needs.
+    Everything,
+}
+
+/// What whoever sends a command may do.
+#[derive(Clone, Default)]
+pub(super) enum Rights<'a> {
+    /// Everything: nobody has to log in.
+    #[default]
+    All,
+    User(Arc<User>),
+    /// On the machine itself, before there is any user.
+    Bootstrap(&'a Privileges),
+    Nobody,
+}
+
+/// Finds out who sends the command, and refuses it if they may not run it.
+#[cold]
+pub(super) fn enter(call: &mut Call<'_>) -> Result<()> {
+    let users = &call.context.users;
+    call.rights = match call.client.standing.user(users) {
+        Some(user) => Rights::User(user),
+        None => users
+            .before_login(call.client.address.ip())
+            .map_or(Rights::Nobody, Rights::Bootstrap),
+    };
+    if let Rights::User(user) = &call.rights
+        && let Some(session) = call.generic.session
+    {
+        call.generic.session = Some(session.of(&user.digest).ok_or_else(foreign_session)?);
+    }
+    check(call)
+}
+
+/// The same for a command that another one is about.
+pub(super) fn check(call: &Call<'_>) -> Result<()> {
+    if call.command.flags.has(Flags::BEFORE_LOGIN) {
+        return Ok(());
+    }
+    if matches!(call.rights, Rights::Nobody) {
+        return Err(requires_login(call.command));
+    }
+    let database = call.database();
+    let allowed = match call.command.needs {
+        Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
+        // A name of the wrong type is the command's to complain of: it reaches nothing.
+        Needs::Collection(action) => match call.target().as_str() {
+            Some(name) => call.may(Target::Collection(database, name), action),
+            None => call.may(Target::Database(database), action),
+        },
+        Needs::Database(action) => call.may(Target::Database(database), action),
+        Needs::Server(action) => call.may(Target::Cluster, action),
+        Needs::Asked(ask) => ask(call)?,
+        Needs::Everything => call.rights.everything(),
+    };
+    if allowed { Ok(()) } else { Err(refusal(call)) }
+}
+
+pub(super) fn requires_login(command: &Command) -> Error {
+    Error::new(
+        Code::Unauthorized,
+        format!("Command {} requires authentication", command.name),
+    )
+}
+
+fn foreign_session() -> Error {
+    Error::new(
+        Code::Unauthorized,
+        "Unauthorized to set user digest in LogicalSessionId",
+    )
+}
+
+/// In mongod's words: the whole command is repeated, without its secrets.
+pub(super) fn refusal(call: &Call<'_>) -> Error {
+    let shown = redacted(call.command, call.body());
+    Error::new(
+        Code::Unauthorized,
+        format!(
+            "not authorized on {} to execute command {}",
+            call.database(),
+            ValueRef::document(shown.as_doc())
+        ),
+    )
+}
+
+/// A command as others may see it: in errors, in currentOp.
+pub(super) fn redacted(command: &Command, body: Doc<'_>) -> DocBuf {
+    const SECRET: &[&str] = &["payload", "pwd", "speculativeAuthenticate"];
+    if !command.flags.has(Flags::SECRETS) {
+        return DocBuf::from_bytes(body.bytes().to_vec());
+    }
+    DocBuf::build(|shown| {
+        for elem in body {
+            if SECRET.contains(&elem.name()) {
+                shown.put_str(elem.name(), "xxx");
+            } else {
+                shown.put(elem.name(), elem.value);
+            }
+        }
+    })
+}
+
+/// What a pipeline reads and writes besides the collection that it runs on.
+pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline) -> Result<()> {
+    if matches!(call.rights, Rights::All) {
+        return Ok(());
+    }
+    let mut allowed = true;
+    pipeline.reads(&mut |from| {
+        allowed &= call.may(Target::Collection(&from.db, &from.coll), Action::Find);
+    });
+    if let Some(output) = pipeline.output() {
+        let into = Output::into(output);
+        let into = Target::Collection(&into.db, &into.coll);
+        allowed &= writes(output).iter().all(|action| call.may(into, *action));
+    }
+    if allowed { Ok(()) } else { Err(refusal(call)) }
+}
+
+/// The actions that `$out` and `$merge` are made of.
+fn writes(output: &Output) -> &'static [Action] {
+    match output {
+        Output::Replace { .. } => &[Action::Insert, Action::Remove],
+        Output::Merge(merge) => {
+            let updates = !matches!(
+                merge.when_matched,
+                WhenMatched::KeepExisting | WhenMatched::Fail
+            );
+            match (updates, merge.when_not_matched) {
+                (true, WhenNotMatched::Insert) => &[Action::Insert, Action::Update],
+                (true, _) => &[Action::Update],
+                (false, _) => &[Action::Insert],
+            }
+        }
+    }
+}
+
+// === impl Rights ===
+
+impl Rights<'_> {
+    fn privileges(&self) -> Option<&Privileges> {
+        match self {
+            Self::All | Self::Nobody => None,
+            Self::User(user) => Some(user.privileges()),
+            Self::Bootstrap(privileges) => Some(privileges),
+        }
+    }
+
+    fn has(&self, ask: impl FnOnce(&Privileges) -> bool) -> bool {
+        match self {
+            Self::All => true,
+            _ => self.privileges().is_some_and(ask),
+        }
+    }
+
+    fn everything(&self) -> bool {
+        self.has(|privileges| {
+            Action::ALL
+                .iter()
+                .all(|action| privileges.allow(Target::Cluster, *action))
+        })
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    /// Whether the sender may do that. Everybody may where nobody has to log in.
+    pub(super) fn may(&self, target: Target<'_>, action: Action) -> bool {
+        self.rights
+            .has(|privileges| privileges.allow(target, action))
+    }
+
+    /// Whether the sender may do anything in that database.
+    pub(super) fn may_enter(&self, db: &str) -> bool {
+        self.rights.has(|privileges| privileges.enter(db))
+    }
+
+    /// Whether the sender may do anything with that collection.
+    pub(super) fn may_reach(&self, db: &str, collection: &str) -> bool {
+        self.rights
+            .has(|privileges| privileges.reach(db, collection))
+    }
+
+    /// Who sends the command, where that is asked.
+    pub(super) fn user(&self) -> Option<&Arc<User>> {
+        match &self.rights {
+            Rights::User(user) => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Whom a cursor or a session that the command makes belongs to.
+    pub(super) fn owner(&self) -> Option<[u8; 32]> {
+        self.user().map(|user| user.digest)
+    }
+
+    /// Whether something of that owner is the sender's own.
+    pub(super) fn owns(&self, owner: Option<[u8; 32]>) -> bool {
+        matches!(self.rights, Rights::All) || self.user().is_some() && owner == self.owner()
+    }
+}

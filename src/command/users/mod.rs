@@ -1,0 +1,107 @@
+//! The commands that say who there is and what they may do.
+
+mod create;
+mod drop;
+mod grant;
+mod info;
+mod roles;
+#[cfg(test)]
+mod tests;
+
+pub(super) use create::{CREATE, UPDATE};
+pub(super) use drop::{DROP, DROP_ALL};
+pub(super) use grant::{GRANT, REVOKE};
+pub(super) use info::INFO as USERS_INFO;
+pub(super) use roles::INFO as ROLES_INFO;
+
+use super::Call;
+use super::args::{Arg, fields, required, wrong_type};
+use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuilder, Type, ValueRef};
+
+/// The user that the command's first field names, in the database that it runs in.
+fn named(call: &Call<'_>) -> Result<UserName> {
+    let target = call.target();
+    let name = target.as_str().ok_or_else(|| {
+        wrong_type(
+            call.command.name,
+            call.command.name,
+            target.ty(),
+            &[Type::String],
+        )
+    })?;
+    if name.is_empty() || name.contains('\0') {
+        return Err(Error::bad_value(
+            "User document needs 'user' field to be a non-empty string",
+        ));
+    }
+    Ok(UserName::new(name, call.database()))
+}
+
+/// `roles: ["read", {role: "read", db: "shop"}]`; a bare name is a role of the command's own database.
+fn roles(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
+    let Some(arg) = call.arg("roles") else {
+        return Ok(None);
+    };
+    let Some(array) = arg.array()? else {
+        return Ok(None);
+    };
+    array
+        .iter()
+        .map(|elem| role(elem.value, call.database()))
+        .collect::<Result<_>>()
+        .map(Some)
+}
+
+fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
+    let invalid = || Error::bad_value("Role names must be either strings or objects");
+    if let Some(name) = value.as_str() {
+        return Ok(RoleName::new(name, db));
+    }
+    let doc = value.as_doc().ok_or_else(invalid)?;
+    let (mut name, mut place) = (None, None);
+    for field in fields("roles", doc) {
+        match field.name() {
+            "role" => name = field.str()?,
+            "db" => place = field.str()?,
+            _ => return Err(field.unknown()),
+        }
+    }
+    let name = required(name, "roles", "role")?;
+    let place = required(place, "roles", "db")?;
+    Ok(RoleName::new(name, place))
+}
+
+/// Whether the sender may do that in the database of each role.
+fn may_with_roles(call: &Call<'_>, roles: &[RoleName], action: Action) -> bool {
+    roles
+        .iter()
+        .all(|role| call.may(Target::Database(&role.db), action))
+}
+
+fn no_such_role(problem: NoSuchRole) -> Error {
+    Error::new(Code::RoleNotFound, problem.to_string())
+}
+
+fn no_such_user(name: &UserName) -> Error {
+    Error::new(Code::UserNotFound, format!("User '{name}' not found"))
+}
+
+fn put_roles(doc: &mut DocBuilder<'_>, name: &str, roles: &[RoleName]) {
+    let mut list = doc.array(name);
+    for role in roles {
+        let mut entry = list.doc();
+        entry.put_str("role", &role.role).put_str("db", &role.db);
+        entry.end();
+    }
+    list.end();
+}
+
+/// An option that MongoDB has and that would keep somebody out: to pass it over would let them in.
+fn refuse_restrictions(arg: &Arg<'_>) -> Result<()> {
+    match arg.array()? {
+        Some(list) if !list.is_empty() => Err(Error::not_implemented("authenticationRestrictions")),
+        _ => Ok(()),
+    }
+}

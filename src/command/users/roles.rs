@@ -1,0 +1,102 @@
+//! `rolesInfo`: what roles there are. All of them are built in.
+
+use super::role;
+use crate::auth::{Action, Privileges, ROLES, Role, RoleName, Target};
+use crate::command::login::put_resource_and_actions;
+use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::error::{Error, Result};
+use crate::value::{ArrayBuilder, DocBuilder, Type};
+
+pub(in crate::command) const INFO: Command =
+    Command::ready("rolesInfo", Access::Read, "Lists roles.", run)
+        .with(Flags::SECONDARY)
+        .needs(Needs::Asked(may));
+
+/// The roles that are asked for by name; none of them for "all of this database".
+fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
+    let target = call.target();
+    if let Some(list) = target.as_array() {
+        let roles = list.iter().map(|elem| role(elem.value, call.database()));
+        return roles.collect::<Result<_>>().map(Some);
+    }
+    match target.as_num() {
+        Some(number) if number.to_f64() == 1.0 => Ok(None),
+        _ => Ok(Some(vec![role(target, call.database())?])),
+    }
+}
+
+/// Everybody may look at the roles that they have.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let sees = |db: &str| call.may(Target::Database(db), Action::ViewRole);
+    Ok(match wanted(call)? {
+        None => sees(call.database()),
+        Some(roles) => roles.iter().all(|role| {
+            sees(&role.db) || call.user().is_some_and(|own| own.roles().contains(role))
+        }),
+    })
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let (mut privileges, mut built_in) = (false, false);
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "showBuiltinRoles" => built_in = arg.bool()?.unwrap_or(false),
+            "showPrivileges" if arg.value().ty() == Type::String => {
+                return Err(Error::not_implemented(
+                    "rolesInfo.showPrivileges as a string",
+                ));
+            }
+            "showPrivileges" => privileges = arg.bool()?.unwrap_or(false),
+            "showAuthenticationRestrictions" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let mut list = reply.array("roles");
+    match wanted(call)? {
+        Some(names) => {
+            for name in names {
+                if let Some(role) = Role::find(&name) {
+                    put(role, &name.db, privileges, &mut list);
+                }
+            }
+        }
+        // Only roles that somebody made, unless those are asked for that always are.
+        None if built_in => {
+            for role in ROLES {
+                if role.everywhere || call.database() == "admin" {
+                    put(role, call.database(), privileges, &mut list);
+                }
+            }
+        }
+        None => {}
+    }
+    list.end();
+    Ok(Outcome::Reply)
+}
+
+fn put(role: &Role, db: &str, privileges: bool, list: &mut ArrayBuilder<'_>) {
+    let mut entry = list.doc();
+    entry
+        .put_str("_id", &format!("{db}.{}", role.name))
+        .put_str("role", role.name)
+        .put_str("db", db);
+    if privileges {
+        let mut all = Privileges::default();
+        role.grant(db, &mut all);
+        for name in ["privileges", "inheritedPrivileges"] {
+            let mut list = entry.array(name);
+            for (resource, actions) in all.iter() {
+                let mut item = list.doc();
+                put_resource_and_actions(&mut item, resource, actions);
+                item.end();
+            }
+            list.end();
+        }
+    }
+    entry.array("roles").end();
+    entry.array("inheritedRoles").end();
+    entry.put_bool("isBuiltin", true);
+    entry.end();
+}
