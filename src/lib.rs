@@ -19,7 +19,8 @@
 //!  4. [`command`] looks the first field up in the table [`command::COMMANDS`]. A name that MongoDB has and Sundown has not is
 //!     refused by name, any other with MongoDB's "no such command".
 //!  5. The generic arguments (`$db`, `lsid`, `maxTimeMS`, concerns, stable API) are sorted from the command's own in one pass and
-//!     checked. A retryable write checks its [`session`] out first; if it has run before, its stored outcome is the answer.
+//!     checked. Where somebody has to log in, the row of the command says what they must be allowed to do, and [`auth`] whether
+//!     they are; elsewhere that is one look at a flag. A retryable write checks its [`session`] out first; if it has run before, its stored outcome is the answer.
 //!  6. The command gets its `now` from the [`Clock`], once. Everything below takes time as an argument, so all of one command
 //!     happens at one instant, and a test turns a day in a microsecond.
 //!  7. The command's function parses its own arguments and lets [`query`] turn filter, projection, sort, update or pipeline into
