@@ -338,3 +338,102 @@ fn check_stable(call: &Call<'_>, pipeline: Doc<'_>, explain: bool) -> Result<()>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Document, bson, doc};
+
+    use super::super::check::{ask, server};
+    use crate::config::Config;
+
+    /// What `$lookup` finds through an index of the foreign field is what it finds without one.
+    #[test]
+    fn a_join_by_equality_does_not_depend_on_indexes() {
+        let mut server = server(Config::default());
+        let values = [
+            bson!(1),
+            bson!(1.0),
+            bson!("x"),
+            Bson::Null,
+            bson!({"b": 2}),
+            bson!(2),
+        ];
+        let arrays = [bson!([1, 2]), bson!(["x"]), bson!([[1]]), bson!([])];
+        let foreign = |with_arrays: bool| -> Vec<Document> {
+            let all = values.iter().chain(arrays.iter().filter(|_| with_arrays));
+            let mut made: Vec<Document> = all
+                .enumerate()
+                .map(|(n, value)| doc! {"_id": n as i32, "f": value, "g": n as i32 % 2})
+                .collect();
+            made.push(doc! {"_id": 90, "g": 1});
+            made
+        };
+        let rows: Vec<Document> = values
+            .iter()
+            .chain(&arrays)
+            .enumerate()
+            .map(|(n, value)| doc! {"_id": n as i32, "l": value})
+            .chain([doc! {"_id": 90}, doc! {"_id": 91, "l": [1, "x", 1, 2]}])
+            .collect();
+        ask(
+            &mut server,
+            doc! {"insert": "rows", "documents": rows, "$db": "d"},
+        );
+        let indexes = [
+            doc! {"key": {"f": 1}},
+            doc! {"key": {"f": -1}},
+            doc! {"key": {"f": 1, "g": -1}},
+            doc! {"key": {"f": 1}, "sparse": true},
+            doc! {"key": {"f": 1}, "hidden": true},
+            doc! {"key": {"f": 1}, "partialFilterExpression": {"g": 1}},
+        ];
+        for with_arrays in [false, true] {
+            let mut join = |index: Option<&Document>| {
+                ask(&mut server, doc! {"drop": "foreign", "$db": "d"});
+                let documents = foreign(with_arrays);
+                ask(
+                    &mut server,
+                    doc! {"insert": "foreign", "documents": documents, "$db": "d"},
+                );
+                if let Some(index) = index {
+                    let mut index = index.clone();
+                    index.insert("name", "i");
+                    let made = ask(
+                        &mut server,
+                        doc! {"createIndexes": "foreign", "indexes": [index], "$db": "d"},
+                    );
+                    assert_eq!(made.get_f64("ok"), Ok(1.0), "{made}");
+                }
+                let lookup =
+                    doc! {"from": "foreign", "localField": "l", "foreignField": "f", "as": "j"};
+                // Without a pipeline, and with one: two ways through the code.
+                let mut piped = lookup.clone();
+                piped.insert("pipeline", [doc! {"$match": {}}]);
+                piped.insert("as", "p");
+                let sorted = |field: &str| doc! {"$sortArray": {"input": format!("${field}._id"), "sortBy": 1}};
+                let reply = ask(
+                    &mut server,
+                    doc! {
+                        "aggregate": "rows",
+                        "pipeline": [
+                            {"$lookup": lookup}, {"$lookup": piped},
+                            {"$project": {"j": sorted("j"), "p": sorted("p")}},
+                        ],
+                        "cursor": {},
+                        "$db": "d",
+                    },
+                );
+                let cursor = reply.get_document("cursor").expect("a cursor");
+                cursor.get_array("firstBatch").expect("rows").clone()
+            };
+            let without = join(None);
+            for index in &indexes {
+                assert_eq!(join(Some(index)), without, "{index} {with_arrays}");
+            }
+            for row in without {
+                let row = row.as_document().expect("a row");
+                assert_eq!(row.get("j"), row.get("p"), "{row}");
+            }
+        }
+    }
+}

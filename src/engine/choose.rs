@@ -259,18 +259,17 @@ pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
     if field.path.len() != 1 || field.path.first() != "_id" || comparison.op != Op::Eq {
         return None;
     }
-    id_key_of(comparison.value.as_ref())
+    let value = comparison.value.as_ref();
+    has_one_key(value).then(|| {
+        let mut bytes = Vec::with_capacity(24);
+        key::encode(value, false, &mut bytes);
+        bytes
+    })
 }
 
-/// The key bytes under which documents with that `_id` stand; `None` where equality reaches further than one key.
-pub fn id_key_of(value: ValueRef<'_>) -> Option<Vec<u8>> {
-    // No `_id` is of these types, but equality with them is not equality of keys.
-    if matches!(value.ty(), Type::Array | Type::Regex | Type::Undefined) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(24);
-    key::encode(value, false, &mut bytes);
-    Some(bytes)
+/// Whether equality with that value is equality of keys: with values of these types it reaches further.
+pub(super) fn has_one_key(value: ValueRef<'_>) -> bool {
+    !matches!(value.ty(), Type::Array | Type::Regex | Type::Undefined)
 }
 
 /// Where a range or an order of `_id`s is asked for, which the map from `_id` to record cannot give, has them ordered.

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod choose;
+mod holders;
 mod merge;
 mod oid;
 mod out;

@@ -1,12 +1,12 @@
 //! Collections as pipelines and finds read them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::access::{Counted, Walk};
-use super::choose::{Between, Hint, between, choose, id_key_of};
+use super::choose::{Between, Hint, between, choose};
+use super::holders::holders;
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
 use super::{CollectionRows, Handles, ObjectIds, merge, out};
@@ -216,48 +216,29 @@ impl Sources for EngineSources {
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
-        out: &mut Batch,
+        each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool> {
-        if field != "_id" {
-            return Ok(false);
-        }
-        let Some(keys) = keys
-            .iter()
-            .map(|key| id_key_of(*key))
-            .collect::<Option<Vec<_>>>()
-        else {
-            return Ok(false);
-        };
         let Some(collection) = self.catalog.get(&from.db, &from.coll) else {
             return Ok(true);
         };
         let source = self.handles.add(&collection);
-        let mut scratch = Vec::new();
-        // An array may name the same document twice; it is found once.
-        let mut met: Option<HashSet<u64>> = (keys.len() > 1).then(HashSet::default);
         collection.read(cx.vars.now(), |view| {
-            for key in &keys {
-                if let Some((id, stored)) = view.by_id(key) {
-                    if met.as_mut().is_some_and(|met| !met.insert(id.0)) {
-                        continue;
-                    }
-                    let mut doc = Doc::new(stored.bytes);
-                    if self.show_ts {
-                        scratch.clear();
-                        append_ts(doc, stored.ts, &mut scratch);
-                        doc = Doc::new(&scratch);
-                    }
-                    out.push(
-                        doc,
-                        Some(Origin {
-                            source,
-                            record: id.0,
-                        }),
-                    );
+            let Some(holders) = holders(view, field, keys) else {
+                return Ok(false);
+            };
+            let mut scratch = Vec::new();
+            for (id, stored) in holders {
+                let mut doc = Doc::new(stored.bytes);
+                if self.show_ts {
+                    scratch.clear();
+                    append_ts(doc, stored.ts, &mut scratch);
+                    doc = Doc::new(&scratch);
                 }
+                let record = id.0;
+                each(doc, Some(Origin { source, record }))?;
             }
-        });
-        Ok(true)
+            Ok(true)
+        })
     }
 
     fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>> {

@@ -47,55 +47,93 @@ impl FieldPath {
     /// document gives way to one.
     pub fn put(&self, doc: Doc<'_>, value: ValueRef<'_>, out: &mut Vec<u8>) {
         let mut builder = DocBuilder::begin(out);
-        put(&self.names, doc, value, &mut builder);
+        put(&self.names, doc, &mut builder, &mut Given(value));
+        builder.end();
+    }
+
+    /// Writes `doc` with what `write` puts under the last name of this path.
+    pub fn put_with(
+        &self,
+        doc: Doc<'_>,
+        out: &mut Vec<u8>,
+        write: impl FnMut(&mut DocBuilder<'_>, &str),
+    ) {
+        let mut builder = DocBuilder::begin(out);
+        put(&self.names, doc, &mut builder, &mut Written(write));
         builder.end();
     }
 }
 
-fn put(names: &[Box<str>], doc: Doc<'_>, value: ValueRef<'_>, out: &mut DocBuilder<'_>) {
+/// What comes to stand at the end of a path.
+trait Content {
+    fn put(&mut self, name: &str, out: &mut DocBuilder<'_>);
+    /// The field is to be taken away.
+    fn is_missing(&self) -> bool;
+}
+
+struct Given<'v>(ValueRef<'v>);
+
+struct Written<F>(F);
+
+impl Content for Given<'_> {
+    fn put(&mut self, name: &str, out: &mut DocBuilder<'_>) {
+        out.put(name, self.0);
+    }
+
+    fn is_missing(&self) -> bool {
+        self.0.is_missing()
+    }
+}
+
+impl<F: FnMut(&mut DocBuilder<'_>, &str)> Content for Written<F> {
+    fn put(&mut self, name: &str, out: &mut DocBuilder<'_>) {
+        (self.0)(out, name);
+    }
+
+    fn is_missing(&self) -> bool {
+        false
+    }
+}
+
+fn put(names: &[Box<str>], doc: Doc<'_>, out: &mut DocBuilder<'_>, content: &mut impl Content) {
     let Some((name, deeper)) = names.split_first() else {
         return;
     };
-    let mut done = false;
+    // What stands before the field and behind it is taken over as it is.
+    let body = doc.body();
     let mut rest = doc.iter();
+    let mut from_here = rest.rest().len();
     while let Some(elem) = rest.next() {
-        if done || elem.name_bytes() != name.as_bytes() {
-            out.put(elem.name(), elem.value);
-            continue;
+        if elem.name_bytes() == name.as_bytes() {
+            out.put_body(&body[..body.len() - from_here]);
+            step(name, deeper, elem.value, out, content);
+            out.put_body(rest.rest());
+            return;
         }
-        done = true;
-        step(name, deeper, elem.value, value, out);
-        // The fields behind it are taken over as they stand.
-        out.put_body(rest.rest());
-        break;
+        from_here = rest.rest().len();
     }
-    if !done {
-        step(name, deeper, ValueRef::MISSING, value, out);
-    }
+    out.put_body(body);
+    step(name, deeper, ValueRef::MISSING, out, content);
 }
 
 fn step(
     name: &str,
     deeper: &[Box<str>],
     current: ValueRef<'_>,
-    value: ValueRef<'_>,
     out: &mut DocBuilder<'_>,
+    content: &mut impl Content,
 ) {
     if deeper.is_empty() {
-        out.put(name, value);
+        content.put(name, out);
         return;
     }
-    if value.is_missing() && current.ty() != Type::Document {
+    if content.is_missing() && current.ty() != Type::Document {
         out.put(name, current);
         return;
     }
     let mut nested = out.doc(name);
-    put(
-        deeper,
-        current.as_doc().unwrap_or(Doc::EMPTY),
-        value,
-        &mut nested,
-    );
+    let within = current.as_doc().unwrap_or(Doc::EMPTY);
+    put(deeper, within, &mut nested, content);
     nested.end();
 }
 

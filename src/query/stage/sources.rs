@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::{Batch, CurrentOps, Cx, Merge, Rows};
+use super::{Batch, CurrentOps, Cx, Merge, Origin, Rows};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{DocBuf, ValueRef};
+use crate::value::{Doc, DocBuf, ValueRef};
 
 /// A collection by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,16 +34,16 @@ pub trait Sources: Send + Sync {
     /// The rows of a collection. One that does not exist has none. The rows hold what they need of `spec`.
     fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>>;
 
-    /// Appends the documents whose `field` equals one of `keys` (as `{field: {$eq: key}}` means it: null also matches a
+    /// Hands over the documents whose `field` equals one of `keys` (as `{field: {$eq: key}}` means it: null also matches a
     /// missing field, an array is looked into), each once, if an index answers that fast. `false`, with nothing
-    /// appended, where none does.
+    /// handed over, where none does. They are read under a lock: copy them and come back.
     fn find_equal(
         &self,
         cx: &Cx<'_>,
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
-        out: &mut Batch,
+        each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool>;
 
     /// Begins to write. Nothing is visible in an `$out` target before [`Sink::finish`].

@@ -8,7 +8,7 @@ use bson::{Bson, Document, bson, doc};
 use super::*;
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{DocBuf, Millis, ValueRef, equal};
+use crate::value::{Doc, DocBuf, Millis, ValueRef, equal};
 
 /// Collections as plain lists. Only `_id` is "indexed".
 #[derive(Default)]
@@ -86,14 +86,14 @@ impl Sources for Memory {
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
-        out: &mut Batch,
+        each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool> {
         if field != "_id" {
             return Ok(false);
         }
         for doc in self.list(&from.coll) {
             if keys.iter().any(|key| equal(*key, doc.as_doc().get("_id"))) {
-                out.push(doc.as_doc(), None);
+                each(doc.as_doc(), None)?;
             }
         }
         Ok(true)
