@@ -9,7 +9,8 @@
 //!
 //! It travels downwards through the rooms, and its reply back up. Say it is `find`.
 //!
-//!  1. [`server`] accepts a connection and gives it a task. The task reads bytes into one buffer.
+//!  1. [`server`] accepts a connection and gives it a task. If TLS is on, the first bytes say whether hands are shaken first
+//!     ([`server::Greeting`]). The task reads bytes into one buffer.
 //!  2. [`wire`] cuts a whole message out of the buffer ([`wire::Codec`]) and checks it at the door: length, flags, checksum, and
 //!     every document through the validator of [`value`] (lengths, UTF-8, at most 200 deep). What cannot be answered ends the
 //!     connection ([`error::Hangup`]); what can be cut out but not understood gets MongoDB's error as its reply. From here

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use sundown::clock::Clock;
-use sundown::config::{Config, LogFormat, Settings};
+use sundown::config::{Config, LogFormat, Settings, TlsMode};
 use sundown::server::Server;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -34,6 +34,9 @@ enum Action {
         host: String,
         #[arg(long, env = "SUNDOWN_PORT", default_value_t = 27017)]
         port: u16,
+        /// Encrypt if it has to be; whose certificate it is does not matter here
+        #[arg(long, env = "SUNDOWN_TLS", value_name = "MODE", value_enum, default_value_t = TlsMode::Disabled)]
+        tls: TlsMode,
         /// Seconds that connecting and answering may take
         #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
@@ -45,10 +48,13 @@ fn main() -> ExitCode {
     if let Some(Action::Healthcheck {
         host,
         port,
+        tls,
         timeout,
     }) = line.action
     {
-        return match sundown::healthcheck::ping(&host, port, Duration::from_secs(timeout)) {
+        let patience = Duration::from_secs(timeout);
+        let encrypted = tls == TlsMode::Required;
+        return match sundown::healthcheck::ping(&host, port, patience, encrypted) {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => fail(&format!("no healthy server at {host}:{port}: {problem}")),
         };
@@ -80,15 +86,23 @@ fn main() -> ExitCode {
 }
 
 async fn serve(config: Config) -> Result<(), String> {
-    let wanted = format!("{}:{}", config.bind, config.port);
     let server = Server::bind(config)
         .await
-        .map_err(|problem| format!("cannot listen on {wanted}: {problem}"))?;
+        .map_err(|problem| problem.to_string())?;
     let handler = sundown::handler(server.config(), Clock::system());
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|problem| format!("no signals: {problem}"))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|problem| format!("no signals: {problem}"))?;
+    if let Some(door) = server.door() {
+        let mut hangup =
+            signal(SignalKind::hangup()).map_err(|problem| format!("no signals: {problem}"))?;
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                door.reload();
+            }
+        });
+    }
     announce(&server);
     server
         .run(handler, async move {

@@ -81,6 +81,52 @@ fn it_serves_until_it_is_told_to_stop() {
 }
 
 #[test]
+fn encrypted_it_is_healthy_and_reads_its_certificate_again() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-tls");
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut command = sundown();
+    command
+        .args(["--tls", "required", "--tls-dir"])
+        .arg(&folder);
+    let mut server = Running::start(&mut command);
+    let check = |mode: &str| {
+        sundown()
+            .args(["healthcheck", "--port", &server.port.to_string()])
+            .env("SUNDOWN_TLS", mode)
+            .output()
+            .unwrap()
+    };
+    let healthy = check("required");
+    assert!(healthy.status.success(), "{healthy:?}");
+    assert!(!check("disabled").status.success());
+    assert!(folder.join("ca.pem").exists());
+
+    // Broken first, then gone, so that another authority is made: it survives both.
+    std::fs::write(folder.join("ca.key"), "nonsense").unwrap();
+    server.signal("HUP");
+    assert!(check("required").status.success());
+    std::fs::remove_file(folder.join("ca.key")).unwrap();
+    server.signal("HUP");
+    let made = || {
+        std::fs::read_to_string(folder.join("ca.key")).is_ok_and(|key| key.contains("PRIVATE KEY"))
+    };
+    let mut tries = 0;
+    while !made() {
+        assert!(tries < 1000, "no new key");
+        tries += 1;
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(check("required").status.success());
+    server.signal("TERM");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let mut log = String::new();
+    let mut err = server.child.stderr.take().unwrap();
+    err.read_to_string(&mut log).unwrap();
+    assert!(log.contains("the old certificate stays"), "{log}");
+    assert!(!log.contains("PRIVATE"), "{log}");
+}
+
+#[test]
 fn the_allocator_has_its_threads_and_says_nothing() {
     let mut server = Running::start(sundown().args(["--log-format", "json", "--log", "info"]));
     server.signal("TERM");
@@ -100,6 +146,7 @@ fn what_makes_no_sense_is_refused() {
         (&["--nonsense"], "--nonsense"),
         (&["--log", "=="], "--log"),
         (&["--bind", "192.0.2.1", "--port", "0"], "192.0.2.1"),
+        (&["--tls", "required", "--tls-cert", "/nowhere"], "/nowhere"),
     ];
     for (arguments, word) in rows {
         let refused = sundown().args(*arguments).output().unwrap();

@@ -5,7 +5,7 @@ use super::args::{required, wrong_type};
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
 use crate::auth::Action;
 use crate::clock::monotonic;
-use crate::config::Topology;
+use crate::config::{TlsMode, Topology};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type, Value};
 
@@ -177,6 +177,14 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     let mut net = parsed.doc("net");
     net.put_str("bindIp", &config.bind.to_string())
         .put_i32("port", i32::from(config.port));
+    let mode = match config.tls.mode {
+        TlsMode::Disabled => "disabled",
+        TlsMode::Optional => "allowTLS",
+        TlsMode::Required => "requireTLS",
+    };
+    let mut tls = net.doc("tls");
+    tls.put_str("mode", mode);
+    tls.end();
     let mut compression = net.doc("compression");
     compression.put_str("compressors", &config.compressors.to_string());
     compression.end();

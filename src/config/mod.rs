@@ -4,6 +4,7 @@
 //! table ([`table`]) is what the README and its test show. The two are told apart because some settings only make sense
 //! together. Settings that belong together stand in a file of their own, as a group of arguments and what becomes of it.
 
+mod tls;
 mod topology;
 mod users;
 
@@ -14,6 +15,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 
 use crate::wire::Compressors;
 
+pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
 pub use users::Accounts;
 
@@ -30,6 +32,8 @@ pub struct Config {
     pub workers: usize,
     /// By what clients may compress their messages.
     pub compressors: Compressors,
+    /// How connections are encrypted.
+    pub tls: Tls,
     /// What the server announces itself as.
     pub topology: Topology,
     /// Who may log in.
@@ -75,6 +79,9 @@ pub struct Settings {
     /// What clients may compress messages with: snappy, zstd, zlib, with commas between them, or disabled
     #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
     compressors: Compressors,
+
+    #[command(flatten)]
+    tls: tls::Arguments,
 
     #[command(flatten)]
     topology: topology::Arguments,
@@ -154,6 +161,7 @@ impl Default for Config {
             max_connections: 10_000,
             workers: 0,
             compressors: Compressors::ALL,
+            tls: Tls::default(),
             topology: Topology::Router,
             accounts: Accounts::default(),
             expose_ts: false,
@@ -177,6 +185,7 @@ impl TryFrom<Settings> for Config {
             max_connections: settings.max_connections,
             workers: settings.workers,
             compressors: settings.compressors,
+            tls: settings.tls.resolve(TlsMode::Disabled)?,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
             log: settings.log,

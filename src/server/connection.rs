@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio_util::codec::Decoder;
 
 use crate::error::Hangup;
@@ -14,12 +13,13 @@ use crate::handler::{Handler, Outcome, Peer, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::drain::Duty;
+use super::stream::Stream;
 
-pub(super) struct Connection<H: Handler> {
+pub(super) struct Connection<H: Handler, S> {
     handler: Arc<H>,
     /// What the handler remembers of this connection.
     state: H::Connection,
-    pub(super) stream: TcpStream,
+    pub(super) stream: S,
     codec: Codec,
     /// What has arrived and was not run yet. Requests are cut out of it without copying.
     pub(super) input: BytesMut,
@@ -32,6 +32,16 @@ pub(super) struct Connection<H: Handler> {
     may_block: bool,
     /// Rounds in a row that would have fitted into small buffers.
     small_rounds: u32,
+}
+
+/// What a connection needs besides its socket.
+pub(super) struct Opening<H> {
+    pub(super) handler: Arc<H>,
+    pub(super) peer: Peer,
+    pub(super) codec: Codec,
+    pub(super) duty: Arc<Duty>,
+    /// The runtime has other workers, so this one may be held up for a while.
+    pub(super) may_block: bool,
 }
 
 /// Why a connection is over.
@@ -84,15 +94,15 @@ const LAST_WRITE: Duration = Duration::from_secs(2);
 
 // === impl Connection ===
 
-impl<H: Handler> Connection<H> {
-    pub(super) fn new(
-        handler: Arc<H>,
-        peer: Peer,
-        stream: TcpStream,
-        codec: Codec,
-        duty: Arc<Duty>,
-        may_block: bool,
-    ) -> Self {
+impl<H: Handler, S: Stream> Connection<H, S> {
+    pub(super) fn new(opening: Opening<H>, stream: S) -> Self {
+        let Opening {
+            handler,
+            peer,
+            codec,
+            duty,
+            may_block,
+        } = opening;
         Self {
             state: handler.open(peer),
             handler,
@@ -112,6 +122,9 @@ impl<H: Handler> Connection<H> {
         if matches!(end, End::Hangup(_)) {
             // What was answered before the bad message is still sent; nobody waits for a client that does not read.
             let _ = tokio::time::timeout(LAST_WRITE, self.flush()).await;
+        }
+        if !matches!(end, End::Lost(_)) {
+            self.stream.close().await;
         }
         end
     }
@@ -244,6 +257,7 @@ impl<H: Handler> Connection<H> {
                 self.small_rounds = 0;
             }
             self.stream.write_all(&self.output).await?;
+            self.stream.flush().await?;
             self.output.clear();
         }
         Ok(())

@@ -15,8 +15,9 @@ use crate::config::Config;
 use crate::handler::{Handler, Peer};
 use crate::wire::Codec;
 
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, Opening};
 use super::drain::Duty;
+use super::tls::{Door, Met};
 
 /// A bound socket that is ready to serve.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub struct Server {
     config: Config,
     listener: TcpListener,
     address: SocketAddr,
+    door: Option<Arc<Door>>,
 }
 
 /// The tasks that serve connections. Owned by the accepting loop, so nothing here is locked.
@@ -47,16 +49,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 // === impl Server ===
 
 impl Server {
-    /// Binds the configured address. Port 0 picks a free one, which [`Server::config`] then shows.
+    /// Reads the certificate, where there is one, and binds the configured address. Port 0 picks a free one, which
+    /// [`Server::config`] then shows.
     pub async fn bind(mut config: Config) -> io::Result<Self> {
-        let listener = TcpListener::bind((config.bind, config.port)).await?;
+        let door =
+            Door::open(&config).map_err(|problem| io::Error::other(format!("TLS: {problem}")))?;
+        let listener = TcpListener::bind((config.bind, config.port))
+            .await
+            .map_err(|problem| {
+                let address = SocketAddr::from((config.bind, config.port));
+                io::Error::new(
+                    problem.kind(),
+                    format!("cannot listen on {address}: {problem}"),
+                )
+            })?;
         let address = listener.local_addr()?;
         config.port = address.port();
         Ok(Self {
             config,
             listener,
             address,
+            door,
         })
+    }
+
+    /// Where encrypted connections come in, if they do.
+    pub fn door(&self) -> Option<Arc<Door>> {
+        self.door.clone()
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -79,7 +98,10 @@ impl Server {
             );
         }
         let Self {
-            config, listener, ..
+            config,
+            listener,
+            door,
+            ..
         } = self;
         // Moving a worker's other tasks away needs a runtime with several; an embedding program may have only one.
         let may_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -98,7 +120,13 @@ impl Server {
                     if connections.tasks.len() >= config.max_connections {
                         connections.refuse(address, config.max_connections);
                     } else {
-                        connections.open(&handler, stream, address, codec, may_block);
+                        connections.open((stream, address), door.clone(), |peer, duty| Opening {
+                            handler: Arc::clone(&handler),
+                            peer,
+                            codec,
+                            duty,
+                            may_block,
+                        });
                     }
                 }
             }
@@ -131,16 +159,32 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
     }
 }
 
+/// A connection that may be encrypted. The server that shuts down does not wait for one that is still at the door.
+async fn enter<H: Handler>(door: Arc<Door>, opening: Opening<H>, stream: TcpStream) -> End {
+    if !opening.duty.wait() {
+        return End::Closed;
+    }
+    let met = match door.meet(stream).await {
+        Ok(met) => met,
+        Err(end) => return end,
+    };
+    if !opening.duty.work() {
+        return End::Closed;
+    }
+    match met {
+        Met::Plain(stream) => Connection::new(opening, stream).run().await,
+        Met::Tls(stream) => Connection::new(opening, *stream).run().await,
+    }
+}
+
 // === impl Connections ===
 
 impl Connections {
     fn open<H: Handler>(
         &mut self,
-        handler: &Arc<H>,
-        stream: TcpStream,
-        address: SocketAddr,
-        codec: Codec,
-        may_block: bool,
+        (stream, address): (TcpStream, SocketAddr),
+        door: Option<Arc<Door>>,
+        opening: impl FnOnce(Peer, Arc<Duty>) -> Opening<H>,
     ) {
         self.refusing = false;
         self.opened += 1;
@@ -154,17 +198,15 @@ impl Connections {
             return;
         }
         let duty = Arc::new(Duty::new());
-        let connection = Connection::new(
-            handler.clone(),
-            peer,
-            stream,
-            codec,
-            duty.clone(),
-            may_block,
-        );
+        let opening = opening(peer, Arc::clone(&duty));
         let task = self.tasks.spawn(async move {
             debug!(connection = peer.id, %address, "connection opened");
-            match connection.run().await {
+            let end = match door {
+                None => Connection::new(opening, stream).run().await,
+                // Apart, so that a plain connection is no larger for it.
+                Some(door) => Box::pin(enter(door, opening, stream)).await,
+            };
+            match end {
                 End::Closed => debug!(connection = peer.id, "connection closed"),
                 End::Lost(problem) => debug!(connection = peer.id, %problem, "connection lost"),
                 End::Hangup(reason) => {

@@ -1,4 +1,4 @@
-//! Sockets: accepting, one task per connection, limits, draining. Knows no command.
+//! Sockets: accepting, one task per connection, encryption, limits, draining. Knows no command.
 //!
 //! A connection's task reads into one buffer, runs every whole message that is in it, inline and in order, appends all
 //! replies to another, and writes that once. Work that takes longer is stepped, and in between others get their turn. What a
@@ -8,5 +8,8 @@ mod connection;
 mod drain;
 mod listen;
 mod stepping;
+mod stream;
+mod tls;
 
 pub use listen::Server;
+pub use tls::{Door, Greeting};

@@ -9,11 +9,12 @@ use crate::handler::{Handler, Progress};
 use crate::wire::{Incoming, Request};
 
 use super::connection::{Connection, End, Pending, Rest};
+use super::stream::Stream;
 
 /// Who sleeps that long (a hello that waits for news, as every driver keeps one) is not at work.
 const RESTING: Duration = Duration::from_millis(500);
 
-impl<H: Handler> Connection<H> {
+impl<H: Handler, S: Stream> Connection<H, S> {
     /// Does what is left of a request: work, and the further replies of a stream. Each of those is sent when it is there, and
     /// the next one begun when the client has taken it.
     pub(super) async fn go_on(&mut self, mut rest: Rest) -> Result<(), End> {
@@ -50,6 +51,7 @@ impl<H: Handler> Connection<H> {
             self.stream
                 .write_all(self.output.get(..frame.start()).unwrap_or_default())
                 .await?;
+            self.stream.flush().await?;
             self.output.drain(..frame.start());
             frame.moved_to_front();
         }
@@ -116,7 +118,7 @@ impl<H: Handler> Connection<H> {
         if !self.has_room() {
             return Ok(());
         }
-        match self.stream.try_read_buf(&mut self.input) {
+        match self.stream.try_read(&mut self.input) {
             Ok(0) => Err(End::Closed),
             Ok(_) => Ok(()),
             Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => Ok(()),

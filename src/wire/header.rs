@@ -26,6 +26,9 @@ pub enum Opcode {
     Msg = 2013,
 }
 
+/// What a TLS handshake begins with.
+const TLS: [u8; 2] = [0x16, 0x03];
+
 // === impl Header ===
 
 impl Header {
@@ -40,6 +43,9 @@ impl Header {
         };
         let length = match usize::try_from(length) {
             Ok(length) if (Self::SIZE..=MAX_MESSAGE).contains(&length) => length,
+            _ if bytes.starts_with(&TLS) => {
+                return Err(Hangup::new("a TLS handshake, and TLS is not switched on"));
+            }
             _ => {
                 return Err(Hangup::new(format!(
                     "message length {length} is invalid; min {} max {MAX_MESSAGE}",

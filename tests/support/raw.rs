@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bson::{Document, doc};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub const OP_MSG: i32 = 2013;
@@ -21,7 +21,7 @@ pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 /// Nothing here takes that long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-pub struct Client(pub TcpStream);
+pub struct Client<S = TcpStream>(pub S);
 
 #[derive(Debug, PartialEq)]
 pub struct Reply {
@@ -38,9 +38,12 @@ impl Client {
     pub async fn connect(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).await.unwrap())
     }
+}
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub async fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.unwrap();
+        self.0.flush().await.unwrap();
     }
 
     /// The next message, or nothing if the server has hung up.

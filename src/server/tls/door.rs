@@ -1,0 +1,173 @@
+//! What the first bytes of a connection say, and the handshake.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::server::TlsStream;
+use tracing::{error, info};
+
+use crate::clock::Clock;
+use crate::config::{Config, Tls, TlsMode};
+use crate::error::Hangup;
+
+use super::super::connection::End;
+use super::identity::{self, names};
+
+/// Where encrypted connections come in. Absent when there are none.
+#[derive(Debug)]
+pub struct Door {
+    tls: Tls,
+    /// Whom a certificate that is made here is for.
+    names: Vec<String>,
+    /// Shown to the next connection. Replaced as a whole by [`Door::reload`].
+    current: RwLock<Arc<ServerConfig>>,
+}
+
+/// What a client begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    Plain,
+    Tls,
+    /// Too few bytes to tell.
+    Unclear,
+}
+
+/// A connection that may be served.
+pub(in crate::server) enum Met {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A client that wants to be served gets through the handshake in this time.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How soon to look again for the rest of a greeting. Every client known sends it in one piece.
+const REST: Duration = Duration::from_millis(5);
+
+// === impl Greeting ===
+
+impl Greeting {
+    /// How many bytes are enough to tell.
+    pub const ENOUGH: usize = 11;
+
+    /// The first byte of a TLS handshake is 0x16. It can also be the lowest byte of the length of a plain message (one of 278
+    /// bytes, say), so then more of them count: where TLS has its version a second time, a message has zeros.
+    ///
+    /// ```text
+    /// TLS    16 · 03 xx version · length (2) · 01 client hello · length (3) · 03 xx version · random ...
+    /// plain  length (4) ·               request id (4)        · response to (4): 0 in a first message
+    /// ```
+    pub fn of(bytes: &[u8]) -> Self {
+        match bytes {
+            [] | [0x16] => Self::Unclear,
+            [0x16, 0x03, ..] => match bytes.get(9) {
+                Some(0x03) if bytes.len() >= Self::ENOUGH => Self::Tls,
+                Some(_) if bytes.len() >= Self::ENOUGH => Self::Plain,
+                _ => Self::Unclear,
+            },
+            _ => Self::Plain,
+        }
+    }
+}
+
+// === impl Door ===
+
+impl Door {
+    /// Reads or makes the certificate. `None` where only plain connections are taken.
+    pub(in crate::server) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
+        let tls = config.tls.clone();
+        if tls.mode == TlsMode::Disabled {
+            return Ok(None);
+        }
+        let names = names(&tls.identity, &config.topology);
+        let current = identity::load(&tls, &names, Clock::system().now())?;
+        Ok(Some(Arc::new(Self {
+            current: RwLock::new(current),
+            tls,
+            names,
+        })))
+    }
+
+    /// Reads the files again. What is open stays as it is; if something is wrong with the new ones, so does the rest.
+    pub fn reload(&self) {
+        match identity::load(&self.tls, &self.names, Clock::system().now()) {
+            Ok(new) => {
+                *self.current.write() = new;
+                info!("TLS: the certificate was read again; new connections get it");
+            }
+            Err(problem) => error!(%problem, "TLS: the old certificate stays in use"),
+        }
+    }
+
+    /// Waits for the first bytes, as long as it takes, and then shakes hands if they ask for it.
+    pub(in crate::server) async fn meet(&self, stream: TcpStream) -> Result<Met, End> {
+        let mut first = [0; Greeting::ENOUGH];
+        let mut seen = stream.peek(&mut first).await?;
+        let mut looks = HANDSHAKE.as_millis() / REST.as_millis();
+        loop {
+            if seen == 0 {
+                return Err(End::Closed);
+            }
+            match Greeting::of(first.get(..seen).unwrap_or_default()) {
+                Greeting::Tls => break,
+                Greeting::Plain if self.tls.mode == TlsMode::Required => {
+                    return Err(
+                        Hangup::new("the client does not use TLS, which is required").into(),
+                    );
+                }
+                Greeting::Plain => return Ok(Met::Plain(stream)),
+                Greeting::Unclear if looks == 0 => {
+                    return Err(Hangup::new("the client has not said what it wants").into());
+                }
+                Greeting::Unclear => {
+                    looks -= 1;
+                    tokio::time::sleep(REST).await;
+                    seen = stream.peek(&mut first).await?;
+                }
+            }
+        }
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.current.read()));
+        match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => Ok(Met::Tls(Box::new(stream))),
+            Ok(Err(problem)) if problem.kind() == io::ErrorKind::InvalidData => {
+                Err(Hangup::new(format!("TLS handshake failed: {problem}")).into())
+            }
+            Ok(Err(problem)) => Err(problem.into()),
+            Err(_) => Err(Hangup::new("TLS handshake took too long").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings() {
+        let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];
+        // 278 bytes, request id 1, response to 0, OP_MSG.
+        let message = [0x16, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xDD, 7, 0, 0];
+        // 66,326 bytes, which begin as TLS does.
+        let large = [0x16, 3, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xDD, 7, 0, 0];
+        for (bytes, expected) in [
+            (&hello[..], Greeting::Tls),
+            (&hello[..11], Greeting::Tls),
+            (&hello[..10], Greeting::Unclear),
+            (&hello[..1], Greeting::Unclear),
+            (&[], Greeting::Unclear),
+            (&message, Greeting::Plain),
+            (&message[..2], Greeting::Plain),
+            (&large, Greeting::Plain),
+            (&large[..10], Greeting::Unclear),
+            (b"GET / HTTP/1.1\r\n", Greeting::Plain),
+            (&[0x80], Greeting::Plain),
+        ] {
+            assert_eq!(Greeting::of(bytes), expected, "{bytes:x?}");
+        }
+    }
+}
