@@ -55,7 +55,7 @@ fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
 
 fn pipeline(c: &mut Criterion) {
     let catalog = Arc::new(Catalog::new());
-    let (collection, _) = catalog.get_or_create("db", "c");
+    let (collection, _) = catalog.get_or_create("db", "c").expect("a new name");
     let many: Vec<DocBuf> = (0..10_000).map(document).collect();
     for some in many.chunks(100) {
         insert_batch(&collection, some.iter().map(DocBuf::bytes), Millis(1)).unwrap();

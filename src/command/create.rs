@@ -3,6 +3,7 @@
 use super::args::Arg;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl};
 use crate::auth::Action;
+use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Cap, CreateError, IndexingMode, Namespace, Options, View};
@@ -51,6 +52,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         });
     match made {
         Ok(_) => Ok(Outcome::Reply),
+        Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
         Err(CreateError::Exists) => {
             // Asking for what there is already is no error.
             let same = call

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::auth::Action;
 use crate::engine::TimeSlice;
-use crate::engine::write::refused;
+use crate::engine::write::{collection_for, refused};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexSpec};
@@ -84,7 +84,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .collect::<Result<Vec<_>>>()?;
     super::create::check_new_name(call.database(), name)?;
     let (collection, created_collection) =
-        call.context.catalog.get_or_create(call.database(), name);
+        collection_for(&call.context.catalog, call.database(), name)?;
     begin(call, reply, collection, created_collection, wanted)
 }
 

@@ -3,6 +3,7 @@
 use super::create::check_new_name;
 use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database};
 use crate::auth::{Action, Target};
+use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
 use crate::storage::{Namespace, RenameError};
 use crate::value::{DocBuilder, Type};
@@ -109,6 +110,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         Err(RenameError::TargetExists) => {
             Err(Error::new(Code::NamespaceExists, "target namespace exists"))
         }
+        Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
     }
 }
 

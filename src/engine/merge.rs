@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
-use super::write::{Candidate, Intake, Match, Modified, Picked, Picker, insert_batch};
+use super::write::{
+    Candidate, Intake, Match, Modified, Picked, Picker, collection_for, insert_batch,
+};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Endless, Merge, Output, Sink, WhenMatched, WhenNotMatched};
@@ -221,7 +223,7 @@ impl Merging {
             }
             let added = self.added(row, &merge.when_matched);
             let admitted = intake.admit(added.as_doc())?;
-            let (collection, _) = self.catalog.get_or_create(&merge.into.db, &merge.into.coll);
+            let (collection, _) = collection_for(&self.catalog, &merge.into.db, &merge.into.coll)?;
             let Ok(inserted) =
                 insert_batch(&collection, std::iter::once(admitted.as_ref()), vars.now())
             else {

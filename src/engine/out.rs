@@ -5,10 +5,10 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::ObjectIds;
-use super::write::{BATCH, Intake, insert_batch};
+use super::write::{BATCH, Intake, insert_batch, other_case};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
-use crate::storage::{Catalog, Collection, Namespace};
+use crate::storage::{Catalog, Collection, CreateError, Namespace};
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
 pub struct Out {
@@ -54,8 +54,10 @@ pub fn begin(
             }
         });
     });
-    let aside =
-        made.map_err(|_| Error::new(Code::NamespaceExists, "the collection for $out exists"))?;
+    let aside = made.map_err(|error| match error {
+        CreateError::OtherCase(other) => other_case(&other),
+        CreateError::Exists => Error::new(Code::NamespaceExists, "the collection for $out exists"),
+    })?;
     Ok(Out {
         catalog,
         ids,

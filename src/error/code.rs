@@ -150,6 +150,7 @@ codes! {
     11600 InterruptedAtShutdown,
     11601 Interrupted,
     12051 CursorInUse,
+    13297 DatabaseDifferCase,
     13388 StaleConfig,
     40413 IDLDuplicateField,
     40414 IDLFailedToParse,

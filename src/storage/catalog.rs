@@ -23,15 +23,24 @@ pub struct Catalog {
     clock: Option<Clock>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateError {
     Exists,
+    OtherCase(OtherCase),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RenameError {
     NoSuchSource,
     TargetExists,
+    OtherCase(OtherCase),
+}
+
+/// There is a database whose name differs from the wanted one in nothing but upper and lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherCase {
+    pub there: String,
+    pub wanted: String,
 }
 
 /// Collections larger than this are freed on a thread of their own.
@@ -71,20 +80,25 @@ impl Catalog {
     }
 
     /// The collection, made first if there is none. Says whether it was made.
-    pub fn get_or_create(&self, database: &str, collection: &str) -> (Arc<Collection>, bool) {
+    pub fn get_or_create(
+        &self,
+        database: &str,
+        collection: &str,
+    ) -> Result<(Arc<Collection>, bool), OtherCase> {
         if let Some(found) = self.get(database, collection) {
-            return (found, false);
+            return Ok((found, false));
         }
         let _changing = self.changing.lock();
+        self.check_case(database)?;
         match self.collections.entry(Namespace::new(database, collection)) {
-            Entry::Occupied(entry) => (Arc::clone(entry.get()), false),
+            Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
             Entry::Vacant(entry) => {
                 let made = Arc::new(
                     Collection::new(entry.key().clone(), Options::default())
                         .with_clock(self.clock.clone()),
                 );
                 entry.insert(Arc::clone(&made));
-                (made, true)
+                Ok((made, true))
             }
         }
     }
@@ -97,6 +111,8 @@ impl Catalog {
         prepare: impl FnOnce(&Collection),
     ) -> Result<Arc<Collection>, CreateError> {
         let _changing = self.changing.lock();
+        self.check_case(namespace.database())
+            .map_err(CreateError::OtherCase)?;
         match self.collections.entry(namespace) {
             Entry::Occupied(_) => Err(CreateError::Exists),
             Entry::Vacant(entry) => {
@@ -150,6 +166,8 @@ impl Catalog {
         if self.collections.contains_key(to) && !drop_target {
             return Err(RenameError::TargetExists);
         }
+        self.check_case(to.database())
+            .map_err(RenameError::OtherCase)?;
         let Some((_, moved)) = self.collections.remove(from) else {
             return Err(RenameError::NoSuchSource);
         };
@@ -158,6 +176,21 @@ impl Catalog {
             retire(&replaced);
         }
         Ok(())
+    }
+
+    /// Whether a collection may be made in the database. On a disk that minds no case the two would be one.
+    fn check_case(&self, database: &str) -> Result<(), OtherCase> {
+        let other = self.collections.iter().find_map(|entry| {
+            let there = entry.key().database();
+            (there != database && there.eq_ignore_ascii_case(database)).then(|| there.to_owned())
+        });
+        match other {
+            None => Ok(()),
+            Some(there) => Err(OtherCase {
+                there,
+                wanted: database.to_owned(),
+            }),
+        }
     }
 
     /// All collections, sorted by name.

@@ -22,7 +22,7 @@ pub mod ttl;
 mod view;
 mod writer;
 
-pub use catalog::{Catalog, CreateError, RenameError, free};
+pub use catalog::{Catalog, CreateError, OtherCase, RenameError, free};
 pub use collection::{Cap, Collection, Dropped, IndexingMode, Options, TsIndex};
 pub use dates::Redating;
 pub use namespace::Namespace;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::engine::write::{Place, insert_batch};
+use crate::engine::write::{Place, collection_for, insert_batch};
 use crate::error::Error;
 
 /// Adds documents, each with the index that it has among the statements, and tells what came of each. `went` says whether to go
@@ -13,9 +13,16 @@ pub fn add(
     mut went: impl FnMut(usize, Option<Error>) -> bool,
 ) -> bool {
     while !admitted.is_empty() {
-        let (collection, _) = place
-            .catalog
-            .get_or_create(place.database, place.collection);
+        let collection = match collection_for(place.catalog, place.database, place.collection) {
+            Ok((collection, _)) => collection,
+            Err(error) => match admitted.split_first() {
+                Some(((index, _), rest)) if went(*index, Some(error)) => {
+                    admitted = rest;
+                    continue;
+                }
+                _ => return false,
+            },
+        };
         let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
         // Dropped in between: it is made again.
         let Ok(inserted) = insert_batch(&collection, bytes, place.now) else {

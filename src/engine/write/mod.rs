@@ -3,8 +3,9 @@
 //! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
 //! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
 //! again; [`pick`] finds it, [`search`] does so for a statement, and [`statement`] puts the two together. [`refused()`] turns
-//! storage's facts into MongoDB's errors.
+//! storage's facts into MongoDB's errors. [`collection_for`] makes the collection where there is none yet.
 
+mod collection;
 mod insert;
 mod intake;
 mod modify;
@@ -13,6 +14,7 @@ mod refused;
 mod search;
 mod statement;
 
+pub use collection::{collection_for, other_case};
 pub use insert::{BATCH, Inserted, insert_batch};
 pub use intake::{Intake, MAX_DOCUMENT};
 pub use modify::{Candidate, Match, Modified, append_ts, with_ts};

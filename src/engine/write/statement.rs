@@ -1,7 +1,7 @@
 //! One statement of an update, delete or findAndModify, run in steps.
 
 use super::search::Found;
-use super::{Modified, Place, Search, Selection, insert_batch, with_ts};
+use super::{Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
@@ -136,9 +136,7 @@ impl Updating {
         let bytes = self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now))
         })?;
-        let (collection, _) = place
-            .catalog
-            .get_or_create(place.database, place.collection);
+        let (collection, _) = collection_for(place.catalog, place.database, place.collection)?;
         let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now)
         else {
             return Ok(false);
