@@ -10,7 +10,7 @@ use super::idmap::IdMap;
 use super::index::Index;
 use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
-use super::{Namespace, Totals, View, Writer};
+use super::{Namespace, RecordId, Totals, View, Writer};
 use crate::clock::Clock;
 use crate::value::{DocBuf, Millis};
 
@@ -45,8 +45,8 @@ pub(super) struct State {
     pub bounds: Bounds,
     /// The date rules to come, while their ends are being computed.
     pub coming: Option<Coming>,
-    /// The segment at which the reaper goes on.
-    pub reap_from: u64,
+    /// The record at which the reaper goes on.
+    pub reap_from: RecordId,
     /// The shard of the `_id` map at which it goes on giving memory back (behind the last one: indexes); `None` when there is
     /// nothing to give.
     pub shrink_from: Option<usize>,
@@ -109,7 +109,7 @@ impl Collection {
                 totals: Totals::default(),
                 bounds: Bounds::NONE,
                 coming: None,
-                reap_from: 0,
+                reap_from: RecordId::FIRST,
                 shrink_from: None,
                 dropped: false,
                 renames: 0,

@@ -46,8 +46,9 @@ impl IdMap {
         self.map.insert(key, id);
     }
 
-    pub fn remove(&self, key: &[u8]) {
-        self.map.remove(key);
+    /// Forgets that this record has the key, if it has not been taken over by a newer one.
+    pub fn remove(&self, key: &[u8], id: RecordId) {
+        self.map.remove_if(key, |_, holder| *holder == id);
     }
 
     /// Gives memory back, one shard at a time: the first shard from `from` on that is mostly empty. Returns where to go on.
@@ -104,7 +105,7 @@ mod tests {
         }
         let full = map.bytes();
         for n in (0..100_000).filter(|n| n % 100 != 7) {
-            map.remove(&key(n));
+            map.remove(&key(n), RecordId(n));
         }
         let mut from = 0;
         while let Some(next) = map.shrink_one(from) {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use super::collection::State;
 use super::idmap::IdMap;
 use super::ttl::Bounds;
@@ -69,24 +71,36 @@ impl Writer<'_> {
             let due = self
                 .state
                 .segments
-                .from(from)
+                .from(from.segment())
                 .find(|(_, s)| s.bounds().earliest(default).has_come(now));
             let Some((number, segment)) = due else {
                 // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
                 // through the exact bounds.
-                self.state.reap_from = 0;
+                self.state.reap_from = RecordId::FIRST;
                 self.state.tighten();
                 continue;
             };
-            self.state.reap_from = number;
-            let ended: Vec<u16> = segment.ended(0, default, now).take(CHUNK).collect();
+            let slot = if number == from.segment() {
+                from.slot()
+            } else {
+                0
+            };
+            let ended: SmallVec<[u16; CHUNK]> =
+                segment.ended(slot, default, now).take(CHUNK).collect();
             for &slot in &ended {
-                self.remove(RecordId::new(number, slot));
+                self.take_out(RecordId::new(number, slot));
             }
             slice.removed += ended.len() as u64;
-            if ended.len() < CHUNK
+            self.state.reap_from = match ended.last() {
+                Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
+                // Through, but for those before that have ended meanwhile.
+                _ => RecordId::new(number, 0),
+            };
+            if self.state.reap_from.slot() == 0
                 && let Some(segment) = self.state.segments.get_mut(number)
             {
+                // Only now: what is about to go need not be moved before.
+                segment.compact_if_worth_it();
                 segment.tighten();
             }
             if clock::monotonic() >= until {

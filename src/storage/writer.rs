@@ -203,6 +203,14 @@ impl<'a> Writer<'a> {
 
     /// Removes a document with all that belongs to it, ended or not.
     pub(super) fn remove(&mut self, id: RecordId) {
+        self.take_out(id);
+        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
+            segment.compact_if_worth_it();
+        }
+    }
+
+    /// The same for somebody who takes out more of the segment and compacts it then.
+    pub(super) fn take_out(&mut self, id: RecordId) {
         let Some(segment) = self.state.segments.get_mut(id.segment()) else {
             return;
         };
@@ -216,15 +224,10 @@ impl<'a> Writer<'a> {
                 index.remove(&keys, id);
             }
         }
-        // The `_id` may have been taken over by a newer document already.
-        if self.ids.get(&key) == Some(id) {
-            self.ids.remove(&key);
-        }
+        self.ids.remove(&key, id);
         let len = segment.remove(id.slot());
         if segment.is_dead() {
             self.state.segments.remove(id.segment());
-        } else {
-            segment.compact_if_worth_it();
         }
         self.state.totals.count -= 1;
         self.state.totals.bytes -= len as u64;

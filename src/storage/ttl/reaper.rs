@@ -1,7 +1,8 @@
 //! The background task that gives memory back. It never decides who is visible.
 //!
-//! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits a whole
-//! millisecond after each, so it takes under a tenth of a core from them and still gets its share when they never stop. An idle server
+//! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits two whole
+//! milliseconds after each, so it takes a twentieth of a core from them and still gets its share when they never stop. (Not
+//! more: whenever the system takes the processor away in the middle of a slice, everybody else waits for the lock.) An idle server
 //! is swept at full speed. While nothing can expire it sleeps until a request comes in (which may have changed that);
 //! otherwise it wakes at most four times a second.
 
@@ -15,7 +16,11 @@ use crate::clock::{self, Clock, Millis, Watcher};
 use crate::storage::Catalog;
 
 const SLICE: Duration = Duration::from_micros(100);
-const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(1);
+const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(2);
+/// A server without a request for that long is idle. (Between two requests of a busy one there is room for a slice or two.)
+const QUIET: Duration = Duration::from_millis(5);
+/// A collection that has not been brought up to date for that long is no longer worked on with pauses.
+const PATIENCE: Duration = Duration::from_secs(30);
 const NAP: Duration = Duration::from_millis(250);
 
 pub struct Reaper {
@@ -29,6 +34,13 @@ pub struct Reaper {
     bells: Arc<Bells>,
     passes: AtomicU64,
     deleted: AtomicU64,
+}
+
+/// How long a busy server is left alone after a slice. Where more ends than is freed, the pauses get shorter, so that
+/// memory stays bounded by what ends in half a minute or so.
+fn pause(working_for: Duration) -> Duration {
+    let patience = PATIENCE.saturating_sub(working_for);
+    PAUSE_WHEN_BUSY.mul_f64(patience.as_secs_f64() / PATIENCE.as_secs_f64())
 }
 
 /// What the task listens to while it does nothing.
@@ -98,7 +110,10 @@ impl Reaper {
     /// Frees everything that is due.
     async fn pass(&self) {
         let mut worked = false;
+        let mut served = self.served.load(Ordering::Relaxed);
+        let mut quiet_since = clock::monotonic();
         for collection in self.catalog.collections() {
+            let begun = clock::monotonic();
             loop {
                 if !self.enabled.load(Ordering::Relaxed) {
                     return;
@@ -107,7 +122,6 @@ impl Reaper {
                 if collection.due_since(now).is_none() && !collection.wants_shrinking() {
                     break;
                 }
-                let before = self.served.load(Ordering::Relaxed);
                 let slice = collection.reap(now, clock::monotonic() + SLICE);
                 worked |= slice.removed > 0;
                 self.deleted.fetch_add(slice.removed, Ordering::Relaxed);
@@ -115,8 +129,13 @@ impl Reaper {
                     break;
                 }
                 tokio::task::yield_now().await;
-                if self.served.load(Ordering::Relaxed) != before {
-                    tokio::time::sleep(PAUSE_WHEN_BUSY).await;
+                let requests = self.served.load(Ordering::Relaxed);
+                if std::mem::replace(&mut served, requests) != requests {
+                    quiet_since = clock::monotonic();
+                }
+                let at = clock::monotonic();
+                if at - quiet_since < QUIET {
+                    tokio::time::sleep(pause(at - begun)).await;
                 }
             }
         }
@@ -189,5 +208,18 @@ impl Watcher for Reaper {
             self.catalog.forget_seen();
         }
         self.bells.woken.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_it_takes_the_shorter_the_pauses() {
+        for (working_for, millis) in [(0, 2.0), (15, 1.0), (30, 0.0), (300, 0.0)] {
+            let pause = pause(Duration::from_secs(working_for)).as_secs_f64() * 1e3;
+            assert!((pause - millis).abs() < 1e-6, "{working_for} s: {pause} ms");
+        }
     }
 }
