@@ -95,6 +95,11 @@ fn open(call: &Call<'_>, start: Start<'_>, speculative: bool) -> Result<DocBuf> 
     let (mut conversation, first) =
         Conversation::begin(users, start.mechanism, start.db, &start.payload.bytes)
             .map_err(|_| failed())?;
+    // A driver guesses the mechanism in its hello. Where the hello tells it to take another one, it is not held to its guess.
+    let offered = || users.mechanisms(&conversation.user);
+    if speculative && !offered().contains(&start.mechanism) {
+        return Err(failed());
+    }
     conversation.in_text = start.payload.in_text;
     conversation.skip_empty = start.skip_empty;
     conversation.speculative = speculative;
@@ -140,7 +145,7 @@ fn proceed(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let guess = proving.guess(&conversation);
     let Some(pause) = call.context.users.throttle.wait(&guess, monotonic()) else {
-        return Err(proving.note_failure(&guess));
+        return Err(proving.note_failure(&conversation, &guess));
     };
     if pause.is_zero() {
         return proving.prove(conversation, reply).map(|()| Outcome::Reply);
@@ -244,13 +249,14 @@ impl Proving {
         }
     }
 
-    fn note_failure(&self, guess: &Guess) -> Error {
+    fn note_failure(&self, conversation: &Conversation, guess: &Guess) -> Error {
         self.context.users.throttle.failed(guess, monotonic());
         tracing::info!(
             connection = self.client.id,
             address = %self.client.address,
             user = ?guess.user.user,
             db = ?guess.user.db,
+            mechanism = conversation.mechanism.name(),
             "log-in failed"
         );
         failed()
@@ -259,7 +265,7 @@ impl Proving {
     fn prove(&self, mut conversation: Conversation, reply: &mut DocBuilder<'_>) -> Result<()> {
         let guess = self.guess(&conversation);
         let Ok(signature) = conversation.prove(&self.payload) else {
-            return Err(self.note_failure(&guess));
+            return Err(self.note_failure(&conversation, &guess));
         };
         self.context.users.throttle.succeeded(&guess);
         let done = conversation.skip_empty;

@@ -1,0 +1,136 @@
+//! Any bytes as the messages of a log-in: through the parser of SCRAM, and as payloads of a hello, a `saslStart` and a
+//! `saslContinue` on one connection. Nobody gets in without the password, and whatever is asked gets a reply.
+
+#![no_main]
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use sundown::auth::scram::{Exchange, Hello};
+use sundown::auth::{Credential, Mechanism, RoleName, User, UserName};
+use sundown::clock::{Clock, Millis};
+use sundown::command::{Commands, Context};
+use sundown::config::{Accounts, Config};
+use sundown::handler::{Handler, Outcome, Peer, Progress};
+use sundown::value::{Doc, DocBuf, DocBuilder, Limits, Value, validate};
+use sundown::wire::{Form, Request};
+
+thread_local! {
+    static SERVER: RefCell<(u64, Commands)> = RefCell::new((0, server()));
+}
+
+/// With a user whose name is short enough to be found.
+fn server() -> Commands {
+    let roles = vec![RoleName::new("root", "admin")];
+    let user = User::with_password(UserName::new("a", "admin"), "hard to guess", roles);
+    let config = Config {
+        accounts: Accounts {
+            list: vec![user.expect("a user")],
+            required: true,
+        },
+        ..Config::default()
+    };
+    Commands::new(Context::new(config, Clock::frozen(Millis(1_900_000_000_000))))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, rest)) = data.split_first() else {
+        return;
+    };
+    let mut parts = rest.splitn(3, |byte| *byte == 0xFF);
+    let mut part = || parts.next().unwrap_or_default();
+    let (first, second, third) = (part(), part(), part());
+    let mechanism = Mechanism::ALL[usize::from(choice & 1)];
+    exchange(mechanism, first, second);
+    SERVER.with_borrow_mut(|(connections, commands)| {
+        *connections += 1;
+        converse(commands, *connections, choice, mechanism, [first, second, third]);
+    });
+});
+
+/// The parser alone, with a key that no proof fits.
+fn exchange(mechanism: Mechanism, first: &[u8], proof: &[u8]) {
+    let Ok(hello) = Hello::parse(first) else {
+        return;
+    };
+    assert!(!hello.user.is_empty());
+    let credential = Credential {
+        iterations: 4096,
+        salt: vec![7; 16],
+        stored_key: vec![7; mechanism.key_length()],
+        server_key: vec![7; mechanism.key_length()],
+    };
+    let (exchange, reply) = Exchange::begin(mechanism, &hello, credential, true, "ours");
+    assert!(exchange.prove(proof).is_err());
+    // The same behind a right beginning, so that the proof itself is reached.
+    let nonce = reply.split(',').next().unwrap_or_default();
+    let mut right = format!("c=biws,{nonce},p=").into_bytes();
+    right.extend_from_slice(proof);
+    assert!(exchange.prove(&right).is_err());
+}
+
+/// The same bytes on a connection: nothing that comes of them lets anybody in.
+fn converse(commands: &Commands, id: u64, choice: u8, mechanism: Mechanism, parts: [&[u8]; 3]) {
+    let mut connection = commands.open(Peer {
+        id,
+        // Each one another address, so that nobody has to wait.
+        address: ([10, (id >> 16) as u8, (id >> 8) as u8, id as u8], 1).into(),
+    });
+    let payload = |doc: &mut DocBuilder<'_>, bytes: &[u8]| {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if choice & 2 != 0 && !text.contains('\0') => doc.put_str("payload", text),
+            _ => doc.put("payload", Value::binary(0, bytes).as_ref()),
+        };
+    };
+    let start = |doc: &mut DocBuilder<'_>, bytes: &[u8]| {
+        doc.put_i32("saslStart", 1)
+            .put_str("mechanism", mechanism.name());
+        payload(doc, bytes);
+        let mut options = doc.doc("options");
+        options.put_bool("skipEmptyExchange", choice & 4 != 0);
+        options.end();
+    };
+    let begin = DocBuf::build(|doc| {
+        if choice & 8 == 0 {
+            start(doc, parts[0]);
+        } else {
+            doc.put_i32("hello", 1);
+            let mut login = doc.doc("speculativeAuthenticate");
+            start(&mut login, parts[0]);
+            login.put_str("db", "admin");
+            login.end();
+        }
+        doc.put_str("$db", "admin");
+    });
+    let proceed = |bytes: &[u8]| {
+        DocBuf::build(|doc| {
+            doc.put_i32("saslContinue", 1).put_i32("conversationId", 1);
+            payload(doc, bytes);
+            doc.put_str("$db", "admin");
+        })
+    };
+    let find = DocBuf::build(|doc| {
+        doc.put_str("find", "c").put_str("$db", "admin");
+    });
+    for command in [begin, proceed(parts[1]), proceed(parts[2]), find] {
+        let last = command.as_doc().has("find");
+        let mut reply = Vec::new();
+        let request = Request {
+            body: Bytes::from(command.into_bytes()),
+            sequences: Vec::new(),
+            query_database: None,
+            unacknowledged: false,
+            exhaust_allowed: false,
+            request_id: 1,
+            form: Form::Msg,
+            compressor: None,
+        };
+        if let Ok(Outcome::Work(mut work)) = commands.call(&mut connection, request, &mut reply) {
+            while !matches!(work.step(&mut reply), Ok(Progress::Done) | Err(_)) {}
+        }
+        assert!(validate(&reply, Limits::default()).is_ok());
+        let code = Doc::new(&reply).get("code").as_i32();
+        assert!(!last || code == Some(13), "somebody got in");
+    }
+}
