@@ -53,10 +53,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         sort: None,
         hint: count.hint,
         let_vars: None,
+        constants: false,
         multi: true,
     };
-    let (mut selection, _) = selecting.parse(call.now)?;
-    selection.vars = selection.vars.without_constants();
+    let (selection, _) = selecting.parse(call.now)?;
     scan::run(call, collection, selection, counting, reply)
 }
 

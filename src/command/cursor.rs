@@ -32,16 +32,25 @@ pub struct Opening {
     pub awaits: bool,
 }
 
+/// What one batch may take.
+#[derive(Clone, Copy)]
+struct Terms {
+    /// Rows.
+    limit: u32,
+    /// How long it is worth waiting for a first row.
+    until: Option<Instant>,
+    /// When the command is given up.
+    deadline: Option<Instant>,
+}
+
 /// A batch that takes several slices.
 struct Filling {
     context: Arc<Context>,
     now: Millis,
     rows: u32,
-    limit: u32,
+    terms: Terms,
     /// The elements so far.
     bytes: Vec<u8>,
-    /// How long it is worth waiting for a first row.
-    until: Option<Instant>,
     what: Option<Filled>,
 }
 
@@ -73,24 +82,23 @@ pub fn open(
     source: Box<dyn Source>,
     opening: Opening,
 ) -> Result<Outcome> {
-    let info = CursorInfo {
-        no_timeout: opening.no_timeout,
-        awaits: opening.awaits,
-        remaining_millis: call.max_time_millis(),
-        owner: call.owner(),
-        ..CursorInfo::new(
-            &opening.namespace,
-            call.session(),
-            call.request.body.clone(),
-        )
-    };
+    let body = call.request.body.clone();
+    let mut info = CursorInfo::new(&opening.namespace, call.session(), body);
+    info.no_timeout = opening.no_timeout;
+    info.awaits = opening.awaits;
+    info.owner = call.owner();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = Filled::First {
         source,
         info,
         single_batch: opening.single_batch,
     };
-    answer(call.context, call.now, limit, None, what, reply)
+    let terms = Terms {
+        limit,
+        until: None,
+        deadline: call.deadline,
+    };
+    answer(call.context, call.now, terms, what, reply)
 }
 
 /// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
@@ -105,14 +113,18 @@ pub(super) fn resume(
         cursor,
         exhaust: call.request.exhaust_allowed,
     };
-    answer(call.context, call.now, limit, until, what, reply)
+    let terms = Terms {
+        limit,
+        until,
+        deadline: call.deadline,
+    };
+    answer(call.context, call.now, terms, what, reply)
 }
 
 fn answer(
     context: &Arc<Context>,
     now: Millis,
-    limit: u32,
-    until: Option<Instant>,
+    terms: Terms,
     mut what: Filled,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
@@ -120,10 +132,10 @@ fn answer(
     let mut gathered = None;
     let fill = cursor.array_with(what.field(), |out| {
         let start = out.len();
-        let mut batch = Batch::new(out, limit);
+        let mut batch = Batch::new(out, terms.limit);
         let fill = what.fill(now, &mut batch);
         let rows = batch.rows();
-        let waits = rows == 0 && until.is_some() && matches!(fill, Ok(Fill::Waiting));
+        let waits = rows == 0 && terms.until.is_some() && matches!(fill, Ok(Fill::Waiting));
         if waits || matches!(fill, Ok(Fill::Pause)) {
             gathered = Some((rows, out.get(start..).unwrap_or_default().to_vec()));
         }
@@ -136,7 +148,7 @@ fn answer(
         }
         Ok(fill) => match gathered {
             None => {
-                let streams = what.close(context, fill, &mut cursor)?;
+                let streams = what.close(context, terms, fill, &mut cursor)?;
                 cursor.end();
                 Ok(if streams {
                     Outcome::Stream
@@ -148,12 +160,21 @@ fn answer(
                 context: Arc::clone(context),
                 now,
                 rows,
-                limit,
+                terms,
                 bytes,
-                until,
                 what: Some(what),
             }))),
         },
+    }
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// What the command leaves of its time to those that go on with its cursor.
+    fn time_left(&self) -> Option<Duration> {
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(monotonic()))
     }
 }
 
@@ -197,7 +218,13 @@ impl Filled {
     }
 
     /// Writes `id` and `ns` behind the batch, and keeps or forgets the cursor. True: the next batch follows unasked.
-    fn close(self, context: &Context, fill: Fill, cursor: &mut DocBuilder<'_>) -> Result<bool> {
+    fn close(
+        self,
+        context: &Context,
+        terms: Terms,
+        fill: Fill,
+        cursor: &mut DocBuilder<'_>,
+    ) -> Result<bool> {
         let (id, namespace, exhaust): (CursorId, Arc<str>, bool) = match self {
             Self::First {
                 source,
@@ -206,6 +233,7 @@ impl Filled {
             } => {
                 let namespace = Arc::clone(&info.namespace);
                 let over = fill == Fill::End || single_batch;
+                info.set_time_left(terms.time_left());
                 let id = if over {
                     0
                 } else {
@@ -224,6 +252,7 @@ impl Filled {
                     (0, namespace, false)
                 } else {
                     let id = open.id;
+                    open.info.set_time_left(terms.time_left());
                     context.cursors.put_back(open);
                     (id, namespace, exhaust)
                 }
@@ -245,7 +274,7 @@ impl Filled {
 
 impl Filling {
     fn left(&self) -> Duration {
-        self.until.map_or(Duration::ZERO, |until| {
+        self.terms.until.map_or(Duration::ZERO, |until| {
             until.saturating_duration_since(monotonic())
         })
     }
@@ -256,11 +285,11 @@ impl Task for Filling {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
         };
-        if self.until.is_some() {
+        if self.terms.until.is_some() {
             // Who waits looks with the eyes of the moment of waking.
             self.now = self.context.clock.now();
         }
-        let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.limit);
+        let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
         let fill = what.fill(self.now, &mut batch);
         self.rows = batch.rows();
         match fill {
@@ -274,7 +303,7 @@ impl Task for Filling {
                 };
                 let mut cursor = reply.doc("cursor");
                 cursor.array_with(what.field(), |out| out.extend_from_slice(&self.bytes));
-                let streams = what.close(&self.context, fill, &mut cursor)?;
+                let streams = what.close(&self.context, self.terms, fill, &mut cursor)?;
                 cursor.end();
                 Ok(if streams { Step::Stream } else { Step::Done })
             }

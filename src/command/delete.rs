@@ -95,6 +95,7 @@ impl<'a> Statement<'a> for Delete<'a> {
             sort: None,
             hint: self.target.hint,
             let_vars,
+            constants: true,
             multi: self.multi,
         };
         Ok(Deleting::new(selecting.parse(now)?.0))

@@ -48,10 +48,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         sort: None,
         hint: distinct.hint,
         let_vars: None,
+        constants: false,
         multi: true,
     };
     let (mut selection, _) = selecting.parse(call.now)?;
-    selection.vars = selection.vars.without_constants();
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)
 }

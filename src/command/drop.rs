@@ -46,23 +46,33 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 /// A client that names the collection by its UUID, too, means just that one.
 pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>) -> Result<()> {
+    check_uuid_in(call, call.database(), name, arg)
+}
+
+/// The same in any database.
+pub(super) fn check_uuid_in(
+    call: &Call<'_>,
+    database: &str,
+    name: &str,
+    arg: super::args::Arg<'_>,
+) -> Result<()> {
     if arg.is_null() {
         return Ok(());
     }
     let wanted = read_uuid(arg)?;
-    let there = call.context.catalog.get(call.database(), name);
+    let there = call.context.catalog.get(database, name);
     if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
         return Ok(());
     }
     let actual = call
         .context
         .catalog
-        .in_database(call.database())
+        .in_database(database)
         .into_iter()
         .find(|c| *c.uuid().as_bytes() == wanted)
         .map(|c| c.namespace().collection().to_owned());
     let details = crate::value::DocBuf::build(|doc| {
-        doc.put_str("db", call.database())
+        doc.put_str("db", database)
             .put("collectionUUID", arg.value())
             .put_str("expectedCollection", name);
         match &actual {

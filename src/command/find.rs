@@ -14,7 +14,7 @@ use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
-use crate::query::filter::{Filter, Node};
+use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows};
@@ -228,7 +228,7 @@ impl<'a> Find<'a> {
             call.context.config.expose_ts,
         ));
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
-        if positional && has_expr(filter.root()) {
+        if positional && filter.has_expression() {
             return Err(Error::new(
                 Code::QueryFeatureNotAllowed,
                 "$expr is not supported in the filter of a positional projection",
@@ -354,16 +354,6 @@ fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
         }
         Ok(view.totals().count > 0)
     })
-}
-
-/// An expression says nothing of array elements.
-fn has_expr(node: &Node) -> bool {
-    match node {
-        Node::Expr(_) => true,
-        Node::And(nodes) | Node::Or(nodes) | Node::Nor(nodes) => nodes.iter().any(has_expr),
-        Node::Not(node) => has_expr(node),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

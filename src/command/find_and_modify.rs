@@ -149,6 +149,7 @@ impl<'a> Args<'a> {
             sort: self.sort,
             hint: self.hint,
             let_vars: self.let_vars,
+            constants: true,
             multi: false,
         };
         let (selection, scope) = selecting.parse(call.now)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::args::required;
+use super::task::expired;
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cursor};
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
@@ -78,9 +79,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         };
         call.deadline = None;
         until = (millis > 0).then(|| monotonic() + Duration::from_millis(millis));
-    } else if call.deadline.is_none() && open.info.remaining_millis > 0 {
+    } else if let Some(left) = open.info.time_left() {
         // The time limit of the opening command covers its getMores, too.
-        call.limit_time(open.info.remaining_millis);
+        if left.is_zero() {
+            call.context.cursors.finish(id);
+            return Err(expired());
+        }
+        call.deadline = Some(monotonic() + left);
     }
     let limit = match batch_size {
         None | Some(0) => u32::MAX,

@@ -47,8 +47,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let filter = Filter::parse(filter, &Scope::new())?;
-    let vars = Vars::at(call.now).without_constants();
+    let filter = Filter::parse(filter, &Scope::without_constants())?;
+    let vars = Vars::at(call.now);
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
         if authorized && !call.may_reach(call.database(), collection.namespace().collection()) {

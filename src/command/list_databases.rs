@@ -34,8 +34,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ));
     }
     let some = !all || authorized == Some(true);
-    let filter = Filter::parse(filter, &Scope::new())?;
-    let vars = Vars::at(call.now).without_constants();
+    let filter = Filter::parse(filter, &Scope::without_constants())?;
+    let vars = Vars::at(call.now);
     let mut total = 0;
     let mut databases = reply.array("databases");
     for name in names(call) {

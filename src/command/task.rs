@@ -42,6 +42,11 @@ pub(super) struct Running {
     pub terse: bool,
 }
 
+/// What a command is told whose time is over.
+pub(super) fn expired() -> Error {
+    Error::new(Code::MaxTimeMSExpired, "operation exceeded time limit")
+}
+
 // === impl Running ===
 
 impl Running {
@@ -53,10 +58,7 @@ impl Running {
             .deadline
             .is_some_and(|deadline| monotonic() >= deadline)
         {
-            return Some(Error::new(
-                Code::MaxTimeMSExpired,
-                "operation exceeded time limit",
-            ));
+            return Some(expired());
         }
         None
     }

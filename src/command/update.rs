@@ -150,6 +150,7 @@ impl<'a> Statement<'a> for Update<'a> {
             sort: self.sort,
             hint: self.target.hint,
             let_vars,
+            constants: true,
             multi,
         }
         .parse(now)?;

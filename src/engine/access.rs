@@ -20,6 +20,8 @@ use crate::value::{Doc, Millis};
 
 /// Documents looked at in one lock hold.
 const CHUNK: usize = 256;
+/// The same where each of them may take long, so that others get their turn and time limits are noticed.
+const FEW: usize = 8;
 /// Documents behind an index that are asked for ahead of their turn.
 const AHEAD: usize = 32;
 
@@ -219,6 +221,7 @@ impl Walk {
             let newest = *self.newest.get_or_insert_with(|| view.newest());
             let mut scratch = std::mem::take(&mut self.scratch);
             let mut test = Test {
+                chunk: if filter.has_expression() { FEW } else { CHUNK },
                 filter,
                 vars,
                 exact: self.exact,
@@ -304,7 +307,7 @@ impl Walk {
         mut records: impl Iterator<Item = (RecordId, Stored<'v>)>,
         test: &mut Test<'_, F>,
     ) -> Result<Pace> {
-        let mut left = CHUNK;
+        let mut left = test.chunk;
         // Iterated from inside: this loop is what a scan's speed is made of.
         let stopped = records.try_for_each(|(id, stored)| {
             left -= 1;
@@ -329,7 +332,7 @@ impl Walk {
             _ => return Ok(Pace::End),
         };
         for (n, key) in keys.iter().enumerate().skip(from) {
-            if n - from == CHUNK {
+            if n - from == test.chunk {
                 return Ok(Pace::More);
             }
             self.place = Place::Id(n + 1);
@@ -371,7 +374,7 @@ impl Walk {
             Place::Entry(range, last) => (range, last),
             _ => return Ok(Pace::End),
         };
-        let mut left = CHUNK;
+        let mut left = test.chunk;
         let mut reach = 2;
         let mut found: SmallVec<[Option<Stored<'_>>; AHEAD]> = SmallVec::new();
         while at < ranges.len() {
@@ -461,6 +464,8 @@ impl<F: FnMut(Found<'_>) -> Result<ControlFlow<()>>> Sink for F {}
 
 /// What every document goes through.
 struct Test<'t, F> {
+    /// Documents that may be looked at.
+    chunk: usize,
     filter: &'t Filter,
     vars: &'t Vars,
     exact: bool,

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     names: Vec<Arc<str>>,
+    /// The command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
+    without_constants: bool,
 }
 
 // === impl Scope ===
@@ -17,6 +19,23 @@ impl Scope {
     /// No variables but the built-in ones.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// As in count, distinct and the commands that list: they run without `$$NOW` and `$$CLUSTER_TIME`.
+    pub fn without_constants() -> Self {
+        Self {
+            names: Vec::new(),
+            without_constants: true,
+        }
+    }
+
+    /// Refuses a built-in constant where there is none.
+    pub fn check_constant(&self, name: &str) -> Result<()> {
+        if self.without_constants {
+            let message = format!("Builtin variable '$${name}' is not available");
+            return Err(Error::location(51144, message));
+        }
+        Ok(())
     }
 
     /// This scope and further variables, in the next slots.

@@ -7,11 +7,12 @@ use crate::value::{Doc, Millis, Value, ValueRef};
 /// What a run is given: immutable, one for a whole command (or, in a `$lookup` with `let`, one for each outer document).
 #[derive(Debug, Clone)]
 pub struct Vars {
+    /// The moment at which documents are looked at.
     now: Millis,
+    /// The moment of the command that everything began with.
+    began: Millis,
     /// In a standalone there is no cluster time.
     cluster_time: Option<(u32, u32)>,
-    /// Whether the command offers `$$NOW` and `$$CLUSTER_TIME` at all.
-    constants: bool,
     /// By slot of the [`Scope`] that the tree was parsed in.
     values: Vec<Value>,
 }
@@ -24,17 +25,10 @@ impl Vars {
         let seconds = u32::try_from(now.seconds()).unwrap_or_default();
         Self {
             now,
+            began: now,
             cluster_time: Some((seconds, 1)),
-            constants: true,
             values: Vec::new(),
         }
-    }
-
-    /// As in count, distinct and the commands that list: they run without the built-in constants.
-    #[must_use]
-    pub fn without_constants(mut self) -> Self {
-        self.constants = false;
-        self
     }
 
     /// As in a standalone: `$$CLUSTER_TIME` is refused.
@@ -52,15 +46,12 @@ impl Vars {
         vars
     }
 
-    /// The same variables at another moment: for a getMore, which is a command of its own.
+    /// The same variables, with documents looked at at another moment: for a getMore, which is a command of its own.
     #[must_use]
     pub fn moved_to(&self, now: Millis) -> Self {
-        let cluster_time = self.cluster_time.and(Self::at(now).cluster_time);
         Self {
             now,
-            cluster_time,
-            constants: self.constants,
-            values: self.values.clone(),
+            ..self.clone()
         }
     }
 
@@ -68,26 +59,13 @@ impl Vars {
         self.now
     }
 
-    /// `$$NOW`
-    pub fn now_constant(&self) -> Result<Value> {
-        self.offers("NOW")?;
-        Ok(Value::date(self.now.0))
+    /// `$$NOW`: of a cursor the moment at which it was opened, whatever moment it is read at.
+    pub fn began(&self) -> Millis {
+        self.began
     }
 
-    /// `$$CLUSTER_TIME`
-    pub fn cluster_time_constant(&self) -> Result<Value> {
-        self.offers("CLUSTER_TIME")?;
-        match self.cluster_time {
-            Some((seconds, increment)) => Ok(Value::timestamp(seconds, increment)),
-            None => Err(unavailable(10071200, "CLUSTER_TIME")),
-        }
-    }
-
-    fn offers(&self, name: &str) -> Result<()> {
-        match self.constants {
-            true => Ok(()),
-            false => Err(unavailable(51144, name)),
-        }
+    pub fn cluster_time(&self) -> Option<(u32, u32)> {
+        self.cluster_time
     }
 
     pub fn len(&self) -> usize {
@@ -102,13 +80,6 @@ impl Vars {
     pub fn get(&self, slot: usize) -> Option<ValueRef<'_>> {
         self.values.get(slot).map(Value::as_ref)
     }
-}
-
-fn unavailable(code: i32, name: &str) -> Error {
-    Error::location(
-        code,
-        format!("Builtin variable '$${name}' is not available"),
-    )
 }
 
 /// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,

@@ -1,7 +1,8 @@
 //! Open cursors: reads that have rows left, waiting for a getMore.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use dashmap::DashMap;
@@ -19,6 +20,8 @@ pub type CursorId = i64;
 const TIMEOUT_MINUTES: u32 = 10;
 /// What all clients together may leave open. MongoDB has no such limit; memory has.
 const MAX_OPEN: usize = 100_000;
+
+const NO_LIMIT: u64 = u64::MAX;
 
 /// Where a cursor's rows come from. It keeps its place, not storage; no lock is held between two calls.
 pub trait Source: Send {
@@ -52,8 +55,8 @@ pub struct CursorInfo {
     pub awaits: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
-    /// `maxTimeMS` of the opening command that is left for its getMores; zero means no limit.
-    pub remaining_millis: u64,
+    /// Microseconds that the opening command's `maxTimeMS` leaves for its getMores. Written by the command that has the cursor.
+    micros_left: Arc<AtomicU64>,
 }
 
 /// A cursor that one command has to itself.
@@ -268,8 +271,23 @@ impl CursorInfo {
             no_timeout: false,
             awaits: false,
             command,
-            remaining_millis: 0,
+            micros_left: Arc::new(AtomicU64::new(NO_LIMIT)),
         }
+    }
+
+    /// The time that its getMores may take together.
+    pub fn time_left(&self) -> Option<Duration> {
+        match self.micros_left.load(Ordering::Relaxed) {
+            NO_LIMIT => None,
+            micros => Some(Duration::from_micros(micros)),
+        }
+    }
+
+    pub fn set_time_left(&self, left: Option<Duration>) {
+        let micros = left.map_or(NO_LIMIT, |left| {
+            u64::try_from(left.as_micros()).unwrap_or(NO_LIMIT)
+        });
+        self.micros_left.store(micros, Ordering::Relaxed);
     }
 }
 

@@ -26,6 +26,14 @@ pub enum Rounding {
     Zero,
 }
 
+/// Why a text is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    NoNumber,
+    TooLarge,
+    TooSmall,
+}
+
 /// The exponent that the stored exponent 0 stands for.
 const BIAS: i32 = 6176;
 /// The largest coefficient: 34 nines.
@@ -125,30 +133,30 @@ impl Decimal {
         ))
     }
 
-    /// Reads the text that `NumberDecimal("...")` takes; more digits than fit are rounded. `None` for anything else.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (negative, rest) = match text.as_bytes().first()? {
-            b'-' => (true, &text[1..]),
-            b'+' => (false, &text[1..]),
+    /// Reads a text as mongod does: digits that do not fit are cut off.
+    pub fn parse(text: &str) -> Result<Self, Unread> {
+        let (negative, rest) = match text.as_bytes().first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
             _ => (false, text),
         };
+        let signed = |value: Self| if negative { value.neg() } else { value };
         if rest.eq_ignore_ascii_case("nan") {
-            return Some(Self::NAN);
+            return Ok(signed(Self::NAN));
         }
         if rest.eq_ignore_ascii_case("inf") || rest.eq_ignore_ascii_case("infinity") {
-            return Some(if negative {
-                Self::NEG_INFINITY
-            } else {
-                Self::INFINITY
-            });
+            return Ok(signed(Self::INFINITY));
         }
-        is_number(rest.as_bytes()).then(|| {
-            Self::from_bid(bid::bid128_from_string(
-                text,
-                RND_NEAREST_EVEN,
-                &mut EXE_CLEAR.clone(),
-            ))
-        })
+        if !is_number(rest.as_bytes()) {
+            return Err(Unread::NoNumber);
+        }
+        let mut flags = EXE_CLEAR;
+        let value = bid::bid128_from_string(text, RND_TOWARD_ZERO, &mut flags);
+        match flags {
+            flags if flags & EXE_OVERFLOW != 0 => Err(Unread::TooLarge),
+            flags if flags & EXE_UNDERFLOW != 0 => Err(Unread::TooSmall),
+            _ => Ok(Self::from_bid(value)),
+        }
     }
 
     /// ±coefficient × 10^exponent; `None` where that does not fit without rounding.
@@ -465,7 +473,7 @@ mod tests {
                 "9.999999999999999999999999999999999E+6144",
             ),
         ] {
-            let decimal = Decimal::parse(text).unwrap_or_else(|| panic!("{text}"));
+            let decimal = Decimal::parse(text).unwrap_or_else(|why| panic!("{text}: {why:?}"));
             assert_eq!(decimal.to_string(), printed, "{text}");
             assert_eq!(
                 decimal.to_bytes(),
@@ -479,7 +487,7 @@ mod tests {
         for text in [
             "", "-", ".", "1e", "e5", "1.2.3", "0x10", " 1", "1\0", "--1",
         ] {
-            assert!(Decimal::parse(text).is_none(), "{text:?}");
+            assert!(Decimal::parse(text).is_err(), "{text:?}");
         }
     }
 

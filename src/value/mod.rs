@@ -22,7 +22,7 @@ mod validate;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder};
 pub use compare::{compare, compare_arrays, compare_docs, equal};
-pub use decimal::{Decimal, Rounding};
+pub use decimal::{Decimal, Rounding, Unread};
 pub use doc::{Doc, Elem, Iter};
 pub use multikey::{Keys, keys};
 pub use number::Num;

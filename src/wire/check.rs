@@ -8,7 +8,8 @@ use super::header::int32;
 
 const LIMITS: Limits = Limits {
     size: MAX_INTERNAL_DOCUMENT,
-    ..Limits::DEFAULT
+    // The document itself is no level yet.
+    depth: Limits::DEFAULT.depth + 1,
 };
 
 /// The document at the front of `bytes`, checked all through.

@@ -447,8 +447,8 @@ mod tests {
                 message(0, &[&not_utf8()]),
                 "refuse 22",
             ),
-            ("200 levels", message(0, &[&deep(200)]), "run a"),
-            ("205 levels", message(0, &[&deep(205)]), "refuse 15"),
+            ("200 levels below", message(0, &[&deep(201)]), "run a"),
+            ("201 levels below", message(0, &[&deep(202)]), "refuse 15"),
         ];
         for (what, bytes, expected) in rows {
             assert_eq!(outcome(bytes), expected, "{what}");

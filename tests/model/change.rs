@@ -8,13 +8,123 @@ use super::order::{compare, equal, number, same_value};
 /// Code of the error that stops an update.
 pub type Refusal = i64;
 
-/// What becomes of a document. `inserting` says whether an upsert makes it.
-pub fn apply(
+/// What says which elements of an array are meant.
+pub struct Conditions {
+    pub filter: Document,
+    pub array_filters: Option<Bson>,
+}
+
+/// Stages that set and unset, one after the other.
+fn pipeline(stages: &[Bson], document: &Document) -> Document {
+    let mut document = document.clone();
+    for stage in stages {
+        let (stage, spec) = stage
+            .as_document()
+            .expect("a stage")
+            .iter()
+            .next()
+            .expect("a stage");
+        if stage == "$unset" {
+            let names = match spec {
+                Bson::Array(names) => names.clone(),
+                name => vec![name.clone()],
+            };
+            for name in names {
+                document.remove(name.as_str().expect("a name"));
+            }
+            continue;
+        }
+        // All fields of a stage see the document before it.
+        let before = document.clone();
+        for (name, expression) in spec.as_document().expect("fields") {
+            match evaluate(expression, &before) {
+                Some(value) => drop(document.insert(name, value)),
+                None => drop(document.remove(name)),
+            }
+        }
+    }
+    document
+}
+
+/// A path, a sum, a literal or a constant; `None` is missing.
+fn evaluate(expression: &Bson, document: &Document) -> Option<Bson> {
+    match expression {
+        Bson::String(path) if path.starts_with('$') => document.get(&path[1..]).cloned(),
+        Bson::Document(operator) => match operator.iter().next().expect("an operator") {
+            (name, value) if name == "$literal" => Some(value.clone()),
+            (_, terms) => {
+                let terms = terms.as_array().expect("terms");
+                let values: Option<Vec<Bson>> = terms
+                    .iter()
+                    .map(|term| evaluate(term, document).filter(|value| *value != Bson::Null))
+                    .collect();
+                Some(values.map_or(Bson::Null, |values| {
+                    arithmetic(&values[0], &values[1], |a, b| a + b, |a, b| a + b).expect("numbers")
+                }))
+            }
+        },
+        constant => Some(constant.clone()),
+    }
+}
+
+/// `arr.$`, `arr.$[]`, `arr.$[e]`: one change of some elements. `None` where the update has no such path.
+fn elements(
     update: &Document,
     document: &Document,
+    conditions: &Conditions,
+    now: i64,
+) -> Option<Result<Document, Refusal>> {
+    let (operator, fields) = update.iter().next()?;
+    let (path, operand) = fields.as_document()?.iter().next()?;
+    let which = path.strip_prefix("arr.$")?;
+    let Some(Bson::Array(array)) = document.get("arr") else {
+        return Some(Err(2));
+    };
+    let mut array = array.clone();
+    let first = |condition: &Bson| {
+        let of = |element: &Bson| bson::doc! {"e": element.clone()};
+        let filter = bson::doc! {"e": condition.clone()};
+        array
+            .iter()
+            .position(|element| matcher::matches(&filter, &of(element)))
+    };
+    let meant: Vec<usize> = match which {
+        "" => match first(conditions.filter.get("arr")?) {
+            Some(at) => vec![at],
+            None => return Some(Err(2)),
+        },
+        "[]" => (0..array.len()).collect(),
+        _ => {
+            let filters = conditions.array_filters.as_ref()?.as_array()?;
+            let filter = filters.first()?.as_document()?;
+            (0..array.len())
+                .filter(|&at| matcher::matches(filter, &bson::doc! {"e": array[at].clone()}))
+                .collect()
+        }
+    };
+    for at in meant {
+        match one(operator, Some(&array[at]), operand, now) {
+            Ok(value) => array[at] = value?,
+            Err(refusal) => return Some(Err(refusal)),
+        }
+    }
+    let mut changed = document.clone();
+    changed.insert("arr", array);
+    Some(Ok(changed))
+}
+
+/// What becomes of a document. `inserting` says whether an upsert makes it.
+pub fn apply(
+    update: &Bson,
+    document: &Document,
+    conditions: &Conditions,
     now: i64,
     inserting: bool,
 ) -> Result<Document, Refusal> {
+    let update = match update {
+        Bson::Array(stages) => return Ok(pipeline(stages, document)),
+        update => update.as_document().expect("an update"),
+    };
     if !update
         .keys()
         .next()
@@ -34,6 +144,9 @@ pub fn apply(
             replaced.insert("_id", update.get("_id").expect("an _id").clone());
         }
         return Ok(replaced);
+    }
+    if let Some(changed) = elements(update, document, conditions, now) {
+        return changed;
     }
     // One walk through the document, by path, whatever the operator.
     let mut changes: Vec<(&str, &str, &Bson)> = Vec::new();
@@ -116,7 +229,26 @@ fn one(
             {
                 None => array.push(operand.clone()),
                 Some(each) => {
-                    array.extend(each.get_array("$each").expect("values").iter().cloned());
+                    let at = each
+                        .get("$position")
+                        .and_then(number)
+                        .map_or(array.len(), |at| {
+                            let length = array.len() as f64;
+                            let at = if at < 0.0 {
+                                (length + at).max(0.0)
+                            } else {
+                                at.min(length)
+                            };
+                            at as usize
+                        });
+                    let added = each.get_array("$each").expect("values").iter().cloned();
+                    array.splice(at..at, added);
+                    if let Some(way) = each.get("$sort").and_then(number) {
+                        array.sort_by(|a, b| match way < 0.0 {
+                            true => compare(b, a),
+                            false => compare(a, b),
+                        });
+                    }
                     if let Some(slice) = each.get("$slice").and_then(number) {
                         let keep = (slice.abs() as usize).min(array.len());
                         if slice < 0.0 {
@@ -131,8 +263,13 @@ fn one(
         }
         "$addToSet" => {
             let mut array = array(2)?;
-            if !array.iter().any(|element| equal(element, operand)) {
-                array.push(operand.clone());
+            let several = operand
+                .as_document()
+                .and_then(|each| each.get_array("$each").ok());
+            for value in several.unwrap_or(&vec![operand.clone()]) {
+                if !array.iter().any(|element| equal(element, value)) {
+                    array.push(value.clone());
+                }
             }
             Bson::Array(array)
         }
@@ -154,9 +291,45 @@ fn one(
             array.retain(|element| !pulled(element, operand));
             Bson::Array(array)
         }
+        "$pullAll" if old.is_none() => return Ok(None),
+        "$pullAll" => {
+            let mut array = array(2)?;
+            let wanted = operand.as_array().expect("values");
+            array.retain(|element| !wanted.iter().any(|value| equal(element, value)));
+            Bson::Array(array)
+        }
+        "$bit" => bits(old, operand)?,
         other => panic!("the model knows no {other}"),
     };
     Ok(Some(new))
+}
+
+fn bits(old: Option<&Bson>, operation: &Bson) -> Result<Bson, Refusal> {
+    let (name, operand) = operation
+        .as_document()
+        .expect("an operation")
+        .iter()
+        .next()
+        .expect("one");
+    let whole = |value: &Bson| match value {
+        Bson::Int32(n) => Some(i64::from(*n)),
+        Bson::Int64(n) => Some(*n),
+        _ => None,
+    };
+    // Nothing is a zero of the narrower type.
+    let old = old.cloned().unwrap_or(Bson::Int32(0));
+    let (Some(a), Some(b)) = (whole(&old), whole(operand)) else {
+        return Err(2);
+    };
+    let result = match name.as_str() {
+        "and" => a & b,
+        "or" => a | b,
+        _ => a ^ b,
+    };
+    Ok(match (&old, operand) {
+        (Bson::Int32(_), Bson::Int32(_)) => Bson::Int32(result as i32),
+        _ => Bson::Int64(result),
+    })
 }
 
 fn pulled(element: &Bson, operand: &Bson) -> bool {
@@ -189,11 +362,13 @@ fn arithmetic(
 }
 
 /// What an upsert begins with: the equalities of its filter.
-pub fn seed(filter: &Document, update: &Document) -> Document {
-    let replacement = !update
-        .keys()
-        .next()
-        .is_some_and(|name| name.starts_with('$'));
+pub fn seed(filter: &Document, update: &Bson) -> Document {
+    let replacement = update.as_document().is_some_and(|update| {
+        !update
+            .keys()
+            .next()
+            .is_some_and(|name| name.starts_with('$'))
+    });
     let mut document = Document::new();
     for (path, value) in filter {
         let equality = match value {

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use super::change::{apply, id_first, project, seed, unchanged};
+use super::change::{Conditions, apply, id_first, project, seed, unchanged};
 use super::matcher::{leaves, matches};
 use super::order::{by_sort, compare, equal, number};
 use super::state::{Collection, Index, Model, distinct};
@@ -28,11 +28,33 @@ pub enum Expect {
         upserted: Vec<(i64, Bson)>,
         errors: Vec<(i64, i64)>,
     },
+    /// What became of each op that was run.
+    Bulk(Vec<BulkDone>),
     Value {
         value: Option<Document>,
         existing: Option<bool>,
         upserted: Option<Bson>,
     },
+}
+
+/// One op of a bulkWrite.
+#[derive(Debug)]
+pub struct BulkDone {
+    pub n: i64,
+    pub modified: Option<i64>,
+    pub upserted: Option<Bson>,
+    pub error: Option<i64>,
+}
+
+impl BulkDone {
+    fn plain(n: i64, error: Option<i64>) -> Self {
+        Self {
+            n,
+            modified: None,
+            upserted: None,
+            error,
+        }
+    }
 }
 
 /// `None`: the answer depends on the order in which documents are met, so the command is not sent.
@@ -45,6 +67,7 @@ pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
         "update" => return update(model, name, command),
         "delete" => return delete(model, name, command),
         "findAndModify" => return find_and_modify(model, name, command),
+        "bulkWrite" => return bulk_write(model, command),
         "find" => find(model, name, command),
         "count" => count(model, name, command),
         "distinct" => {
@@ -170,7 +193,8 @@ fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
         let statement = statement.as_document().expect("a statement");
         let change = Change {
             filter: filter(statement, "q"),
-            update: filter(statement, "u"),
+            update: statement["u"].clone(),
+            array_filters: statement.get("arrayFilters").cloned(),
             sort: statement.get_document("sort").ok(),
             multi: statement.get_bool("multi").unwrap_or(false),
             upsert: statement.get_bool("upsert").unwrap_or(false),
@@ -198,7 +222,10 @@ fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
 
 /// Whether a write counts as a change. Arithmetic that ends in NaN always does: a NaN is not the NaN it was. So does
 /// $currentDate.
-fn modified(update: &Document, before: &Document, after: &Document) -> bool {
+fn modified(update: &Bson, before: &Document, after: &Document) -> bool {
+    let Some(update) = update.as_document() else {
+        return !unchanged(after, before);
+    };
     let nan = |path: &String| after.get(path).and_then(number).is_some_and(f64::is_nan);
     let calculated = ["$inc", "$mul"]
         .iter()
@@ -210,7 +237,8 @@ fn modified(update: &Document, before: &Document, after: &Document) -> bool {
 
 struct Change<'a> {
     filter: Document,
-    update: Document,
+    update: Bson,
+    array_filters: Option<Bson>,
     sort: Option<&'a Document>,
     multi: bool,
     upsert: bool,
@@ -245,8 +273,9 @@ impl Change<'_> {
             after: None,
         };
         let several = found.len() > 1;
+        let conditions = self.conditions();
         for (stored, _) in found {
-            let changed = apply(&self.update, &stored.doc, model.now, false);
+            let changed = apply(&self.update, &stored.doc, &conditions, model.now, false);
             let written = changed.and_then(|changed| {
                 model
                     .write(name, stored.uid, changed.clone())
@@ -266,9 +295,22 @@ impl Change<'_> {
         Some(Ok(done))
     }
 
+    fn conditions(&self) -> Conditions {
+        Conditions {
+            filter: self.filter.clone(),
+            array_filters: self.array_filters.clone(),
+        }
+    }
+
     fn insert(&self, model: &mut Model, name: &str) -> Result<Done, i64> {
         let seed = seed(&self.filter, &self.update);
-        let made = id_first(apply(&self.update, &seed, model.now, true)?);
+        let made = id_first(apply(
+            &self.update,
+            &seed,
+            &self.conditions(),
+            model.now,
+            true,
+        )?);
         model.insert(name, made.clone())?;
         Ok(Done {
             n: 1,
@@ -323,14 +365,15 @@ fn find_and_modify(model: &mut Model, name: &str, command: &Document) -> Option<
             model.at(name).docs.retain(|stored| stored.uid != gone.uid);
         }
         return Some(Expect::Value {
-            value: gone.map(|(gone, _)| gone.doc),
+            value: gone.map(|(gone, _)| shown(command, gone.doc)),
             existing: None,
             upserted: None,
         });
     }
     let change = Change {
         filter: filter(command, "query"),
-        update: filter(command, "update"),
+        update: command["update"].clone(),
+        array_filters: command.get("arrayFilters").cloned(),
         sort,
         multi: false,
         upsert: command.get_bool("upsert").unwrap_or(false),
@@ -343,11 +386,91 @@ fn find_and_modify(model: &mut Model, name: &str, command: &Document) -> Option<
                 done.after
             } else {
                 done.before
-            },
+            }
+            .map(|document| shown(command, document)),
             existing: Some(done.upserted.is_none() && done.n > 0),
             upserted: done.upserted,
         },
     })
+}
+
+/// What findAndModify shows of a document.
+fn shown(command: &Document, document: Document) -> Document {
+    match command.get_document("fields") {
+        Ok(fields) => project(fields, &document),
+        Err(_) => document,
+    }
+}
+
+/// Statements of several kinds, on several collections. `None` as soon as one of them depends on the order of documents.
+fn bulk_write(model: &mut Model, command: &Document) -> Option<Expect> {
+    let ordered = command.get_bool("ordered").unwrap_or(true);
+    let names: Vec<String> = command
+        .get_array("nsInfo")
+        .expect("namespaces")
+        .iter()
+        .map(|info| {
+            let info = info.as_document().expect("a namespace");
+            let name = info.get_str("ns").expect("a name");
+            name.strip_prefix("test.").expect("a name").to_owned()
+        })
+        .collect();
+    let mut done = Vec::new();
+    for op in command.get_array("ops").expect("ops") {
+        let op = op.as_document().expect("an op");
+        let (kind, at) = op.iter().next().expect("an op");
+        let name = &names[number(at).expect("a place") as usize];
+        let one = match kind.as_str() {
+            "insert" => {
+                let document = op.get_document("document").expect("a document").clone();
+                model
+                    .insert(name, document)
+                    .map(|()| BulkDone::plain(1, None))
+            }
+            "update" => {
+                let change = Change {
+                    filter: filter(op, "filter"),
+                    update: op["updateMods"].clone(),
+                    array_filters: op.get("arrayFilters").cloned(),
+                    sort: None,
+                    multi: op.get_bool("multi").unwrap_or(false),
+                    upsert: op.get_bool("upsert").unwrap_or(false),
+                    names_ts: names_ts(op),
+                };
+                change.make(model, name)?.map(|done| BulkDone {
+                    n: done.n,
+                    modified: Some(done.modified),
+                    upserted: done.upserted,
+                    error: None,
+                })
+            }
+            _ => {
+                let found = model
+                    .get(name)
+                    .matching(&filter(op, "filter"), names_ts(op));
+                if !op.get_bool("multi").unwrap_or(false) && found.len() > 1 {
+                    return None;
+                }
+                if let Some(collection) = model.collections.get_mut(name) {
+                    collection
+                        .docs
+                        .retain(|stored| found.iter().all(|(gone, _)| gone.uid != stored.uid));
+                }
+                Ok(BulkDone::plain(found.len() as i64, None))
+            }
+        };
+        let failed = one.is_err();
+        done.push(one.unwrap_or_else(|code| BulkDone {
+            error: Some(code),
+            // An update that failed says so of both its figures.
+            modified: (kind == "update").then_some(0),
+            ..BulkDone::plain(0, None)
+        }));
+        if failed && ordered {
+            break;
+        }
+    }
+    Some(Expect::Bulk(done))
 }
 
 /// Whether a find is told to take an index that is not there.

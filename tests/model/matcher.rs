@@ -47,6 +47,8 @@ pub fn matches(filter: &Document, document: &Document) -> bool {
         "$and" => clauses(value).all(|clause| matches(clause, document)),
         "$or" => clauses(value).any(|clause| matches(clause, document)),
         "$nor" => !clauses(value).any(|clause| matches(clause, document)),
+        "$expr" => expression(value, document),
+        "$jsonSchema" => schema(value.as_document().expect("a schema"), document),
         path => field(path, value, document),
     })
 }
@@ -148,15 +150,37 @@ fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
                 .and_then(number)
                 .is_some_and(|n| n.is_finite() && n.trunc() % by == rest)
         }
-        "$regex" => {
-            let prefix = operand
-                .as_str()
-                .expect("a prefix")
-                .strip_prefix('^')
-                .expect("a prefix");
-            value
-                .and_then(Bson::as_str)
-                .is_some_and(|text| text.starts_with(prefix))
+        "$regex" => value
+            .and_then(Bson::as_str)
+            .is_some_and(|text| text_matches(operand.as_str().expect("a pattern"), text)),
+        // Goes with the patterns, which are written so that it makes no difference.
+        "$options" => true,
+        "$type" => value.is_some_and(|value| {
+            let wanted = match operand {
+                Bson::Array(all) => all.iter().collect(),
+                one => vec![one],
+            };
+            let is = |alias: &&Bson| is_type(alias.as_str().expect("an alias"), value);
+            wanted.iter().any(is)
+        }),
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
+            let mask = match operand {
+                Bson::Array(places) => places
+                    .iter()
+                    .map(|place| 1_i64 << number(place).expect("a place") as i64)
+                    .fold(0, |mask, bit| mask | bit),
+                mask => number(mask).expect("a mask") as i64,
+            };
+            let whole = |n: &f64| n.is_finite() && n.fract() == 0.0;
+            value.and_then(number).filter(whole).is_some_and(|n| {
+                let set = n as i64 & mask;
+                match operator {
+                    "$bitsAllSet" => set == mask,
+                    "$bitsAllClear" => set == 0,
+                    "$bitsAnySet" => set != 0,
+                    _ => set != mask,
+                }
+            })
         }
         other => panic!("the model knows no {other}"),
     }
@@ -186,4 +210,83 @@ fn range(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
             "$lt" => order.is_lt(),
             _ => order.is_le(),
         }
+}
+
+/// Prefixes (`^a`), ends (`b$`), and parts, of which none has a letter with a meaning of its own.
+fn text_matches(pattern: &str, text: &str) -> bool {
+    match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
+        (Some(prefix), _) => text.starts_with(prefix),
+        (_, Some(end)) => text.ends_with(end),
+        _ => text.contains(pattern),
+    }
+}
+
+fn is_type(alias: &str, value: &Bson) -> bool {
+    match alias {
+        "double" => matches!(value, Bson::Double(_)),
+        "int" => matches!(value, Bson::Int32(_)),
+        "long" => matches!(value, Bson::Int64(_)),
+        "number" => number(value).is_some(),
+        "string" => matches!(value, Bson::String(_)),
+        "null" => matches!(value, Bson::Null),
+        "bool" => matches!(value, Bson::Boolean(_)),
+        "date" => matches!(value, Bson::DateTime(_)),
+        "object" => matches!(value, Bson::Document(_)),
+        "array" => matches!(value, Bson::Array(_)),
+        other => panic!("the model knows no type {other}"),
+    }
+}
+
+/// `{$gt: ["$n", 3]}`: a comparison of two operands. Other than in a filter every value has its place in one order, and what is
+/// missing comes before all of them.
+fn expression(value: &Bson, document: &Document) -> bool {
+    let comparison = value.as_document().expect("a comparison");
+    let (operator, operands) = comparison.iter().next().expect("a comparison");
+    let operand = |at: usize| match &operands.as_array().expect("two operands")[at] {
+        Bson::String(path) if path.starts_with('$') => document.get(&path[1..]).cloned(),
+        constant => Some(constant.clone()),
+    };
+    let order = match (operand(0), operand(1)) {
+        (Some(a), Some(b)) => compare(&a, &b),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    };
+    match operator.as_str() {
+        "$eq" => order.is_eq(),
+        "$ne" => order.is_ne(),
+        "$gt" => order.is_gt(),
+        "$gte" => order.is_ge(),
+        "$lt" => order.is_lt(),
+        "$lte" => order.is_le(),
+        other => panic!("the model knows no {other}"),
+    }
+}
+
+/// `required`, and of `properties` the type, a least number, a shortest text and a list of values.
+fn schema(schema: &Document, document: &Document) -> bool {
+    let required = schema.get_array("required").into_iter().flatten();
+    let there = |name: &Bson| document.contains_key(name.as_str().expect("a name"));
+    let properties = schema.get_document("properties").into_iter().flatten();
+    let allowed = |(name, rules): (&String, &Bson)| {
+        let Some(value) = document.get(name) else {
+            return true;
+        };
+        rules
+            .as_document()
+            .expect("rules")
+            .iter()
+            .all(|(rule, operand)| match rule.as_str() {
+                "bsonType" => is_type(operand.as_str().expect("a type"), value),
+                "minimum" => number(value).is_none_or(|n| n >= number(operand).expect("a number")),
+                "minLength" => value.as_str().is_none_or(|text| {
+                    text.chars().count() as f64 >= number(operand).expect("a number")
+                }),
+                "enum" => operand
+                    .as_array()
+                    .expect("values")
+                    .iter()
+                    .any(|one| equal(one, value)),
+                other => panic!("the model knows no {other}"),
+            })
+    };
+    required.into_iter().all(there) && properties.into_iter().all(allowed)
 }

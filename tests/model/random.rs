@@ -171,7 +171,37 @@ impl Random {
             let (path, value) = self.clause(now);
             filter.insert(path, value);
         }
+        if self.chance(6) {
+            let (name, value) = self.whole_clause();
+            filter.insert(name, value);
+        }
         filter
+    }
+
+    /// What is asked of the document, and not of a field.
+    fn whole_clause(&mut self) -> (&'static str, Bson) {
+        let field = *self.pick(&["a", "b", "n", "u"]);
+        if self.chance(60) {
+            let operator = *self.pick(&["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]);
+            let other = match self.below(3) {
+                0 => Bson::String(self.pick(&["$n", "$b", "$u"]).to_string()),
+                _ => Bson::Int32(self.below(7) as i32),
+            };
+            return ("$expr", bson!({operator: [(format!("${field}")), other]}));
+        }
+        let rules = match self.below(4) {
+            0 => {
+                bson!({"bsonType": (self.pick(&["int", "number", "string", "array"]).to_string())})
+            }
+            1 => bson!({"minimum": (self.below(6) as i32)}),
+            2 => bson!({"minLength": 1, "bsonType": "string"}),
+            _ => bson!({"enum": ["a", 1, 2.5, null, [1]]}),
+        };
+        let required = *self.pick(&["a", "b", "c", "arr", "ttl"]);
+        (
+            "$jsonSchema",
+            bson!({"required": [required], "properties": {field: rules}}),
+        )
     }
 
     fn clause(&mut self, now: i64) -> (String, Bson) {
@@ -221,11 +251,30 @@ impl Random {
             16 => bson!({"$ne": value}),
             17 => bson!({"$exists": (self.chance(50))}),
             18 => bson!({"$not": {"$gt": (Bson::Int32(self.below(6) as i32))}}),
-            19 => match self.below(4) {
+            19 => match self.below(10) {
                 0 => bson!({"$size": (self.below(3) as i32)}),
                 1 => bson!({"$all": [(self.scalar(now))]}),
-                2 => bson!({"$mod": [2, (self.below(2) as i32)]}),
-                _ => bson!({"$regex": (self.pick(&["^a", "^b"]).to_string())}),
+                2 => bson!({"$all": [(self.scalar(now)), (self.scalar(now))]}),
+                3 => bson!({"$mod": [2, (self.below(2) as i32)]}),
+                4 => {
+                    bson!({"$regex": (self.pick(&["^a", "^b", "b$", "a"]).to_string()), "$options": "s"})
+                }
+                5 => {
+                    let operator = *self.pick(&[
+                        "$bitsAllSet",
+                        "$bitsAllClear",
+                        "$bitsAnySet",
+                        "$bitsAnyClear",
+                    ]);
+                    match self.below(2) {
+                        0 => bson!({operator: (self.below(8) as i32)}),
+                        _ => bson!({operator: [(self.below(4) as i32), (self.below(4) as i32)]}),
+                    }
+                }
+                6 => bson!({"$type": (self.type_alias())}),
+                7 => bson!({"$type": [(self.type_alias()), (self.type_alias())]}),
+                8 => bson!({"$not": {"$in": [(self.scalar(now)), null]}}),
+                _ => bson!({"$not": {"$type": (self.type_alias())}}),
             },
             20 => match path {
                 "c" => bson!({"$elemMatch": {"x": (self.below(4) as i32)}}),
@@ -234,6 +283,13 @@ impl Random {
             _ => bson!({"$eq": value}),
         };
         (path.into(), condition)
+    }
+
+    fn type_alias(&mut self) -> String {
+        self.pick(&[
+            "int", "long", "double", "number", "string", "null", "bool", "date", "object", "array",
+        ])
+        .to_string()
     }
 
     /// Ends with `_id`, so that there is one order only.
@@ -282,7 +338,46 @@ impl Random {
                     "arr",
                     bson!({"$each": [(self.scalar(now)), (self.scalar(now))], "$slice": -3}),
                 ),
-                17 => ("$addToSet", "arr", Bson::Int32(self.below(5) as i32)),
+                17 => match self.below(4) {
+                    0 => (
+                        "$addToSet",
+                        "arr",
+                        bson!({"$each": [(self.below(5) as i32), (self.below(5) as i32)]}),
+                    ),
+                    1 => (
+                        "$push",
+                        "arr",
+                        bson!({
+                            "$each": [(self.below(9) as i32), (self.scalar(now))],
+                            "$position": (self.below(5) as i32 - 2),
+                        }),
+                    ),
+                    2 => (
+                        "$push",
+                        "arr",
+                        bson!({
+                            "$each": [(self.below(9) as i32)],
+                            "$sort": (if self.chance(50) { 1 } else { -1 }),
+                            "$slice": (self.below(5) as i32),
+                        }),
+                    ),
+                    _ => ("$addToSet", "arr", Bson::Int32(self.below(5) as i32)),
+                },
+                18 if self.chance(40) => match self.below(2) {
+                    0 => (
+                        "$pullAll",
+                        "arr",
+                        bson!([(self.below(5) as i32), (self.scalar(now))]),
+                    ),
+                    _ => {
+                        let operation = *self.pick(&["and", "or", "xor"]);
+                        let operand = match self.below(2) {
+                            0 => Bson::Int32(self.below(8) as i32),
+                            _ => Bson::Int64(self.below(8) as i64),
+                        };
+                        ("$bit", "n", bson!({operation: operand}))
+                    }
+                },
                 18 => match self.below(3) {
                     0 => (
                         "$pop",
@@ -312,6 +407,39 @@ impl Random {
                 .insert(path, operand);
         }
         update
+    }
+
+    /// A change of array elements: the positional forms. With what the filter must ask, and the array filters.
+    pub fn elements(&mut self, now: i64) -> (Document, Document, Option<Bson>) {
+        let least = self.below(5) as i32;
+        let (operator, operand) = match self.below(3) {
+            0 => ("$inc", Bson::Int32(10)),
+            1 => ("$max", Bson::Int32(self.below(9) as i32)),
+            _ => ("$set", self.scalar(now)),
+        };
+        match self.below(3) {
+            0 => (
+                doc! {"arr": {"$gte": least}},
+                doc! {operator: {"arr.$": operand}},
+                None,
+            ),
+            1 => (doc! {}, doc! {operator: {"arr.$[]": operand}}, None),
+            _ => (
+                doc! {},
+                doc! {operator: {"arr.$[e]": operand}},
+                Some(bson!([{"e": {"$gte": least}}])),
+            ),
+        }
+    }
+
+    /// An update that is a pipeline.
+    pub fn pipeline(&mut self) -> Bson {
+        match self.below(4) {
+            0 => bson!([{"$set": {"n": {"$add": ["$n", (self.below(4) as i32)]}}}]),
+            1 => bson!([{"$set": {"z": "$b"}}, {"$unset": "b"}]),
+            2 => bson!([{"$unset": ["a", "z"]}, {"$addFields": {"was": "$u"}}]),
+            _ => bson!([{"$set": {"n": 3}}, {"$set": {"z": "$n", "b": {"$literal": "$n"}}}]),
+        }
     }
 
     pub fn projection(&mut self) -> Document {

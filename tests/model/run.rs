@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 use sundown::clock::Millis;
 
-use super::expect::{self, Expect, expect};
+use super::expect::{self, BulkDone, Expect, expect};
 use super::order::{compare, equal, number, same};
 use super::state::{Collection, Model, next_end};
 use super::steps::{SLOTS, Step};
@@ -395,6 +395,29 @@ fn compare_reply(expected: &Expect, reply: &Document, world: &mut World) -> Outc
                 && got_errors == *errors
                 && got_upserted == *upserted;
             if good { Ok(()) } else { problem() }
+        }
+        Expect::Bulk(expected) => {
+            let got: Vec<Document> = world.drain(reply);
+            let same = |(at, (want, got)): (usize, (&BulkDone, &Document))| {
+                let id = got
+                    .get_document("upserted")
+                    .ok()
+                    .map(|one| one["_id"].clone());
+                got.get("idx").and_then(int) == Some(at as i64)
+                    && got.get("n").and_then(int) == Some(want.n)
+                    && got.get("nModified").and_then(int) == want.modified
+                    && got.get("code").and_then(int) == want.error
+                    && id == want.upserted
+            };
+            let errors = expected.iter().filter(|one| one.error.is_some()).count() as i64;
+            let good = got.len() == expected.len()
+                && expected.iter().zip(&got).enumerate().all(same)
+                && reply.get("nErrors").and_then(int) == Some(errors);
+            if good {
+                Ok(())
+            } else {
+                Err(format!("expected: {expected:?}\n  but got:{}", list(&got)))
+            }
         }
         Expect::Value {
             value,

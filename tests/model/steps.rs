@@ -47,7 +47,8 @@ pub const SLOTS: usize = 3;
 pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
     let name = if random.chance(75) { "c" } else { "d" };
     match random.below(100) {
-        0..=17 => write(random, name, model.now, insert),
+        0..=14 => write(random, name, model.now, insert),
+        15..=17 => Step::Command(bulk_write(random, model.now)),
         18..=31 => write(random, name, model.now, update),
         32..=36 => write(random, name, model.now, delete),
         37..=43 => write(random, name, model.now, find_and_modify),
@@ -142,7 +143,22 @@ fn one(random: &mut Random, now: i64, filter: &str) -> Document {
 
 fn update(random: &mut Random, name: &str, now: i64) -> Document {
     let statements: Vec<Document> = (0..=random.below(2))
-        .map(|_| match random.below(10) {
+        .map(|_| match random.below(12) {
+            10 => {
+                let (mut filter, update, array_filters) = random.elements(now);
+                filter.insert("_id", random.id());
+                let mut statement = doc! {"q": filter, "u": update};
+                statement.extend(array_filters.map(|filters| ("arrayFilters".to_owned(), filters)));
+                statement
+            }
+            11 => {
+                let multi = random.chance(50);
+                let filter = match multi {
+                    true => random.filter(now, 1),
+                    false => doc! {"_id": random.id()},
+                };
+                doc! {"q": filter, "u": random.pipeline(), "multi": multi}
+            }
             0..=2 => {
                 let update = random.update(now);
                 let multi = update
@@ -166,6 +182,38 @@ fn update(random: &mut Random, name: &str, now: i64) -> Document {
         })
         .collect();
     doc! {"update": name, "updates": statements}
+}
+
+fn bulk_write(random: &mut Random, now: i64) -> Document {
+    let ops: Vec<Document> = (0..=random.below(4))
+        .map(|_| {
+            let at = random.below(2) as i32;
+            match random.below(6) {
+                0..=1 => {
+                    let mut document = doc! {"_id": random.id()};
+                    document.extend(random.document(now));
+                    doc! {"insert": at, "document": document}
+                }
+                2 => doc! {"update": at, "filter": {"_id": random.id()}, "updateMods": random.update(now), "upsert": random.chance(50)},
+                3 => doc! {"update": at, "filter": {"_id": random.id()}, "updateMods": random.pipeline()},
+                4 => doc! {"update": at, "filter": random.filter(now, 1), "updateMods": {"$inc": {"n": 1}}, "multi": true},
+                _ => {
+                    let multi = random.chance(30);
+                    let filter = match multi {
+                        true => random.filter(now, 1),
+                        false => doc! {"_id": random.id()},
+                    };
+                    doc! {"delete": at, "filter": filter, "multi": multi}
+                }
+            }
+        })
+        .collect();
+    doc! {
+        "bulkWrite": 1,
+        "ops": ops,
+        "nsInfo": [{"ns": "test.c"}, {"ns": "test.d"}],
+        "ordered": random.chance(50),
+    }
 }
 
 fn delete(random: &mut Random, name: &str, now: i64) -> Document {
@@ -194,6 +242,9 @@ fn find_and_modify(random: &mut Random, name: &str, now: i64) -> Document {
             command.insert("update", random.update(now));
             command.insert("new", random.chance(50));
         }
+    }
+    if random.chance(25) {
+        command.insert("fields", random.projection());
     }
     // What it shows of `_ts` is tested elsewhere.
     if super::expect::names_ts(&command) {

@@ -8,13 +8,21 @@ use super::results::{Answer, Results};
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
 use crate::engine::write::{BATCH, Intake, Place};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
+/// A collection that operations name by its number.
+pub struct Namespace {
+    pub database: String,
+    pub collection: String,
+    /// The client means another one: told by every operation on it.
+    pub mismatch: Option<Error>,
+}
+
 pub struct Bulk {
-    pub namespaces: Vec<(String, String)>,
+    pub namespaces: Vec<Namespace>,
     pub let_vars: Option<DocBuf>,
     /// Where the next operation stands, and which it is.
     pub offset: usize,
@@ -67,6 +75,11 @@ impl Bulk {
         let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         if self.results.repeat(index, run.retry.as_ref()) {
             return Ok(Some(true));
+        }
+        let namespace = self.namespaces.get(op.namespace());
+        if let Some(error) = namespace.and_then(|namespace| namespace.mismatch.clone()) {
+            let modified = matches!(op, Op::Update(..)).then_some(0);
+            return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
         let now = run.place.now;
@@ -176,10 +189,10 @@ impl Bulk {
 }
 
 /// Where an operation writes: the collection with that number.
-fn place<'p>(namespaces: &'p [(String, String)], number: usize, run: &Running<'p>) -> Place<'p> {
-    let (database, collection) = namespaces
-        .get(number)
-        .map_or(("", ""), |(database, collection)| (database, collection));
+fn place<'p>(namespaces: &'p [Namespace], number: usize, run: &Running<'p>) -> Place<'p> {
+    let (database, collection) = namespaces.get(number).map_or(("", ""), |namespace| {
+        (&*namespace.database, &*namespace.collection)
+    });
     Place {
         database,
         collection,

@@ -7,13 +7,14 @@ mod results;
 use std::sync::Arc;
 
 use super::args::{self, fields};
+use super::drop::{check_uuid_in, read_uuid};
 use super::write::{self, Options};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{check_collection, check_database};
 use crate::auth::{Action, Target};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
-use bulk::Bulk;
+use bulk::{Bulk, Namespace};
 use op::Op;
 use results::{Answer, Results};
 
@@ -99,10 +100,10 @@ fn may(call: &Call<'_>) -> Result<bool> {
     for value in call.documents(LIST)?.iter() {
         let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         // One that names no collection is refused with the whole command.
-        let Some((db, name)) = namespaces.get(op.namespace()) else {
+        let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
-        let place = Target::Collection(db, name);
+        let place = Target::Collection(&namespace.database, &namespace.collection);
         let allowed = match &op {
             Op::Insert(..) => call.may(place, Action::Insert),
             Op::Update(_, statement) => {
@@ -120,7 +121,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
 }
 
 /// The collections that the operations name by number.
-fn namespaces(call: &Call<'_>) -> Result<Vec<(String, String)>> {
+fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
     let documents = call.documents(NAMESPACES)?;
     let mut namespaces = Vec::new();
     for value in documents.iter() {
@@ -132,11 +133,17 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<(String, String)>> {
                 &[Type::Document],
             ));
         };
-        let mut name = None;
+        let (mut name, mut uuid) = (None, None);
         for arg in fields("bulkWrite.nsInfo", doc) {
             match arg.name() {
                 "ns" => name = arg.str()?,
-                "collectionUUID" | "encryptionInformation" | "isTimeseriesNamespace" => {
+                "collectionUUID" => {
+                    if !arg.is_null() {
+                        read_uuid(arg)?;
+                        uuid = Some(arg);
+                    }
+                }
+                "encryptionInformation" | "isTimeseriesNamespace" => {
                     return Err(arg.not_implemented());
                 }
                 _ => return Err(arg.unknown()),
@@ -151,7 +158,11 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<(String, String)>> {
         })?;
         check_database(database)?;
         check_collection(database, collection)?;
-        namespaces.push((database.to_owned(), collection.to_owned()));
+        namespaces.push(Namespace {
+            database: database.to_owned(),
+            collection: collection.to_owned(),
+            mismatch: uuid.and_then(|uuid| check_uuid_in(call, database, collection, uuid).err()),
+        });
     }
     Ok(namespaces)
 }

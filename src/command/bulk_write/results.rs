@@ -182,10 +182,8 @@ impl Answer {
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {
-            let info = CursorInfo {
-                owner: self.owner,
-                ..CursorInfo::new(&self.namespace, self.session, self.command.clone())
-            };
+            let mut info = CursorInfo::new(&self.namespace, self.session, self.command.clone());
+            info.owner = self.owner;
             // Without a place for the cursor the client knows from the sums what it does not see here.
             id = self.context.cursors.keep(source, info).unwrap_or(0);
         }

@@ -204,6 +204,7 @@ impl Subject {
             sort: None,
             hint,
             let_vars: None,
+            constants: false,
             multi: true,
         };
         let (selection, _) = selecting.parse(call.now)?;

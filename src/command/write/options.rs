@@ -1,6 +1,7 @@
 //! What stands beside the statements of a write, and how many of them there may be.
 
 use crate::command::args::{self, Arg};
+use crate::command::drop::check_uuid;
 use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
@@ -50,10 +51,11 @@ impl<'a> Options<'a> {
                             .collect::<Result<_>>()?,
                     );
                 }
-                "isTimeseriesNamespace"
-                | "collectionUUID"
-                | "encryptionInformation"
-                | "runtimeConstants" => {
+                // bulkWrite has one for each of its collections.
+                "collectionUUID" if call.command.name != "bulkWrite" => {
+                    check_uuid(call, call.collection()?, arg)?;
+                }
+                "isTimeseriesNamespace" | "encryptionInformation" | "runtimeConstants" => {
                     return Err(arg.not_implemented());
                 }
                 name if name == list || others.contains(&name) => {}

@@ -66,6 +66,8 @@ pub struct Selecting<'a> {
     pub sort: Option<Doc<'a>>,
     pub hint: Option<Hint>,
     pub let_vars: Option<Doc<'a>>,
+    /// The command offers `$$NOW` and `$$CLUSTER_TIME`.
+    pub constants: bool,
     pub multi: bool,
 }
 
@@ -74,9 +76,13 @@ pub struct Selecting<'a> {
 impl Selecting<'_> {
     /// Parses them. The scope is what an update is parsed in, too.
     pub fn parse(self, now: Millis) -> Result<(Selection, Scope)> {
+        let scope = match self.constants {
+            true => Scope::new(),
+            false => Scope::without_constants(),
+        };
         let (scope, vars) = match self.let_vars {
-            None => (Scope::new(), Vars::at(now)),
-            Some(spec) => crate::query::bind_let(&Vars::at(now), &Scope::new(), spec)?,
+            None => (scope, Vars::at(now)),
+            Some(spec) => crate::query::bind_let(&Vars::at(now), &scope, spec)?,
         };
         let filter = Filter::parse(self.filter, &scope)?;
         // A statement that names its one document never looks at its sort, not even whether it is one.

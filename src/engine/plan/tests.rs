@@ -363,7 +363,45 @@ impl Dice {
             all.dedup();
             Bson::Array(all)
         };
-        match self.roll(18) {
+        match self.roll(26) {
+            18 => bson::bson!({"$all": several(self)}),
+            19 => {
+                bson::bson!({"$all": [{"$elemMatch": {"$gte": constant(self)}}, {"$elemMatch": {"$lt": constant(self)}}]})
+            }
+            20 => bson::bson!({"$size": self.roll(4) as i32}),
+            21 => bson::bson!({"$mod": [2, self.roll(2) as i32]}),
+            22 => {
+                let name = self.pick(&[
+                    "$bitsAllSet",
+                    "$bitsAllClear",
+                    "$bitsAnySet",
+                    "$bitsAnyClear",
+                ]);
+                bson::bson!({name: self.roll(8) as i32})
+            }
+            23 => {
+                let negated = loop {
+                    // Of another `$not` there is no need.
+                    let condition = self.condition();
+                    if condition
+                        .as_document()
+                        .is_some_and(|inner| !inner.contains_key("$not"))
+                    {
+                        break condition;
+                    }
+                };
+                bson::bson!({"$not": negated})
+            }
+            24 => {
+                let pattern = bson::Regex {
+                    pattern: "^a".try_into().unwrap(),
+                    options: "i".try_into().unwrap(),
+                };
+                bson::bson!({"$in": [Bson::Null, constant(self), pattern]})
+            }
+            25 => {
+                bson::bson!({"$type": [self.pick(&["int", "string", "null"]), self.pick(&["array", "double", "minKey"])]})
+            }
             0..=3 => bson::bson!({"$eq": constant(self)}),
             4 => bson::bson!({"$gt": constant(self)}),
             5 => bson::bson!({"$gte": constant(self)}),
@@ -376,7 +414,9 @@ impl Dice {
             13 => {
                 bson::bson!({"$type": self.pick(&["number", "string", "array", "object", "null", "bool"])})
             }
-            14 => bson::bson!({"$regex": self.pick(&["^a", "b", "^$"])}),
+            14 => {
+                bson::bson!({"$regex": self.pick(&["^a", "b", "^$", "^a|b", "^a.*"]), "$options": self.pick(&["", "i", "m", "x"])})
+            }
             15 => bson::bson!({"$elemMatch": {"$gte": constant(self), "$lte": constant(self)}}),
             16 => bson::bson!({"$elemMatch": {self.pick(&["a", "b", "c"]): self.condition()}}),
             _ => bson::bson!({"$gte": constant(self), "$lt": constant(self)}),
@@ -389,9 +429,25 @@ impl Dice {
             let all: Vec<Document> = (0..=self.roll(2)).map(|_| self.query(depth - 1)).collect();
             return doc! {name: all};
         }
-        (0..=self.roll(2))
+        let mut query: Document = (0..=self.roll(2))
             .map(|_| (self.path(), self.condition()))
-            .collect()
+            .collect();
+        match self.roll(24) {
+            0 => {
+                let name = self.pick(&["$eq", "$gte", "$lt"]);
+                let path = self.pick(&["$a", "$b", "$a.b"]);
+                query.insert("$expr", doc! {name: [path, self.roll(4) as i32]});
+            }
+            1 => {
+                let ty = self.pick(&["number", "string", "object", "array"]);
+                query.insert(
+                    "$jsonSchema",
+                    doc! {"required": ["a"], "properties": {"a": {"bsonType": ty}}},
+                );
+            }
+            _ => {}
+        }
+        query
     }
 
     fn index(&mut self) -> Owned {
@@ -407,6 +463,8 @@ impl Dice {
                 doc! {"a": {"$gt": 1}},
                 doc! {"b": {"$in": [1, 2]}},
                 doc! {"$or": [{"a": 1}, {"b": {"$lt": 3}}]},
+                doc! {"a": {"$type": "number"}},
+                doc! {"a": {"$gte": 0, "$lt": 3}, "b": {"$exists": true}},
             ]);
             info.partial = Some(Arc::new(filter(&condition)));
         }
@@ -480,11 +538,16 @@ fn check_law(rounds: u64, first_seed: u64) {
     for seed in first_seed..first_seed + rounds {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let docs: Vec<DocBuf> = (0..12).map(|_| DocBuf::from(dice.fields(3))).collect();
-        let mut info = dice.index();
-        let Some(entries) = entries(&mut info, &docs, &vars) else {
-            continue;
-        };
-        let owned = [info];
+        let mut owned = Vec::new();
+        let mut kept = Vec::new();
+        for at in 0..=dice.roll(3) {
+            let mut info = dice.index();
+            info.spec.name = format!("i{at}");
+            if let Some(entries) = entries(&mut info, &docs, &vars) {
+                owned.push(info);
+                kept.push(entries);
+            }
+        }
         let indexes = infos(&owned);
         for _ in 0..8 {
             let query = dice.query(2);
@@ -502,17 +565,15 @@ fn check_law(rounds: u64, first_seed: u64) {
                 .map(|(at, _)| at)
                 .collect();
             let shown = || {
-                format!(
-                    "seed {seed}: {query} under {:?} by {plan:?}",
-                    indexes[0].spec
-                )
+                let specs: Vec<_> = owned.iter().map(|info| &info.spec).collect();
+                format!("seed {seed}: {query} under {specs:?} by {plan:?}")
             };
             let scan = match &plan.access {
-                Access::IndexScan(found) => scan(found, &entries),
+                Access::IndexScan(found) => scan(found, &kept[found.index]),
                 Access::Union(ways) => ways
                     .iter()
                     .flat_map(|way| match way {
-                        Access::IndexScan(found) => scan(found, &entries),
+                        Access::IndexScan(found) => scan(found, &kept[found.index]),
                         way => panic!("{way:?}"),
                     })
                     .collect(),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::engine::ObjectIds;
 use crate::error::{Code, Error, Result};
-use crate::query::update::check_id;
+use crate::query::update::{MAX_DEPTH, check_id, depth};
 use crate::storage::index::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
 
@@ -38,6 +38,7 @@ impl Intake<'_> {
                 _ if is_empty_timestamp(elem.value) => as_is = false,
                 _ => {}
             }
+            check_depth(elem.value)?;
         }
         check_id(id)?;
         if id.is_missing() || !as_is {
@@ -74,6 +75,19 @@ impl Intake<'_> {
         out.end();
         bytes
     }
+}
+
+/// Fewer bytes cannot nest too deep: a level takes at least a type, an empty name, a length and an end.
+const SHALLOW: usize = MAX_DEPTH * 7;
+
+fn check_depth(value: ValueRef<'_>) -> Result<()> {
+    if value.data().len() >= SHALLOW && depth(value) >= MAX_DEPTH {
+        return Err(Error::new(
+            Code::Overflow,
+            format!("cannot insert document because it exceeds {MAX_DEPTH} levels of nesting"),
+        ));
+    }
+    Ok(())
 }
 
 /// `Timestamp(0, 0)` in a root field stands for "now" when it is stored.
@@ -131,6 +145,16 @@ mod tests {
         assert!(made.get_object_id("_id").is_ok());
         let stamped = admitted(doc! {"_id": 1, "t": Timestamp { time: 0, increment: 0 }}).unwrap();
         assert_eq!(stamped.get_timestamp("t").unwrap().time, 5);
+    }
+
+    #[test]
+    fn how_deep_a_document_may_be() {
+        let deep = |levels: usize| {
+            let inner = (1..levels).fold(doc! {}, |inner, _| doc! {"a": inner});
+            admitted(doc! {"_id": 1, "a": inner}).map(drop)
+        };
+        assert_eq!(deep(179).map_err(|error| error.code()), Ok(()));
+        assert_eq!(deep(180).unwrap_err().code(), Code::Overflow);
     }
 
     #[test]

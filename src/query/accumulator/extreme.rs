@@ -37,8 +37,9 @@ fn present(value: ValueRef<'_>) -> Value {
 }
 
 /// At most `n` values.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Few {
+    n: usize,
     values: VecDeque<Value>,
     held: usize,
 }
@@ -46,6 +47,14 @@ pub struct Few {
 // === impl Few ===
 
 impl Few {
+    pub fn new(n: usize) -> Self {
+        Self {
+            n,
+            values: VecDeque::new(),
+            held: 0,
+        }
+    }
+
     fn insert(&mut self, at: usize, value: Value) {
         self.held += cost(&value);
         self.values.insert(at, value);
@@ -57,14 +66,14 @@ impl Few {
         }
     }
 
-    pub fn first_n(&mut self, value: ValueRef<'_>, n: usize) {
-        if self.values.len() < n {
+    pub fn first_n(&mut self, value: ValueRef<'_>) {
+        if self.values.len() < self.n {
             self.insert(self.values.len(), present(value));
         }
     }
 
-    pub fn last_n(&mut self, value: ValueRef<'_>, n: usize) {
-        if self.values.len() >= n {
+    pub fn last_n(&mut self, value: ValueRef<'_>) {
+        if self.values.len() >= self.n {
             let oldest = self.values.pop_front();
             self.forget(oldest);
         }
@@ -72,7 +81,7 @@ impl Few {
     }
 
     /// Sorted, best first; null does not count.
-    pub fn best_n(&mut self, value: ValueRef<'_>, n: usize, greatest: bool) {
+    pub fn best_n(&mut self, value: ValueRef<'_>, greatest: bool) {
         if value.is_nullish() {
             return;
         }
@@ -84,11 +93,11 @@ impl Few {
                 order.is_le()
             }
         });
-        if at >= n {
+        if at >= self.n {
             return;
         }
         self.insert(at, value.to_value());
-        if self.values.len() > n {
+        if self.values.len() > self.n {
             let worst = self.values.pop_back();
             self.forget(worst);
         }

@@ -8,6 +8,7 @@
 mod collect;
 mod deviation;
 mod extreme;
+mod many;
 mod percentile;
 mod rule;
 mod state;

@@ -1,5 +1,6 @@
 //! One accumulator of a stage: its rule, and the expression that it is fed with.
 
+use super::many::Many;
 use super::percentile::Percentile;
 use super::state::State;
 use super::table::{self, Status};
@@ -8,7 +9,7 @@ use super::{collect, extreme};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::total::Total;
 use crate::query::{Expr, Scope, Vars};
-use crate::value::{Decimal, Doc, DocBuf, Num, Type, Value};
+use crate::value::{Decimal, Doc, DocBuf, Num, Type, Value, ValueRef};
 
 #[derive(Debug, Clone)]
 pub struct Accumulator {
@@ -31,10 +32,10 @@ pub enum Rule {
     SetUnion,
     Merge,
     Deviation { sample: bool },
-    FirstN(usize),
-    LastN(usize),
-    MinN(usize),
-    MaxN(usize),
+    FirstN(Many),
+    LastN(Many),
+    MinN(Many),
+    MaxN(Many),
     Top(Top),
     Percentile(Percentile),
 }
@@ -50,7 +51,7 @@ impl Accumulator {
     }
 
     /// From `{$sum: "$a"}`: the operator's name and its argument.
-    pub fn parse(name: &str, value: crate::value::ValueRef<'_>, scope: &Scope) -> Result<Self> {
+    pub fn parse(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
         let row = table::find(name)
             .ok_or_else(|| Error::location(15952, format!("unknown group operator '{name}'")))?;
         if value.ty() == Type::Array {
@@ -65,9 +66,9 @@ impl Accumulator {
         }
     }
 
-    /// The state of a group that no document has been fed to.
-    pub fn start(&self) -> State {
-        match &self.rule {
+    /// The state of the group with that `_id`, when no document has been fed to it.
+    pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<State> {
+        Ok(match &self.rule {
             Rule::Sum | Rule::Average => State::Total {
                 total: Total::default(),
                 count: 0,
@@ -77,12 +78,12 @@ impl Accumulator {
             Rule::AddToSet | Rule::SetUnion => State::Set(collect::Set::default()),
             Rule::Merge => State::Merged(DocBuf::new()),
             Rule::Deviation { .. } => State::Deviation(super::Deviation::default()),
-            Rule::FirstN(_) | Rule::LastN(_) | Rule::MinN(_) | Rule::MaxN(_) => {
-                State::Few(Default::default())
+            Rule::FirstN(n) | Rule::LastN(n) | Rule::MinN(n) | Rule::MaxN(n) => {
+                State::Few(extreme::Few::new(n.of(id, vars)?))
             }
-            Rule::Top(_) => State::Top(Default::default()),
+            Rule::Top(spec) => State::Top(spec.start(id, vars)?),
             Rule::Percentile(_) => State::Numbers(Vec::new()),
-        }
+        })
     }
 
     /// Takes one document in; tells by how many bytes the state has grown.
@@ -118,10 +119,10 @@ impl Accumulator {
                 }
                 return Ok(0);
             }
-            (Rule::FirstN(n), State::Few(few)) => few.first_n(value, *n),
-            (Rule::LastN(n), State::Few(few)) => few.last_n(value, *n),
-            (Rule::MinN(n), State::Few(few)) => few.best_n(value, *n, false),
-            (Rule::MaxN(n), State::Few(few)) => few.best_n(value, *n, true),
+            (Rule::FirstN(_), State::Few(few)) => few.first_n(value),
+            (Rule::LastN(_), State::Few(few)) => few.last_n(value),
+            (Rule::MinN(_), State::Few(few)) => few.best_n(value, false),
+            (Rule::MaxN(_), State::Few(few)) => few.best_n(value, true),
             (Rule::Top(spec), State::Top(best)) => best.feed(spec, doc, value)?,
             (Rule::Percentile(_), State::Numbers(numbers)) => {
                 if let Some(num) = value.as_num()
@@ -217,7 +218,7 @@ mod tests {
             Err(error) => return Bson::String(error.code().number().to_string()),
         };
         let vars = Vars::at(Millis(0));
-        let mut state = accumulator.start();
+        let mut state = accumulator.start(ValueRef::NULL, &vars).unwrap();
         for doc in docs {
             let doc = DocBuf::from(doc);
             if let Err(error) = accumulator.feed(&mut state, doc.as_doc(), &vars) {
@@ -307,7 +308,7 @@ mod tests {
         let push = Accumulator::parse(elem.name(), elem.value, &Scope::new()).unwrap();
         let doc = DocBuf::from(doc! {"text": "x".repeat(1000)});
         let vars = Vars::at(Millis(0));
-        let mut state = push.start();
+        let mut state = push.start(ValueRef::NULL, &vars).unwrap();
         let grown: usize = (0..10)
             .map(|_| push.feed(&mut state, doc.as_doc(), &vars).unwrap())
             .sum();

@@ -1,10 +1,11 @@
 //! MongoDB's whole list of accumulators.
 
+use super::many::Many;
 use super::percentile::{self, Percentile};
 use super::rule::{Accumulator, Rule};
 use super::top;
 use crate::error::{Error, Result};
-use crate::query::expr::{args::named, array_order::check_n};
+use crate::query::expr::args::named;
 use crate::query::{Expr, Scope};
 use crate::value::{Value, ValueRef};
 
@@ -77,7 +78,7 @@ fn count(name: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Accumulat
 }
 
 /// `{n, input}`.
-fn several(rule: fn(usize) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
+fn several(rule: fn(Many) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
     let doc = value.as_doc().ok_or_else(|| {
         Error::location(
             5787900,
@@ -92,17 +93,8 @@ fn several(rule: fn(usize) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Resul
     })?;
     let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
     let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
-    let n = constant_n(n, scope)?;
+    let n = Many::parse(n, scope)?;
     Ok(Accumulator::new(rule(n), Expr::parse(input, scope)?))
-}
-
-/// `n`, which MongoDB also lets depend on the group's key.
-pub fn constant_n(value: ValueRef<'_>, scope: &Scope) -> Result<usize> {
-    let expr = Expr::parse(value, scope)?;
-    match expr.as_const() {
-        Some(n) => check_n(n).map_err(|error| Error::location(7548606, error.message())),
-        None => Err(Error::not_implemented("An 'n' that is not constant")),
-    }
 }
 
 fn quantile(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {

@@ -1,16 +1,17 @@
 //! `$top`, `$bottom`, `$topN`, `$bottomN`: the first or last by an order of one's own.
 
+use super::many::Many;
 use super::rule::{Accumulator, Rule};
-use super::table::constant_n;
+
 use crate::error::{Error, Result};
 use crate::query::expr::{args::named, check_size};
-use crate::query::{Expr, Scope, sort::Sort};
+use crate::query::{Expr, Scope, Vars, sort::Sort};
 use crate::value::{ArrayBuilder, Doc, Value, ValueRef};
 
 #[derive(Debug, Clone)]
 pub struct Top {
     order: Sort,
-    n: usize,
+    n: Many,
     /// The last ones, not the first ones.
     bottom: bool,
     /// One value, not an array.
@@ -18,8 +19,9 @@ pub struct Top {
 }
 
 /// The documents that are first (or last) so far, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Best {
+    n: usize,
     kept: Vec<Kept>,
     held: usize,
 }
@@ -42,14 +44,14 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<A
     })?;
     let single = !name.ends_with('N');
     let n = match (single, n) {
-        (true, None) => 1,
+        (true, None) => Many::Known(1),
         (true, Some(_)) => {
             return Err(Error::location(
                 5788002,
                 format!("Unknown argument to {name} 'n'"),
             ));
         }
-        (false, Some(n)) => constant_n(n, scope)?,
+        (false, Some(n)) => Many::parse(n, scope)?,
         (false, None) => return Err(Error::location(5788003, "Missing value for 'n'")),
     };
     let output = output.ok_or_else(|| Error::location(5788004, "Missing value for 'output'"))?;
@@ -72,6 +74,18 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<A
     ))
 }
 
+// === impl Top ===
+
+impl Top {
+    pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<Best> {
+        Ok(Best {
+            n: self.n.of(id, vars)?,
+            kept: Vec::new(),
+            held: 0,
+        })
+    }
+}
+
 // === impl Best ===
 
 impl Best {
@@ -79,7 +93,7 @@ impl Best {
         let mut key = Vec::new();
         spec.order.key(doc, &mut key)?;
         let at = self.kept.partition_point(|before| before.key <= key);
-        let full = self.kept.len() >= spec.n;
+        let full = self.kept.len() >= self.n;
         // Beyond the worst that is kept.
         if full
             && (if spec.bottom {

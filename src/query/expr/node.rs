@@ -101,8 +101,16 @@ impl Expr {
                 slot,
                 path: Some(path),
             } => path.eval_below(env.var(*slot)),
-            Self::Now => Val::Own(env.vars.now_constant()?),
-            Self::ClusterTime => Val::Own(env.vars.cluster_time_constant()?),
+            Self::Now => Val::Own(Value::date(env.vars.began().0)),
+            Self::ClusterTime => match env.vars.cluster_time() {
+                Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),
+                None => {
+                    return Err(Error::location(
+                        10071200,
+                        "Builtin variable '$$CLUSTER_TIME' is not available",
+                    ));
+                }
+            },
             Self::Fails(error) => return Err(error.clone()),
             Self::Object(fields) => return object(fields, env),
             Self::Array(items) => return array(items, env),

@@ -77,8 +77,14 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
             Some(path) => Expr::Field(path),
             None => Expr::Root,
         },
-        "NOW" => scalar(Expr::Now),
-        "CLUSTER_TIME" => scalar(Expr::ClusterTime),
+        "NOW" => {
+            scope.check_constant(name)?;
+            scalar(Expr::Now)
+        }
+        "CLUSTER_TIME" => {
+            scope.check_constant(name)?;
+            scalar(Expr::ClusterTime)
+        }
         "REMOVE" => Expr::Const(Value::missing()),
         "USER_ROLES" | "SEARCH_META" | "JS_SCOPE" | "IS_MR" => {
             return Err(Error::not_implemented(format_args!("$${name}")));

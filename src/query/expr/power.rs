@@ -148,7 +148,8 @@ pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {
             // Adding the smallest zero spreads the result over all digits, as mongod does.
             let zero = Decimal::parse("0E-6176").unwrap_or(Decimal::ZERO);
-            Num::Decimal(base.to_decimal().pow(exponent.to_decimal()).add(zero))
+            let power = decimal_power(base.to_decimal(), exponent.to_decimal());
+            Num::Decimal(power.add(zero))
         }
         _ => match (base.as_int(), exponent.as_int()) {
             (Some(a), Some(b)) => match whole_power(a, b) {
@@ -161,6 +162,18 @@ pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             _ => Num::Double(base.to_f64().powf(exponent.to_f64())),
         },
     })
+}
+
+/// mongod's way leads through a binary number of 113 bits, in which the largest decimals are already too large.
+fn decimal_power(base: Decimal, exponent: Decimal) -> Decimal {
+    let largest = Decimal::from_parts(false, 10_u128.pow(34) - 1, 6111);
+    if exponent == Decimal::ONE && largest == Some(base.abs()) {
+        return match base.is_negative() {
+            true => Decimal::NEG_INFINITY,
+            false => Decimal::INFINITY,
+        };
+    }
+    base.pow(exponent)
 }
 
 /// The power, where it is whole and fits.

@@ -82,6 +82,11 @@ impl Filter {
         &self.root
     }
 
+    /// Whether an expression is calculated for each document. (It says nothing of array elements, and may take long.)
+    pub fn has_expression(&self) -> bool {
+        self.root.has_expression()
+    }
+
     /// Whether every document passes.
     pub fn is_all(&self) -> bool {
         matches!(self.root, Node::True)
@@ -122,6 +127,17 @@ impl Node {
             path: Path::parse(path),
             test,
         })
+    }
+
+    fn has_expression(&self) -> bool {
+        match self {
+            Self::Expr(_) => true,
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
+                nodes.iter().any(Self::has_expression)
+            }
+            Self::Not(node) => node.has_expression(),
+            _ => false,
+        }
     }
 
     pub(super) fn not(node: Node) -> Self {

@@ -208,7 +208,10 @@ impl Running {
             max: value,
             states: Vec::new(),
         };
-        self.stage.fields.start(&mut bucket.states);
+        // A bucket gets its key when it is full: there is none yet that an accumulator could look at.
+        self.stage
+            .fields
+            .start(ValueRef::NULL, cx.vars, &mut bucket.states)?;
         if let Some(granularity) = &self.stage.granularity {
             bucket.min = match &self.last_end {
                 Some(end) => end.clone(),

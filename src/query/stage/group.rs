@@ -181,8 +181,12 @@ impl Fields {
         Ok(())
     }
 
-    pub fn start(&self, states: &mut Vec<State>) {
-        states.extend(self.0.iter().map(|(_, accumulator)| accumulator.start()));
+    /// The states of the group with that `_id`.
+    pub fn start(&self, id: ValueRef<'_>, vars: &Vars, states: &mut Vec<State>) -> Result<()> {
+        for (_, accumulator) in &self.0 {
+            states.push(accumulator.start(id, vars)?);
+        }
+        Ok(())
     }
 
     /// Takes a row into the states of its group; says by how many bytes they grew.
@@ -271,7 +275,7 @@ impl Running {
                     let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
                     self.ids
                         .push(if constant { id.to_value() } else { shown(id) });
-                    self.stage.fields.start(&mut self.states);
+                    self.stage.fields.start(id, cx.vars, &mut self.states)?;
                     self.used += OVERHEAD
                         + self.scratch.len()
                         + id.data().len()

@@ -34,7 +34,7 @@ use crate::value::ValueRef;
 
 use modify::Leaf;
 
-pub use check::{check_id, check_stored};
+pub use check::{MAX_DEPTH, check_id, check_stored, depth};
 pub use parse::{Apply, Style, Update};
 pub use replace::stamp_zero_timestamps;
 

@@ -2,7 +2,7 @@
 
 use super::target::fail;
 use crate::error::Result;
-use crate::value::{Decimal, Num, Type, Value};
+use crate::value::{Decimal, Num, Type, Unread, Value};
 
 /// The number in another type. What does not fit is refused; a fraction is cut off.
 pub fn cast(num: Num, target: Type) -> Result<Value> {
@@ -82,11 +82,13 @@ pub fn read(text: &str, target: Type) -> Result<Value> {
             Ok(Value::double(number))
         }
         _ => {
-            let decimal =
-                Decimal::parse(text).ok_or_else(|| refuse("Failed to parse string to decimal"))?;
-            if lost(text, decimal.is_infinite(), decimal.is_zero()) {
-                return Err(refuse("Conversion from string to decimal would overflow"));
-            }
+            let decimal = Decimal::parse(text).map_err(|why| {
+                refuse(match why {
+                    Unread::NoNumber => "Failed to parse string to decimal",
+                    Unread::TooLarge => "Conversion from string to decimal would overflow",
+                    Unread::TooSmall => "Conversion from string to decimal would underflow",
+                })
+            })?;
             Ok(Num::Decimal(decimal).to_value())
         }
     }
