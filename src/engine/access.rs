@@ -14,7 +14,7 @@ use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::storage::index::{Entry, Index, split};
+use crate::storage::index::{Entry, split};
 use crate::storage::{Collection, RecordId, Stored, View};
 use crate::value::{Doc, Millis};
 
@@ -374,60 +374,90 @@ impl Walk {
             Place::Entry(range, last) => (range, last),
             _ => return Ok(Pace::End),
         };
-        let mut left = test.chunk;
-        let mut reach = 2;
-        let mut found: SmallVec<[Option<Stored<'_>>; AHEAD]> = SmallVec::new();
+        let mut stretch = Stretch {
+            met: &mut self.met,
+            counted: &mut self.counted,
+            left: test.chunk,
+            reach: 2,
+        };
         while at < ranges.len() {
-            // The ranges themselves are walked from the last to the first in a descending walk.
-            let range = &ranges[if *descending {
-                ranges.len() - 1 - at
+            let stopped = if *descending {
+                // The ranges themselves are walked from the last to the first.
+                let range = &ranges[ranges.len() - 1 - at];
+                let below = last.as_deref().unwrap_or(&range.upper);
+                stretch.walk(view, index.down(&range.lower, below), test)?
             } else {
-                at
-            }];
-            let mut current = last.as_ref();
-            let mut stopped = false;
-            let mut way = entries(index, range, *descending, last.as_ref());
-            let mut ahead: SmallVec<[&Entry; AHEAD]> = SmallVec::new();
-            while !stopped {
-                if left == 0 {
-                    stopped = true;
-                    break;
-                }
-                // Only few at first, since the client may want no more.
-                ahead.clear();
-                ahead.extend(way.by_ref().take(reach.min(left)));
-                if ahead.is_empty() {
-                    break;
-                }
-                left -= ahead.len();
-                reach = AHEAD.min(reach * 4);
-                let ids: SmallVec<[RecordId; AHEAD]> =
-                    ahead.iter().map(|entry| split(entry).1).collect();
-                view.get_several(&ids, &mut found);
-                for ((entry, &id), stored) in ahead.iter().zip(&ids).zip(&found) {
-                    current = Some(entry);
-                    // The entry of a document that has ended is not there, whoever counts.
-                    let Some(stored) = *stored else { continue };
-                    self.counted.keys += 1;
-                    if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
-                        continue;
-                    }
-                    self.counted.documents += 1;
-                    if test.offer(id, stored)?.is_break() {
-                        stopped = true;
-                        break;
-                    }
-                }
-            }
-            if stopped {
-                self.place = Place::Entry(at, current.cloned());
+                let range = &ranges[at];
+                let from = match &last {
+                    Some(last) => Bound::Excluded(last.as_slice()),
+                    None => Bound::Included(range.lower.as_slice()),
+                };
+                stretch.walk(view, index.up(from, &range.upper), test)?
+            };
+            if let ControlFlow::Break(entry) = stopped {
+                let behind = entry.cloned();
+                self.place = Place::Entry(at, behind.or(last));
                 return Ok(Pace::More);
             }
-            drop((way, ahead));
             at += 1;
             last = None;
         }
         Ok(Pace::End)
+    }
+}
+
+/// What is left of a slice's walk through an index.
+struct Stretch<'w> {
+    met: &'w mut Option<HashSet<u64>>,
+    counted: &'w mut Counted,
+    /// Entries that may still be looked at.
+    left: usize,
+    /// Entries whose documents are fetched together next: only few at first, since the client may want no more.
+    reach: usize,
+}
+
+// === impl Stretch ===
+
+impl Stretch<'_> {
+    /// Offers what these entries lead to. Breaks with the last of them that was looked at, if any, when the slice is over.
+    fn walk<'e, F: Sink>(
+        &mut self,
+        view: &View<'_>,
+        mut entries: impl Iterator<Item = &'e Entry>,
+        test: &mut Test<'_, F>,
+    ) -> Result<ControlFlow<Option<&'e Entry>>> {
+        let mut current = None;
+        let mut ahead: SmallVec<[&Entry; AHEAD]> = SmallVec::new();
+        let mut ids: SmallVec<[RecordId; AHEAD]> = SmallVec::new();
+        let mut found: SmallVec<[Option<Stored<'_>>; AHEAD]> = SmallVec::new();
+        while self.left > 0 {
+            ahead.clear();
+            ids.clear();
+            for entry in entries.by_ref().take(self.reach.min(self.left)) {
+                ahead.push(entry);
+                ids.push(split(entry).1);
+            }
+            if ahead.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.left -= ahead.len();
+            self.reach = AHEAD.min(self.reach * 4);
+            view.get_several(&ids, &mut found);
+            for ((&entry, &id), &stored) in ahead.iter().zip(&ids).zip(&found) {
+                current = Some(entry);
+                // The entry of a document that has ended is not there, whoever counts.
+                let Some(stored) = stored else { continue };
+                self.counted.keys += 1;
+                if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
+                    continue;
+                }
+                self.counted.documents += 1;
+                if test.offer(id, stored)?.is_break() {
+                    return Ok(ControlFlow::Break(current));
+                }
+            }
+        }
+        Ok(ControlFlow::Break(current))
     }
 }
 
@@ -437,26 +467,6 @@ pub fn dropped(view: &View<'_>) -> Error {
         Code::QueryPlanKilled,
         format!("collection dropped: {}", view.namespace()),
     )
-}
-
-/// The entries of a range behind `last`, in the direction of the walk.
-fn entries<'v>(
-    index: &'v Index,
-    range: &'v KeyRange,
-    descending: bool,
-    last: Option<&'v Entry>,
-) -> impl Iterator<Item = &'v Entry> {
-    let up = (!descending).then(|| {
-        let from = last.map_or(Bound::Included(range.lower.as_slice()), |last| {
-            Bound::Excluded(last.as_slice())
-        });
-        index.up(from, &range.upper)
-    });
-    let down = descending.then(|| {
-        let below = last.map_or(range.upper.as_slice(), |last| last.as_slice());
-        index.down(&range.lower, below)
-    });
-    up.into_iter().flatten().chain(down.into_iter().flatten())
 }
 
 trait Sink: FnMut(Found<'_>) -> Result<ControlFlow<()>> {}

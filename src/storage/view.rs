@@ -66,7 +66,9 @@ impl<'a> View<'a> {
                 sum ^= segments.get(id.segment()).map_or(0, |s| s.peek(id.slot()));
             }
         }
-        found.extend(ids.iter().map(|&id| self.get(id)));
+        for &id in ids {
+            found.push(self.get(id));
+        }
         if ids.len() > 1 {
             for stored in found.iter().flatten() {
                 sum ^= stored.bytes.first().map_or(0, |&byte| u32::from(byte));
