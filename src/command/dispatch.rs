@@ -317,6 +317,14 @@ mod tests {
                 doc! {"whatsmyuri": 1, "$db": "a", "apiVersion": "1", "apiStrict": true},
                 323,
             ),
+            (
+                doc! {"distinct": "c", "key": "a", "$db": "a", "apiVersion": "1", "apiStrict": true},
+                323,
+            ),
+            (
+                doc! {"saslStart": 1, "mechanism": "?", "payload": "", "$db": "a", "apiVersion": "1", "apiStrict": true},
+                334,
+            ),
             (doc! {"getParameter": 1, "$db": "a"}, 13),
             (doc! {"applyOps": 1, "$db": "admin"}, 238),
             (doc! {"timeTravel": 1, "$db": "admin"}, 115),

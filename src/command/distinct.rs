@@ -20,7 +20,8 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the different values of a field.",
     run,
 )
-.with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT))
+// No part of the stable API: there, clients group instead.
+.with(Flags::SECONDARY.and(Flags::SNAPSHOT))
 .needs(Needs::Collection(Action::Find));
 
 /// What the client asks for.

@@ -16,6 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
 
 const FLAGS: Flags = Flags::BEFORE_LOGIN
+    .and(Flags::STABLE)
     .and(Flags::SECONDARY)
     .and(Flags::SECRETS)
     .and(Flags::LEGACY);
