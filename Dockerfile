@@ -10,9 +10,12 @@ COPY Cargo.toml Cargo.lock ./
 COPY benches benches
 COPY src src
 RUN cargo build --release --locked --bin sundown
+RUN mkdir /tls
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/target/release/sundown /usr/local/bin/sundown
+# Where --tls-dir may keep its authority: a volume that is mounted here belongs to the one who runs the server.
+COPY --from=build --chown=nonroot:nonroot /tls /tls
 # Loopback, the default, cannot be reached from outside a container.
 ENV SUNDOWN_BIND=0.0.0.0
 EXPOSE 27017
