@@ -155,3 +155,58 @@ fn what_makes_no_sense_is_refused() {
         assert!(text.contains(word), "{arguments:?}: {text}");
     }
 }
+
+/// Standard error up to the line that says that it is ready to stop.
+fn stderr_of(command: &mut Command) -> String {
+    let mut child = command
+        .env("SUNDOWN_PORT", "0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").arg(&id).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn listening_for_everybody_without_a_user_is_warned_of() {
+    const WORDS: &str = "without any user";
+    let everywhere = ["--bind", "0.0.0.0"];
+    assert!(stderr_of(sundown().args(everywhere)).contains(WORDS));
+    assert!(!stderr_of(&mut sundown()).contains(WORDS));
+    for closed in [&["--auth"][..], &["--user", "ann:secret"]] {
+        let said = stderr_of(sundown().args(everywhere).args(closed));
+        assert!(!said.contains(WORDS), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+}
+
+#[test]
+fn passwords_are_not_told() {
+    let help = sundown()
+        .arg("--help")
+        .env("SUNDOWN_USER", "ann:hunter2")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(help.stdout).unwrap();
+    assert!(
+        said.contains("SUNDOWN_USER") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let wrong = sundown()
+        .env("SUNDOWN_USER", "ann:hunter2@shop:nope")
+        .output()
+        .unwrap();
+    assert!(!wrong.status.success());
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(
+        said.contains("nope@shop") && !said.contains("hunter2"),
+        "{said}"
+    );
+}

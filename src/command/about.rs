@@ -7,7 +7,7 @@ use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::{TlsMode, Topology};
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuilder, Type, Value};
+use crate::value::{DocBuilder, Millis, Type, Value};
 
 const ANYWHERE: Flags = Flags::BEFORE_LOGIN.and(Flags::SECONDARY);
 
@@ -203,10 +203,15 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     Ok(Outcome::Reply)
 }
 
-/// What shells show to whoever connects to a server that anybody can use. In mongod's form, which they read.
-const OPEN: &str = "{\"s\":\"W\",\"c\":\"CONTROL\",\"id\":22120,\"ctx\":\"initandlisten\",\"msg\":\"Access control is not \
-                    enabled for the database. Read and write access to data and configuration is unrestricted\",\
-                    \"tags\":[\"startupWarnings\"]}";
+/// What shells show to whoever connects to a server that anybody can use, in mongod's form, which they read.
+fn open_to_everybody(now: Millis) -> String {
+    format!(
+        "{{\"t\":{{\"$date\":{{\"$numberLong\":\"{}\"}}}},\"s\":\"W\",\"c\":\"CONTROL\",\"id\":22120,\"ctx\":\"initandlisten\",\
+         \"msg\":\"Access control is not enabled for the database. Read and write access to data and configuration is \
+         unrestricted\",\"tags\":[\"startupWarnings\"]}}",
+        now.0
+    )
+}
 
 fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
@@ -233,11 +238,11 @@ fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             log.end();
         }
         "startupWarnings" => {
-            let open = !call.context.users.is_on();
+            let open = !call.context.users.is_on() && !call.context.config.bind.is_loopback();
             reply.put_i32("totalLinesWritten", i32::from(open));
             let mut log = reply.array("log");
             if open {
-                log.push_str(OPEN);
+                log.push_str(&open_to_everybody(call.now));
             }
             log.end();
         }

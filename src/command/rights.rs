@@ -254,6 +254,8 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
         ),
         ("shop", doc! {"usersInfo": {"forAllDBs": true}}, "Ux"),
         ("shop", doc! {"rolesInfo": 1}, ADMITS),
+        ("shop", doc! {"dropAllRolesFromDatabase": 1}, ADMITS),
+        ("admin", doc! {"invalidateUserCache": 1}, "Ucx"),
         ("shop", doc! {"dropUser": "bob"}, ADMITS),
         ("shop", doc! {"dropAllUsersFromDatabase": 1}, ADMITS),
         // The server.

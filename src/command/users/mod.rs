@@ -12,7 +12,7 @@ pub(super) use create::{CREATE, UPDATE};
 pub(super) use drop::{DROP, DROP_ALL};
 pub(super) use grant::{GRANT, REVOKE};
 pub(super) use info::INFO as USERS_INFO;
-pub(super) use roles::INFO as ROLES_INFO;
+pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
 
 use super::Call;
 use super::args::{Arg, fields, required, wrong_type};

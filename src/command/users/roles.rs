@@ -1,4 +1,4 @@
-//! `rolesInfo`: what roles there are. All of them are built in.
+//! `rolesInfo`: what roles there are. All of them are built in, so there are none to drop and nothing is cached.
 
 use super::role;
 use crate::auth::{Action, Privileges, ROLES, Role, RoleName, Target};
@@ -11,6 +11,31 @@ pub(in crate::command) const INFO: Command =
     Command::ready("rolesInfo", Access::Read, "Lists roles.", run)
         .with(Flags::SECONDARY)
         .needs(Needs::Asked(may));
+
+pub(in crate::command) const DROP_ALL: Command = Command::ready(
+    "dropAllRolesFromDatabase",
+    Access::Admin,
+    "Drops the roles that somebody made: there are none.",
+    |call, reply| {
+        call.only(&[])?;
+        reply.put_i32("n", 0);
+        Ok(Outcome::Reply)
+    },
+)
+.with(Flags::WRITE_CONCERN)
+.needs(Needs::Database(Action::DropRole));
+
+pub(in crate::command) const INVALIDATE: Command = Command::ready(
+    "invalidateUserCache",
+    Access::Admin,
+    "Forgets what users may do: it is never remembered.",
+    |call, _| {
+        call.only(&[])?;
+        Ok(Outcome::Reply)
+    },
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::InvalidateUserCache));
 
 /// The roles that are asked for by name; none of them for "all of this database".
 fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
