@@ -57,7 +57,7 @@ fn every_command_ends_at_its_time_limit() {
             Some(MAX_TIME_MS_EXPIRED),
             "{command}: {reply}"
         );
-        assert!(began.elapsed() < Duration::from_secs(5), "{command}");
+        assert!(monotonic() - began < Duration::from_secs(5), "{command}");
     }
     let mut admin = Client::connect(world.server.local_addr()).unwrap();
     let bulk = doc! {
