@@ -17,8 +17,9 @@ mod raw;
 
 use raw::{Client, EXHAUST_ALLOWED, MORE_TO_COME, body, msg};
 
-/// Long enough to be told from an answer at once, on a busy machine too.
 const WAIT: i64 = 300;
+/// Nobody waits that long here: an answer comes at once, or the test fails.
+const AN_HOUR: i64 = 3_600_000;
 
 async fn start(topology: Topology) -> Sundown {
     let config = Config {
@@ -58,17 +59,18 @@ async fn a_hello_waits_when_nothing_is_new_to_the_client() {
     stranger.insert("processId", bson::oid::ObjectId::new());
     let mut older = known.clone();
     older.insert("counter", -1i64);
-    for (what, version, waits) in [
-        ("known", &known, true),
-        ("another process", &stranger, false),
-        ("an older state", &older, false),
+    for (what, version, patience) in [
+        ("known", &known, WAIT),
+        ("another process", &stranger, AN_HOUR),
+        ("an older state", &older, AN_HOUR),
     ] {
         let begun = monotonic();
-        let reply = client.ask(awaiting("hello", version, WAIT)).await;
-        assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{reply}");
+        let reply = client.ask(awaiting("hello", version, patience)).await;
+        assert_eq!(reply.get_f64("ok").unwrap(), 1.0, "{what} {reply}");
         assert_eq!(reply.get_document("topologyVersion").unwrap(), &known);
-        let waited = begun.elapsed() >= Duration::from_millis(WAIT as u64);
-        assert_eq!(waited, waits, "{what}: {:?}", begun.elapsed());
+        if patience == WAIT {
+            assert!(begun.elapsed() >= Duration::from_millis(WAIT as u64));
+        }
     }
     for (command, code) in [
         (
@@ -253,14 +255,18 @@ async fn the_drivers_monitor_streams_and_sees_a_healthy_server() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!seen.lock().unwrap().contains(&"failed"), "{topology:?}");
-        let status = client
-            .database("admin")
-            .run_command(doc! {"serverStatus": 1})
-            .await
-            .unwrap();
-        let connections = status.get_document("connections").unwrap();
-        let streams = connections.get_i32("exhaustHello").unwrap()
-            + connections.get_i32("exhaustIsMaster").unwrap();
-        assert_eq!(streams, 1, "{topology:?}");
+        // Between two replies it is not there for a moment.
+        let mut streams = 0;
+        while streams != 1 {
+            let status = client
+                .database("admin")
+                .run_command(doc! {"serverStatus": 1})
+                .await
+                .unwrap();
+            let connections = status.get_document("connections").unwrap();
+            streams = connections.get_i32("exhaustHello").unwrap()
+                + connections.get_i32("exhaustIsMaster").unwrap();
+            assert!(begun.elapsed() < raw::PATIENCE, "{topology:?}: {streams}");
+        }
     }
 }

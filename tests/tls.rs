@@ -167,9 +167,15 @@ impl Dialing<'_> {
     }
 }
 
-async fn driver(server: &Sundown, tls: Option<TlsOptions>) -> mongodb::Client {
+/// What is not going to work is not waited for.
+async fn driver(server: &Sundown, tls: Option<TlsOptions>, will_work: bool) -> mongodb::Client {
     let mut options = ClientOptions::parse(server.uri()).await.unwrap();
-    options.server_selection_timeout = Some(Duration::from_secs(3));
+    let patience = if will_work {
+        PATIENCE
+    } else {
+        Duration::from_secs(2)
+    };
+    options.server_selection_timeout = Some(patience);
     options.tls = tls.map(mongodb::options::Tls::Enabled);
     mongodb::Client::with_options(options).unwrap()
 }
@@ -191,7 +197,7 @@ async fn the_driver_with_and_without_tls_in_each_mode() {
     ] {
         let server = start(kept_in(&folder, mode)).await;
         assert_eq!(
-            works(&driver(&server, None).await).await,
+            works(&driver(&server, None, plain).await).await,
             plain,
             "{mode:?} plain"
         );
@@ -201,7 +207,7 @@ async fn the_driver_with_and_without_tls_in_each_mode() {
         let tls = TlsOptions::builder()
             .ca_file_path(folder.join("ca.pem"))
             .build();
-        let client = driver(&server, Some(tls)).await;
+        let client = driver(&server, Some(tls), encrypted).await;
         assert_eq!(works(&client).await, encrypted, "{mode:?} encrypted");
         if encrypted {
             let things = client.database("d").collection::<Document>("things");
@@ -477,7 +483,7 @@ async fn without_a_place_to_keep_it_nothing_is_written() {
     let any = TlsOptions::builder()
         .allow_invalid_certificates(true)
         .build();
-    assert!(works(&driver(&server, Some(any)).await).await);
+    assert!(works(&driver(&server, Some(any), true).await).await);
 }
 
 // Certificates that are given.
@@ -569,7 +575,7 @@ async fn clients_are_asked_for_their_certificates() {
             .ca_file_path(ca)
             .cert_key_file_path(file)
             .build();
-        assert!(works(&driver(&server, Some(tls)).await).await);
+        assert!(works(&driver(&server, Some(tls), true).await).await);
     }
 }
 
