@@ -50,6 +50,7 @@ pub mod auth;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod cosmos;
 mod embed;
 pub mod engine;
 pub mod error;

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 use sundown::clock::Clock;
-use sundown::config::{Config, LogFormat, Settings, TlsMode};
+use sundown::config::{Config, LogFormat, Settings, TlsMode, usual_port};
 use sundown::server::Server;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -32,8 +33,12 @@ enum Action {
     Healthcheck {
         #[arg(long, default_value = "127.0.0.1")]
         host: String,
-        #[arg(long, env = "SUNDOWN_PORT", default_value_t = 27017)]
-        port: u16,
+        /// [default: 27017, with --cosmos 10255]
+        #[arg(long, env = "SUNDOWN_PORT")]
+        port: Option<u16>,
+        /// The server was started with --cosmos
+        #[arg(long, env = "SUNDOWN_COSMOS", value_parser = BoolishValueParser::new())]
+        cosmos: bool,
         /// Encrypt if it has to be; whose certificate it is does not matter here
         #[arg(long, env = "SUNDOWN_TLS", value_name = "MODE", value_enum, default_value_t = TlsMode::Disabled)]
         tls: TlsMode,
@@ -48,10 +53,12 @@ fn main() -> ExitCode {
     if let Some(Action::Healthcheck {
         host,
         port,
+        cosmos,
         tls,
         timeout,
     }) = line.action
     {
+        let port = port.unwrap_or(usual_port(cosmos));
         let patience = Duration::from_secs(timeout);
         let encrypted = tls == TlsMode::Required;
         return match sundown::healthcheck::ping(&host, port, patience, encrypted) {

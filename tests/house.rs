@@ -23,10 +23,12 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "command",
         &[
-            "auth", "clock", "config", "engine", "handler", "query", "session", "storage", "wire",
+            "auth", "clock", "config", "cosmos", "engine", "handler", "query", "session",
+            "storage", "wire",
         ],
     ),
-    ("config", &["auth", "wire"]),
+    ("config", &["auth", "cosmos", "wire"]),
+    ("cosmos", &[]),
     (
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],

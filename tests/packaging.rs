@@ -255,7 +255,7 @@ fn the_image_starts_checks_and_announces_what_the_binary_has() {
     for name in image_variables().keys() {
         check_variable(name);
     }
-    assert_eq!(last("EXPOSE"), default_of("--port"));
+    assert_eq!(last("EXPOSE"), config::usual_port(false).to_string());
 }
 
 // The compose file.
@@ -362,7 +362,7 @@ fn the_samples_use_what_is_there() {
             "{name}"
         );
         let uri = environment(sample)["MONGODB_URI"].clone();
-        let host = format!("mongodb://sundown:{}/", default_of("--port"));
+        let host = format!("mongodb://sundown:{}/", config::usual_port(false));
         assert!(uri.starts_with(&host), "{uri}");
         let set = uri
             .split_once("replicaSet=")
@@ -382,12 +382,44 @@ fn the_samples_use_what_is_there() {
     }
 }
 
-// What the binary has.
-
-fn default_of(option: &str) -> String {
-    let row = config::table().into_iter().find(|row| row.name == option);
-    row.unwrap_or_else(|| panic!("no option {option}")).default
+/// The file for teams on Cosmos DB: client and server agree on name, port, replica set and where the authority lies.
+#[test]
+fn the_cosmos_file_is_of_one_piece() {
+    let file = Yaml::parse(&read("docker-compose.cosmos.yml"));
+    let service = |name: &str| {
+        let services = file.get("services").expect("services");
+        services.get(name).expect("the service").clone()
+    };
+    let (server, sample) = (service("sundown"), service("sample"));
+    check_arguments(&list(&server, "command"));
+    let set = environment(&server);
+    for variable in set.keys() {
+        check_variable(variable);
+    }
+    let port = config::usual_port(true);
+    assert_eq!(set["SUNDOWN_COSMOS"], "true");
+    assert_eq!(set["SUNDOWN_ADVERTISE"], format!("sundown:{port}"));
+    assert_eq!(set["SUNDOWN_TLS_NAME"], "sundown");
+    let check = server.get("healthcheck").expect("it has a health check");
+    assert_eq!(list(check, "test")[1..], image_healthcheck());
+    let uri = environment(&sample)["MONGODB_URI"].clone();
+    for part in [
+        format!(
+            "@sundown:{port}/?ssl=true&replicaSet={}&",
+            config::Cosmos::REPLICA_SET
+        ),
+        "retrywrites=false&maxIdleTimeMS=120000&appName=@localhost@".to_owned(),
+        "tlsCAFile=/certificate/ca.pem".to_owned(),
+    ] {
+        assert!(uri.contains(&part), "{part}: {uri}");
+    }
+    let kept = format!("certificate:{}", set["SUNDOWN_TLS_DIR"]);
+    assert!(list(&server, "volumes").contains(&kept));
+    assert!(list(&sample, "volumes").contains(&"certificate:/certificate:ro".to_owned()));
+    assert!(file.get("volumes").is_some());
 }
+
+// What the binary has.
 
 fn check_variable(name: &str) {
     let known = config::table().iter().any(|row| row.env == name);

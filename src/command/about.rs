@@ -5,7 +5,7 @@ use super::args::{required, wrong_type};
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
 use crate::auth::Action;
 use crate::clock::monotonic;
-use crate::config::{TlsMode, Topology};
+use crate::config::{self, TlsMode, Topology};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Millis, Type, Value};
 
@@ -198,6 +198,16 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         let mut security = parsed.doc("security");
         security.put_str("authorization", "enabled");
         security.end();
+    }
+    if config.cosmos != config::Cosmos::default() {
+        let mut cosmos = parsed.doc("cosmos");
+        cosmos
+            .put_bool("profile", config.cosmos.profile)
+            .put_bool("strict", config.cosmos.strict);
+        if let Some(units) = config.cosmos.request_units {
+            cosmos.put_i64("requestUnits", i64::from(units));
+        }
+        cosmos.end();
     }
     parsed.end();
     Ok(Outcome::Reply)

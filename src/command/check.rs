@@ -5,6 +5,7 @@ use bson::Document;
 use super::{Commands, Connection, Context};
 use crate::clock::{Clock, Millis};
 use crate::config::Config;
+use crate::error::Hangup;
 use crate::handler::{self, Handler, Peer, Progress};
 use crate::wire::Request;
 
@@ -18,8 +19,39 @@ pub fn server(config: Config) -> (Commands, Connection) {
     (commands, connection)
 }
 
+/// What comes of each step of a command that is work, and the reply.
+pub fn step(
+    (commands, connection): &mut (Commands, Connection),
+    command: Document,
+) -> (Vec<Result<Progress, Hangup>>, Option<Document>) {
+    let mut reply = Vec::new();
+    let mut steps = Vec::new();
+    match commands.call(connection, request(command), &mut reply) {
+        Ok(handler::Outcome::Work(mut work)) => loop {
+            steps.push(work.step(&mut reply));
+            if matches!(steps.last(), Some(Ok(Progress::Done) | Err(_))) {
+                break;
+            }
+        },
+        Ok(_) => {}
+        Err(hangup) => steps.push(Err(hangup)),
+    }
+    (steps, Document::from_reader(&reply[..]).ok())
+}
+
 pub fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
-    let request = Request {
+    let mut reply = Vec::new();
+    if let handler::Outcome::Work(mut work) = commands
+        .call(connection, request(command), &mut reply)
+        .unwrap()
+    {
+        while work.step(&mut reply).unwrap() != Progress::Done {}
+    }
+    Document::from_reader(&reply[..]).unwrap()
+}
+
+fn request(command: Document) -> Request {
+    Request {
         body: command.to_vec().unwrap().into(),
         sequences: Vec::new(),
         query_database: None,
@@ -28,12 +60,5 @@ pub fn ask((commands, connection): &mut (Commands, Connection), command: Documen
         compressor: None,
         request_id: 1,
         form: crate::wire::Form::Msg,
-    };
-    let mut reply = Vec::new();
-    if let handler::Outcome::Work(mut work) =
-        commands.call(connection, request, &mut reply).unwrap()
-    {
-        while work.step(&mut reply).unwrap() != Progress::Done {}
     }
-    Document::from_reader(&reply[..]).unwrap()
 }

@@ -4,8 +4,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use super::Context;
 use crate::auth::Standing;
+use crate::cosmos::LastRequest;
 use crate::handler::Peer;
 use crate::session::Session;
 use crate::value::{Doc, DocBuf};
@@ -26,6 +29,8 @@ pub struct Client {
     metadata: OnceLock<DocBuf>,
     /// Who has logged in.
     pub standing: Standing,
+    /// What the last request cost, where requests are measured.
+    last_request: Mutex<Option<LastRequest>>,
 }
 
 // === impl Connection ===
@@ -37,6 +42,7 @@ impl Connection {
             address: peer.address,
             metadata: OnceLock::new(),
             standing: Standing::default(),
+            last_request: Mutex::new(None),
         });
         context.clients.insert(peer.id, Arc::clone(&client));
         context.connections_total.fetch_add(1, Ordering::Relaxed);
@@ -64,6 +70,14 @@ impl Client {
     /// Keeps what the client says of itself; `false` if it said so before.
     pub(super) fn introduce(&self, metadata: Doc<'_>) -> bool {
         self.metadata.set(DocBuf::from(metadata)).is_ok()
+    }
+
+    pub fn last_request(&self) -> Option<LastRequest> {
+        *self.last_request.lock()
+    }
+
+    pub(super) fn set_last_request(&self, last: LastRequest) {
+        *self.last_request.lock() = Some(last);
     }
 
     pub fn app_name(&self) -> Option<&str> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 
+use super::FailPoints;
 use super::client::Client;
 use super::counters::Counters;
 use super::hello::Monitors;
@@ -14,6 +15,7 @@ use super::parameters::Parameters;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
+use crate::cosmos::Cosmos;
 use crate::engine::ObjectIds;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::storage::Catalog;
@@ -43,6 +45,10 @@ pub struct Context {
     pub clients: DashMap<u64, Arc<Client>, ahash::RandomState>,
     pub connections_total: AtomicUsize,
     pub monitors: Monitors,
+    /// What is Azure Cosmos DB's and not MongoDB's.
+    pub cosmos: Cosmos,
+    /// What goes wrong on purpose.
+    pub fail_points: FailPoints,
     idle: Idle,
 }
 
@@ -74,6 +80,12 @@ impl Context {
             clients: DashMap::default(),
             connections_total: AtomicUsize::new(0),
             monitors: Monitors::default(),
+            cosmos: Cosmos::new(
+                config.cosmos.profile,
+                config.cosmos.strict,
+                config.cosmos.request_units,
+            ),
+            fail_points: FailPoints::default(),
             idle,
             config,
             clock,

@@ -10,10 +10,11 @@ use smallvec::SmallVec;
 use super::call::Call;
 use super::client::{Client, Connection};
 use super::counters::{Counted, Counters};
+use super::fail_point::Fault;
 use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::task::Running;
-use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, reply};
+use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, cosmos, reply};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Work};
@@ -34,13 +35,22 @@ enum Attempt {
     Busy,
 }
 
-/// A retryable write that waits for an earlier attempt of itself.
+/// A request that is run later: a retryable write that waits for an earlier attempt of itself, or one that a fail point holds
+/// up.
 struct Waiting {
     context: Arc<Context>,
     client: Arc<Client>,
     request: Request,
     /// What it became when its turn came.
     running: Option<Box<dyn Work>>,
+}
+
+/// A request that a fail point has struck.
+struct Struck {
+    asked: Waiting,
+    fault: Arc<Fault>,
+    /// How long it still has to wait.
+    block: Option<Duration>,
 }
 
 /// How soon a waiting write looks again. Earlier attempts are nearly always over by then.
@@ -67,6 +77,36 @@ impl Commands {
         Self(context)
     }
 
+    /// Runs a request: at once, or as work.
+    #[inline]
+    pub(super) fn answer(
+        &self,
+        connection: &mut Connection,
+        request: Request,
+        out: &mut Vec<u8>,
+    ) -> Result<handler::Outcome, Hangup> {
+        let Connection {
+            client, session, ..
+        } = connection;
+        if self.0.fail_points.is_on()
+            && let Some(fault) = self.0.fail_points.strike(client, &request)
+        {
+            return Ok(handler::Outcome::Work(Box::new(Struck {
+                asked: Waiting::new(&self.0, client, request),
+                block: fault.block,
+                fault,
+            })));
+        }
+        Ok(match attempt(&self.0, client, session, &request, out) {
+            Attempt::Replied => handler::Outcome::Replied,
+            Attempt::Streaming => handler::Outcome::Streaming,
+            Attempt::Work(work) => handler::Outcome::Work(work),
+            Attempt::Busy => {
+                handler::Outcome::Work(Box::new(Waiting::new(&self.0, client, request)))
+            }
+        })
+    }
+
     pub fn context(&self) -> &Arc<Context> {
         &self.0
     }
@@ -85,21 +125,20 @@ impl Handler for Commands {
         request: Request,
         out: &mut Vec<u8>,
     ) -> Result<handler::Outcome, Hangup> {
-        let Connection {
-            client, session, ..
-        } = connection;
-        Ok(match attempt(&self.0, client, session, &request, out) {
-            Attempt::Replied => handler::Outcome::Replied,
-            Attempt::Streaming => handler::Outcome::Streaming,
-            Attempt::Work(work) => handler::Outcome::Work(work),
-            Attempt::Busy => handler::Outcome::Work(Box::new(Waiting {
-                context: Arc::clone(&self.0),
-                client: Arc::clone(client),
-                request,
-                running: None,
-            })),
-        })
+        if self.0.cosmos.is_metered() {
+            return cosmos::metered(self, connection, request, out);
+        }
+        self.answer(connection, request, out)
     }
+}
+
+/// A request that is run as work, for commands that are made of others.
+pub(super) fn later(
+    context: &Arc<Context>,
+    client: &Arc<Client>,
+    request: Request,
+) -> Box<dyn Work> {
+    Box::new(Waiting::new(context, client, request))
 }
 
 fn attempt(
@@ -206,6 +245,9 @@ fn run(
     if context.users.is_on() {
         guard::enter(&mut call)?;
     }
+    if context.cosmos.strict {
+        cosmos::check_strict(&call)?;
+    }
     if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
         && command.flags.has(Flags::RETRYABLE)
     {
@@ -258,6 +300,17 @@ fn run(
 
 // === impl Waiting ===
 
+impl Waiting {
+    fn new(context: &Arc<Context>, client: &Arc<Client>, request: Request) -> Self {
+        Self {
+            context: Arc::clone(context),
+            client: Arc::clone(client),
+            request,
+            running: None,
+        }
+    }
+}
+
 impl Work for Waiting {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         if let Some(running) = &mut self.running {
@@ -272,6 +325,34 @@ impl Work for Waiting {
                 Ok(Progress::More)
             }
         }
+    }
+}
+
+// === impl Struck ===
+
+impl Work for Struck {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
+        if let Some(time) = self.block.take() {
+            return Ok(Progress::Sleep(time));
+        }
+        if self.fault.close {
+            return Err(Hangup::new("a fail point closes the connection"));
+        }
+        let start = out.len();
+        if let Some(error) = self.fault.error(&self.asked.request) {
+            reply::fail(out, start, &error);
+            return Ok(Progress::Done);
+        }
+        let progress = self.asked.step(out)?;
+        if progress == Progress::Done
+            && let Some(error) = &self.fault.write_concern_error
+        {
+            reply::extend(out, start, |reply| {
+                reply.put_doc("writeConcernError", error.as_doc());
+                self.fault.put_labels(reply);
+            });
+        }
+        Ok(progress)
     }
 }
 

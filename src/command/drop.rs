@@ -131,5 +131,6 @@ fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> 
         ));
     }
     call.context.catalog.drop_database(database);
+    call.context.cosmos.offers.forget_database(database);
     Ok(Outcome::Reply)
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::write::{self, Options, Running, Statements, Tally};
 use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Needs, Outcome};
 use crate::auth::Action;
+use crate::cosmos::Price;
 use crate::engine::write::{BATCH, Intake};
 use crate::error::Result;
 use crate::query::stage::Slice;
@@ -86,10 +87,12 @@ impl Inserts {
             if self.tally.repeat(index, run.retry.as_ref()) {
                 continue;
             }
-            match value
-                .as_doc()
-                .map_or_else(|| Ok(Cow::Borrowed(value.data())), |doc| intake.admit(doc))
-            {
+            let afforded = run.afford(&run.place, Price::INSERT, value.data().len());
+            match afforded.and_then(|()| {
+                value
+                    .as_doc()
+                    .map_or_else(|| Ok(Cow::Borrowed(value.data())), |doc| intake.admit(doc))
+            }) {
                 Ok(bytes) => admitted.push((index, bytes)),
                 Err(error) => {
                     refused = Some((index, error));

@@ -21,6 +21,7 @@ mod coll_mod;
 mod coll_stats;
 mod concern;
 mod context;
+mod cosmos;
 mod count;
 mod counters;
 mod create;
@@ -38,6 +39,7 @@ mod drop;
 mod drop_indexes;
 mod entry;
 mod explain;
+mod fail_point;
 mod find;
 mod find_and_modify;
 mod generic;
@@ -84,6 +86,7 @@ pub use context::Context;
 pub use counters::{Counted, Counters};
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, Flags, Outcome, Run, Status};
+pub use fail_point::FailPoints;
 pub use guard::Needs;
 pub use operations::{OperationInfo, Operations};
 pub use parameters::{PARAMETERS, Parameter, Parameters};
@@ -105,7 +108,7 @@ pub static COMMANDS: &[Command] = &[
     coll_stats::COMMAND,
     transaction::COMMIT,
     planned("compact"),
-    planned("configureFailPoint"),
+    fail_point::COMMAND,
     about::CONN_POOL_STATS,
     login::CONNECTION_STATUS,
     planned("convertToCapped"),
@@ -116,7 +119,7 @@ pub static COMMANDS: &[Command] = &[
     planned("createSearchIndexes"),
     users::CREATE,
     current_op::COMMAND,
-    planned("customAction"),
+    cosmos::CUSTOM_ACTION,
     coll_stats::DATA_SIZE,
     planned("dbHash").alias(&["dbhash"]),
     coll_stats::DATABASE,
@@ -131,6 +134,7 @@ pub static COMMANDS: &[Command] = &[
     planned("dropRole"),
     planned("dropSearchIndex"),
     users::DROP,
+    cosmos::ENABLE_SHARDING,
     sessions::END,
     explain::COMMAND,
     about::FEATURES,
@@ -142,9 +146,11 @@ pub static COMMANDS: &[Command] = &[
     planned("getClusterParameter"),
     about::GET_CMD_LINE_OPTS,
     tools::GET_DEFAULT_RW_CONCERN,
+    cosmos::LAST_REQUEST,
     about::GET_LOG,
     get_more::COMMAND,
     get_parameter::COMMAND,
+    cosmos::GET_SHARD_MAP,
     planned("grantPrivilegesToRole"),
     planned("grantRolesToRole"),
     users::GRANT,
@@ -163,6 +169,7 @@ pub static COMMANDS: &[Command] = &[
     about::LIST_COMMANDS,
     list_databases::COMMAND,
     list_indexes::COMMAND,
+    cosmos::LIST_SHARDS,
     about::LOCK_INFO,
     planned("logApplicationMessage"),
     planned("logRotate"),
@@ -193,6 +200,7 @@ pub static COMMANDS: &[Command] = &[
     planned("setIndexCommitQuorum"),
     get_parameter::SET,
     planned("setUserWriteBlockMode"),
+    cosmos::SHARD_COLLECTION,
     planned("shutdown"),
     sessions::START,
     time_travel::COMMAND,

@@ -17,6 +17,15 @@ pub(super) fn shorten(out: &mut Vec<u8>, start: usize) {
     reply.end();
 }
 
+/// Adds fields to the reply that stands behind `start`.
+pub(super) fn extend(out: &mut Vec<u8>, start: usize, write: impl FnOnce(&mut DocBuilder<'_>)) {
+    let whole = out.split_off(start);
+    let mut reply = DocBuilder::begin(out);
+    reply.put_body(Doc::new(&whole).body());
+    write(&mut reply);
+    reply.end();
+}
+
 /// `writeErrors`, where there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.
 pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
     if errors.is_empty() {

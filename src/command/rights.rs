@@ -202,6 +202,12 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             ALL,
         ),
         ("shop", doc! {"collMod": "c"}, ADMINISTERS),
+        ("shop", doc! {"customAction": "GetDatabase"}, "rwdoRWDx"),
+        (
+            "shop",
+            doc! {"customAction": "UpdateDatabase", "offerThroughput": 400},
+            SHAPES,
+        ),
         ("shop", doc! {"validate": "c"}, ADMINISTERS),
         ("shop", doc! {"planCacheClear": "c"}, ADMINISTERS),
         ("shop", doc! {"profile": 0}, ADMINISTERS),
@@ -274,6 +280,13 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
         ("admin", doc! {"getCmdLineOpts": 1}, "mcx"),
         ("admin", doc! {"top": 1}, "mcx"),
         ("admin", doc! {"timeTravel": 1}, "cx"),
+        (
+            "admin",
+            doc! {"configureFailPoint": "failCommand", "mode": "off"},
+            "cx",
+        ),
+        ("admin", doc! {"listShards": 1}, "mcx"),
+        ("admin", doc! {"enableSharding": "shop"}, "cx"),
         ("admin", doc! {"killAllSessions": []}, "cx"),
         ("admin", doc! {"listDatabases": 1}, ALL),
         (

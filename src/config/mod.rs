@@ -4,6 +4,7 @@
 //! table ([`table`]) is what the README and its test show. The two are told apart because some settings only make sense
 //! together. Settings that belong together stand in a file of their own, as a group of arguments and what becomes of it.
 
+mod cosmos;
 mod tls;
 mod topology;
 mod users;
@@ -15,6 +16,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 
 use crate::wire::Compressors;
 
+pub use cosmos::Cosmos;
 pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
 pub use users::Accounts;
@@ -38,6 +40,8 @@ pub struct Config {
     pub topology: Topology,
     /// Who may log in.
     pub accounts: Accounts,
+    /// What of Azure Cosmos DB it has.
+    pub cosmos: Cosmos,
     /// `_ts` stands in every document that is read.
     pub expose_ts: bool,
     /// `timeTravel` and other commands for tests are allowed.
@@ -62,9 +66,9 @@ pub struct Settings {
     #[arg(long, env = "SUNDOWN_BIND", value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     bind: IpAddr,
 
-    /// The port to listen on; 0 picks a free one
-    #[arg(long, env = "SUNDOWN_PORT", default_value_t = 27017)]
-    port: u16,
+    /// The port to listen on; 0 picks a free one [default: 27017, with --cosmos 10255]
+    #[arg(long, env = "SUNDOWN_PORT")]
+    port: Option<u16>,
 
     /// How many connections may be open at once; more are refused
     #[arg(long, env = "SUNDOWN_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 10_000,
@@ -88,6 +92,9 @@ pub struct Settings {
 
     #[command(flatten)]
     users: users::Arguments,
+
+    #[command(flatten)]
+    cosmos: cosmos::Arguments,
 
     /// Show the field _ts, the second of its last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
@@ -120,6 +127,13 @@ pub struct Setting {
     /// Empty where nothing is set by default.
     pub default: String,
     pub help: String,
+}
+
+const PORT: u16 = 27017;
+
+/// Where a server listens that was told no port.
+pub fn usual_port(cosmos: bool) -> u16 {
+    if cosmos { Cosmos::PORT } else { PORT }
 }
 
 /// Every setting, in the order of the help text. Derived from the definitions above, so it cannot lag behind them.
@@ -157,13 +171,14 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port: 27017,
+            port: PORT,
             max_connections: 10_000,
             workers: 0,
             compressors: Compressors::ALL,
             tls: Tls::default(),
             topology: Topology::Router,
             accounts: Accounts::default(),
+            cosmos: Cosmos::default(),
             expose_ts: false,
             enable_test_commands: false,
             log: "info".into(),
@@ -177,15 +192,21 @@ impl TryFrom<Settings> for Config {
     type Error = String;
 
     fn try_from(settings: Settings) -> Result<Self, String> {
+        let cosmos = Cosmos::from(settings.cosmos);
+        let (tls, set) = match cosmos.profile {
+            true => (TlsMode::Optional, Some(Cosmos::REPLICA_SET)),
+            false => (TlsMode::Disabled, None),
+        };
         Ok(Self {
-            topology: settings.topology.try_into()?,
-            accounts: settings.users.try_into()?,
+            topology: settings.topology.resolve(set)?,
+            accounts: settings.users.resolve(cosmos.profile)?,
             bind: settings.bind,
-            port: settings.port,
+            port: settings.port.unwrap_or(usual_port(cosmos.profile)),
             max_connections: settings.max_connections,
             workers: settings.workers,
             compressors: settings.compressors,
-            tls: settings.tls.resolve(TlsMode::Disabled)?,
+            tls: settings.tls.resolve(tls)?,
+            cosmos,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
             log: settings.log,
@@ -245,6 +266,6 @@ mod tests {
             assert_eq!(row.env, format!("SUNDOWN_{}", variable.to_uppercase()));
             assert!(!row.help.is_empty(), "{row:?}");
         }
-        assert_eq!(table[1].default, "27017");
+        assert_eq!(table[0].default, "127.0.0.1");
     }
 }

@@ -33,30 +33,34 @@ pub(super) struct Arguments {
     standalone: bool,
 }
 
-// === impl Topology ===
+// === impl Arguments ===
 
-impl TryFrom<Arguments> for Topology {
-    /// What is wrong with the combination, for a person to read.
-    type Error = String;
-
-    fn try_from(arguments: Arguments) -> Result<Self, String> {
+impl Arguments {
+    /// What they come to, where `unless_said` is the replica set if nothing was chosen. An error is for a person to read.
+    pub(super) fn resolve(self, unless_said: Option<&str>) -> Result<Topology, String> {
+        let arguments = self;
         // A compose file passes on variables that are not set as empty ones.
         let given = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
         let advertise = given(&arguments.advertise);
         if let Some(address) = &advertise {
             check_advertised(address)?;
         }
-        match (given(&arguments.replica_set), arguments.standalone) {
+        let set = given(&arguments.replica_set);
+        let set = match (set, arguments.standalone) {
+            (None, false) => unless_said.map(ToOwned::to_owned),
+            (set, _) => set,
+        };
+        match (set, arguments.standalone) {
             (Some(_), true) => Err(
                 "--replica-set and --standalone contradict each other: a server announces itself as one or the other"
                     .into(),
             ),
-            (Some(name), false) => Ok(Self::ReplicaSet { name, advertise }),
+            (Some(name), false) => Ok(Topology::ReplicaSet { name, advertise }),
             (None, _) if advertise.is_some() => Err(
                 "--advertise names the member of a replica set: it needs --replica-set NAME".into(),
             ),
-            (None, true) => Ok(Self::Standalone),
-            (None, false) => Ok(Self::Router),
+            (None, true) => Ok(Topology::Standalone),
+            (None, false) => Ok(Topology::Router),
         }
     }
 }

@@ -12,6 +12,7 @@ use clap::builder::BoolishValueParser;
 use serde_json::Value;
 
 use crate::auth::{Credential, Credentials, Mechanism, RoleName, User, UserName};
+use crate::cosmos::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 
 /// The users that a server starts with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,12 +66,13 @@ impl Accounts {
     }
 }
 
-impl TryFrom<Arguments> for Accounts {
-    /// What is wrong, for a person to read.
-    type Error = String;
+// === impl Arguments ===
 
-    fn try_from(arguments: Arguments) -> Result<Self, String> {
-        let mut accounts = Self {
+impl Arguments {
+    /// Who may log in; where nobody is named, `emulator` lets its well-known account in. An error is for a person to read.
+    pub(super) fn resolve(self, emulator: bool) -> Result<Accounts, String> {
+        let arguments = self;
+        let mut accounts = Accounts {
             list: Vec::new(),
             required: arguments.auth,
         };
@@ -89,6 +91,11 @@ impl TryFrom<Arguments> for Accounts {
             {
                 accounts.add(user)?;
             }
+        }
+        if emulator && accounts.list.is_empty() {
+            let root = vec![RoleName::new("root", "admin")];
+            let (account, key) = (EMULATOR_ACCOUNT.to_owned(), EMULATOR_KEY);
+            accounts.add(make(account, "admin".to_owned(), key, root)?)?;
         }
         Ok(accounts)
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::examined::add_examined;
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -219,6 +220,7 @@ impl Walk {
                 self.check_place(view)?;
             }
             let newest = *self.newest.get_or_insert_with(|| view.newest());
+            let before = self.counted.documents;
             let mut scratch = std::mem::take(&mut self.scratch);
             let mut test = Test {
                 chunk: if filter.has_expression() { FEW } else { CHUNK },
@@ -239,6 +241,7 @@ impl Walk {
                 Access::Union(_) | Access::None => Ok(Pace::End),
             };
             self.counted.matched += test.matched;
+            add_examined(self.counted.documents - before);
             self.scratch = scratch;
             if matches!(pace, Ok(Pace::End)) {
                 if let Some(next) = self.later.pop() {

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod choose;
+mod examined;
 mod holders;
 mod merge;
 mod oid;
@@ -17,6 +18,7 @@ mod sources;
 pub mod stats;
 pub mod write;
 
+pub use examined::take_examined;
 pub use oid::ObjectIds;
 pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};

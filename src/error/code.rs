@@ -18,6 +18,14 @@ macro_rules! codes {
                 }
             }
 
+            /// The code of that number.
+            pub fn numbered(number: i32) -> Self {
+                match number {
+                    $($number => Self::$name,)*
+                    other => Self::Location(other),
+                }
+            }
+
             pub fn name(self) -> std::borrow::Cow<'static, str> {
                 match self {
                     $(Self::$name => stringify!($name).into(),)*
@@ -114,6 +122,7 @@ codes! {
     183 ClientMetadataMissingField,
     186 ClientMetadataCannotBeMutated,
     188 IncompatibleServerVersion,
+    189 PrimarySteppedDown,
     197 InvalidIndexSpecificationOption,
     206 NoSuchSession,
     207 InvalidUUID,
@@ -128,7 +137,9 @@ codes! {
     251 NoSuchTransaction,
     256 TransactionCommitted,
     261 TooManyLogicalSessions,
+    262 ExceededTimeLimit,
     263 OperationNotSupportedInTransaction,
+    266 FailPointSetFailed,
     276 IndexBuildAborted,
     290 TransactionExceededLifetimeLimitSeconds,
     291 NoQueryExecutionPlans,
@@ -144,14 +155,18 @@ codes! {
     366 OfflineValidationFailedToComplete,
     378 NonConformantBSON,
     396 IndexInformationTooLarge,
+    9001 SocketException,
     10107 NotWritablePrimary,
     10334 BSONObjectTooLarge,
     11000 DuplicateKey,
     11600 InterruptedAtShutdown,
     11601 Interrupted,
+    11602 InterruptedDueToReplStateChange,
     12051 CursorInUse,
     13297 DatabaseDifferCase,
     13388 StaleConfig,
+    13435 NotPrimaryNoSecondaryOk,
+    13436 NotPrimaryOrSecondary,
     40413 IDLDuplicateField,
     40414 IDLFailedToParse,
     40415 IDLUnknownField,

@@ -7,6 +7,7 @@ use super::op::Op;
 use super::results::{Answer, Results};
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
+use crate::cosmos::Price;
 use crate::engine::write::{BATCH, Intake, Place};
 use crate::error::{Error, Result};
 use crate::query::stage::Slice;
@@ -78,6 +79,11 @@ impl Bulk {
         }
         let namespace = self.namespaces.get(op.namespace());
         if let Some(error) = namespace.and_then(|namespace| namespace.mismatch.clone()) {
+            let modified = matches!(op, Op::Update(..)).then_some(0);
+            return Ok(Some(self.results.fail(index, &error, 0, modified)));
+        }
+        let into = place(&self.namespaces, op.namespace(), run);
+        if let Err(error) = run.afford(&into, op.price(), value.data().len()) {
             let modified = matches!(op, Op::Update(..)).then_some(0);
             return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }
@@ -169,7 +175,9 @@ impl Bulk {
                 break;
             }
             // One that is refused is come to again, when those in front of it are done.
-            let Ok(bytes) = intake.admit(document) else {
+            let into = place(&self.namespaces, namespace, run);
+            let afforded = run.afford(&into, Price::INSERT, document.bytes().len());
+            let Ok(bytes) = afforded.and_then(|()| intake.admit(document)) else {
                 break;
             };
             admitted.push((self.next, bytes));

@@ -3,6 +3,7 @@
 
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
+use crate::cosmos::Price;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
 use crate::error::Result;
 use crate::query::stage::Slice;
@@ -112,8 +113,15 @@ impl<K: Kind> Statements for Each<K> {
                     let Some(value) = documents.take_next(&mut self.offset) else {
                         return Ok(true);
                     };
+                    let price = if K::MODIFIES {
+                        Price::UPDATE
+                    } else {
+                        Price::DELETE
+                    };
                     if self.tally.repeat(index, run.retry.as_ref()) {
                         Ok(())
+                    } else if let Err(error) = run.afford(&run.place, price, value.data().len()) {
+                        Err(error)
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);

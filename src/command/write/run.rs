@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::{Call, Context, Outcome, Step, Task};
+use crate::cosmos::{Cosmos, Price};
 use crate::engine::TimeSlice;
 use crate::engine::write::Place;
 use crate::error::Result;
@@ -24,6 +25,8 @@ pub struct Running<'r> {
     pub request: &'r Request,
     pub place: Place<'r>,
     pub retry: &'r mut Option<Retry>,
+    /// Where statements are limited one by one: in size, or by a budget.
+    pub limits: Option<&'r Cosmos>,
 }
 
 /// Statements that did not get done at once.
@@ -55,6 +58,7 @@ pub fn run<S: Statements>(
             now: call.now,
         },
         retry: &mut retry,
+        limits: call.context.cosmos.limits(),
     };
     if statements.step(&mut running, &TimeSlice::begin())? {
         statements.reply(reply);
@@ -71,6 +75,22 @@ pub fn run<S: Statements>(
     })))
 }
 
+// === impl Running ===
+
+impl Running<'_> {
+    /// Whether a statement of that many bytes may run here.
+    #[inline]
+    pub fn afford(&self, place: &Place<'_>, price: Price, bytes: usize) -> Result<()> {
+        match self.limits {
+            None => Ok(()),
+            Some(limits) => {
+                let name = (place.database, place.collection);
+                limits.afford(name, place.now, price, bytes)
+            }
+        }
+    }
+}
+
 // === impl Longer ===
 
 impl<S: Statements> Task for Longer<S> {
@@ -85,6 +105,7 @@ impl<S: Statements> Task for Longer<S> {
                 now: self.now,
             },
             retry: &mut self.retry,
+            limits: self.context.cosmos.limits(),
         };
         if !self.statements.step(&mut running, &TimeSlice::begin())? {
             return Ok(Step::More);

@@ -1,0 +1,66 @@
+//! `configureFailPoint`: has commands go wrong on purpose, for the tests of drivers and of whoever uses them.
+//!
+//! One fail point exists, `failCommand`. [`FailPoints`] is what the server keeps of it and what is asked before each command
+//! (one look at a flag while nothing is set), [`Mode`] says how often it strikes, [`Fault`] what happens then.
+
+mod fault;
+mod mode;
+mod points;
+
+use super::args::{required, unknown};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuilder, Type};
+
+pub use fault::Fault;
+pub use mode::Mode;
+pub use points::FailPoints;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "configureFailPoint",
+    Access::Admin,
+    "Has commands fail, hang or lose their connection on purpose (with --enable-test-commands).",
+    run,
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Server(Action::SetParameter));
+
+/// The one fail point that there is.
+const FAIL_COMMAND: &str = "failCommand";
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    if !call.context.config.enable_test_commands {
+        return Err(Error::new(
+            Code::CommandNotFound,
+            "no such command: 'configureFailPoint' (start the server with --enable-test-commands to have it)",
+        ));
+    }
+    let mut mode = None;
+    let mut data = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "mode" => mode = Some(Mode::parse(arg.value())?),
+            "data" => data = arg.doc()?,
+            name => return Err(unknown("configureFailPoint", name)),
+        }
+    }
+    let name = call.target();
+    let name = name.as_str().ok_or_else(|| {
+        super::args::wrong_type("", "configureFailPoint", name.ty(), &[Type::String])
+    })?;
+    if name != FAIL_COMMAND {
+        return Err(Error::new(
+            Code::FailPointSetFailed,
+            format!("{name} not found"),
+        ));
+    }
+    let mode = required(mode, "configureFailPoint", "mode")?;
+    let fault = data.map(Fault::parse).transpose()?.unwrap_or_default();
+    let count = call.context.fail_points.set(mode, fault);
+    reply.put_i64("count", count);
+    Ok(Outcome::Reply)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+use bson::{Document, doc};
+
+use crate::command::check::{ask, server, step};
+use crate::command::{Commands, Connection};
+use crate::config::Config;
+use crate::handler::Progress;
+
+fn testing() -> (Commands, Connection) {
+    server(Config {
+        enable_test_commands: true,
+        ..Config::default()
+    })
+}
+
+fn set(
+    server: &mut (Commands, Connection),
+    mode: impl Into<bson::Bson>,
+    data: Document,
+) -> Document {
+    ask(
+        server,
+        doc! {"configureFailPoint": "failCommand", "mode": mode.into(), "data": data, "$db": "admin"},
+    )
+}
+
+fn pings(server: &mut (Commands, Connection), n: usize) -> String {
+    (0..n)
+        .map(
+            |_| match ask(server, doc! {"ping": 1, "$db": "a"}).get_i32("code") {
+                Ok(_) => 'x',
+                Err(_) => '.',
+            },
+        )
+        .collect()
+}
+
+#[test]
+fn how_often_it_strikes() {
+    let rows: &[(bson::Bson, &str)] = &[
+        ("alwaysOn".into(), "xxxxx"),
+        ("off".into(), "....."),
+        (doc! {"times": 2}.into(), "xx..."),
+        (doc! {"times": 0}.into(), "....."),
+        (doc! {"skip": 3}.into(), "...xx"),
+        (doc! {"activationProbability": 1.0}.into(), "xxxxx"),
+        (doc! {"activationProbability": 0.0}.into(), "....."),
+    ];
+    let mut before = 0;
+    let mut server = testing();
+    for (mode, expected) in rows {
+        let reply = set(
+            &mut server,
+            mode.clone(),
+            doc! {"failCommands": ["ping"], "errorCode": 91},
+        );
+        assert_eq!(reply, doc! {"count": before, "ok": 1.0}, "{mode}");
+        assert_eq!(pings(&mut server, 5), *expected, "{mode}");
+        before += expected.matches('x').count() as i64;
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let rows = [
+        (doc! {"configureFailPoint": "nope", "mode": "off"}, 266),
+        (doc! {"configureFailPoint": 1, "mode": "off"}, 14),
+        (doc! {"configureFailPoint": "failCommand"}, 40414),
+        (doc! {"configureFailPoint": "failCommand", "mode": "x"}, 2),
+        (doc! {"configureFailPoint": "failCommand", "mode": 1}, 14),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": {"times": -1}},
+            2,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": {"times": "1"}},
+            14,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": {"x": 1}},
+            2,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": {"activationProbability": 2.0}},
+            14,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": "off", "data": {"nope": 1}},
+            40415,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": "off", "data": {"blockConnection": true}},
+            40414,
+        ),
+    ];
+    let mut allowed = testing();
+    for (mut command, code) in rows {
+        command.insert("$db", "admin");
+        let reply = ask(&mut allowed, command.clone());
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}");
+    }
+    let mut plain = server(Config::default());
+    let reply = set(&mut plain, "off", doc! {});
+    assert_eq!(reply.get_i32("code").ok(), Some(59));
+}
+
+#[test]
+fn whom_it_strikes_and_what_with() {
+    let hello = |name: &str| {
+        doc! {"hello": 1, "$db": "admin", "client": {
+            "application": {"name": name}, "driver": {"name": "d", "version": "1"}, "os": {"type": "x"},
+        }}
+    };
+    let retryable = doc! {"insert": "c", "documents": [{}], "lsid": {"id": bson::Uuid::new()}, "txnNumber": 1_i64, "$db": "a"};
+    let rows: Vec<(Document, Document, Document)> = vec![
+        (
+            doc! {"failCommands": ["ping"], "errorCode": 10107},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 10107, "codeName": "NotWritablePrimary"},
+        ),
+        (
+            doc! {"failCommands": ["isMaster", "ping"], "errorCode": 13388, "errorLabels": ["A", "B"], "errorExtraInfo": {"x": 1}},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 13388, "codeName": "StaleConfig", "x": 1, "errorLabels": ["A", "B"]},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "errorCode": 91},
+            retryable.clone(),
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 91, "codeName": "ShutdownInProgress", "errorLabels": ["RetryableWriteError"]},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "errorCode": 91, "errorLabels": []},
+            retryable,
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 91, "codeName": "ShutdownInProgress"},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": ["L"]},
+            doc! {"insert": "c", "documents": [{}], "$db": "a"},
+            doc! {"n": 1, "ok": 1.0, "writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": ["L"]},
+        ),
+        (
+            doc! {"failCommands": ["find", "ping"], "errorCode": 91, "namespace": "a.c"},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 1.0},
+        ),
+        (
+            doc! {"failCommands": ["count"], "errorCode": 5, "namespace": "a.nope"},
+            doc! {"count": "other", "$db": "a"},
+            doc! {"n": 0, "ok": 1.0},
+        ),
+        (
+            doc! {"failCommands": ["count"], "errorCode": 8, "namespace": "a.c"},
+            doc! {"count": "c", "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 8, "codeName": "UnknownError"},
+        ),
+        (
+            doc! {"failCommands": ["isMaster", "hello"], "errorCode": 8, "appName": "x"},
+            hello("x"),
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 8, "codeName": "UnknownError"},
+        ),
+    ];
+    for (data, command, expected) in rows {
+        let mut server = testing();
+        set(&mut server, "alwaysOn", data.clone());
+        assert_eq!(ask(&mut server, command), expected, "{data}");
+        set(&mut server, "off", doc! {});
+        assert_eq!(pings(&mut server, 1), ".");
+    }
+    let mut server = testing();
+    set(
+        &mut server,
+        "alwaysOn",
+        doc! {"failCommands": ["hello"], "errorCode": 8, "appName": "x"},
+    );
+    assert_eq!(ask(&mut server, hello("y")).get_f64("ok").ok(), Some(1.0));
+}
+
+#[test]
+fn it_waits_without_holding_anybody_up_and_hangs_up() {
+    let mut server = testing();
+    set(
+        &mut server,
+        doc! {"times": 1},
+        doc! {"failCommands": ["ping"], "blockConnection": true, "blockTimeMS": 500},
+    );
+    let (steps, reply) = step(&mut server, doc! {"ping": 1, "$db": "a"});
+    assert_eq!(
+        steps,
+        [
+            Ok(Progress::Sleep(std::time::Duration::from_millis(500))),
+            Ok(Progress::Done)
+        ]
+    );
+    assert_eq!(reply, Some(doc! {"ok": 1.0}));
+    set(
+        &mut server,
+        doc! {"times": 1},
+        doc! {"failCommands": ["ping"], "closeConnection": true, "errorCode": 1},
+    );
+    let (steps, reply) = step(&mut server, doc! {"ping": 1, "$db": "a"});
+    assert!(steps[0].is_err() && reply.is_none(), "{steps:?}");
+}

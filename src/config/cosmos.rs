@@ -1,0 +1,108 @@
+//! The habits of Azure Cosmos DB: its emulator's port, replica set and account, request units, strictness.
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+
+/// Which of them the server has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cosmos {
+    /// What is not said otherwise is as in the emulator.
+    pub profile: bool,
+    /// Refuse what the service refuses.
+    pub strict: bool,
+    /// What a collection may spend in a second unless it has bought something else; no limit where it is left out.
+    pub request_units: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Service {
+    Cosmos,
+}
+
+#[derive(Debug, Clone, Args)]
+#[group(id = "cosmos-arguments")]
+pub(super) struct Arguments {
+    /// Be as the Cosmos DB emulator unless told otherwise: port 10255, replica set globaldb, TLS optional, the emulator's account and key
+    #[arg(long, env = "SUNDOWN_COSMOS", value_parser = BoolishValueParser::new())]
+    pub(super) cosmos: bool,
+
+    /// Refuse what a service refuses, with its codes and words: cosmos
+    #[arg(long, env = "SUNDOWN_STRICT", value_name = "SERVICE", value_enum)]
+    strict: Option<Service>,
+
+    /// Request units that a collection may spend in a second, unless customAction gives it or its database another throughput; requests over it are answered with 16500 [default: no limit]
+    #[arg(long, env = "SUNDOWN_REQUEST_UNITS", value_name = "UNITS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    request_units: Option<u32>,
+}
+
+// === impl Cosmos ===
+
+impl Cosmos {
+    pub const PORT: u16 = 10255;
+    pub const REPLICA_SET: &str = "globaldb";
+}
+
+impl From<Arguments> for Cosmos {
+    fn from(arguments: Arguments) -> Self {
+        Self {
+            profile: arguments.cosmos,
+            strict: arguments.strict.is_some(),
+            request_units: arguments.request_units,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_refused, config};
+    use super::super::{TlsMode, Topology};
+
+    #[test]
+    fn the_profile_sets_what_is_not_said_otherwise() {
+        let plain = config(&["--cosmos"]).unwrap();
+        assert_eq!(plain.port, 10255);
+        assert_eq!(plain.tls.mode, TlsMode::Optional);
+        let set = Topology::ReplicaSet {
+            name: "globaldb".into(),
+            advertise: None,
+        };
+        assert_eq!(plain.topology, set);
+        assert_eq!(plain.accounts.list.len(), 1);
+        assert_eq!(plain.accounts.list[0].name.to_string(), "localhost@admin");
+        let other = config(&[
+            "--cosmos",
+            "--port",
+            "27017",
+            "--tls",
+            "disabled",
+            "--standalone",
+            "--user",
+            "shop:secret",
+        ])
+        .unwrap();
+        assert_eq!(other.port, 27017);
+        assert_eq!(other.tls.mode, TlsMode::Disabled);
+        assert_eq!(other.topology, Topology::Standalone);
+        assert_eq!(other.accounts.list.len(), 1);
+        assert_eq!(other.accounts.list[0].name.to_string(), "shop@admin");
+        let named = config(&["--cosmos", "--advertise", "sundown:10255"]).unwrap();
+        let set = Topology::ReplicaSet {
+            name: "globaldb".into(),
+            advertise: Some("sundown:10255".into()),
+        };
+        assert_eq!(named.topology, set);
+    }
+
+    #[test]
+    fn limits_and_strictness_go_without_the_profile() {
+        let limited = config(&["--request-units", "400", "--strict", "cosmos"]).unwrap();
+        assert!(limited.cosmos.strict && !limited.cosmos.profile);
+        assert_eq!(limited.cosmos.request_units, Some(400));
+        assert_eq!(limited.port, 27017);
+        assert_refused(&[
+            (&["--request-units", "0"], "--request-units"),
+            (&["--strict", "azure"], "cosmos"),
+        ]);
+    }
+}
