@@ -101,13 +101,13 @@ fn what_waits_is_reported() {
     assert_eq!(world.ttl_metric("pendingDocuments"), 999);
     world.reaper(true);
     let mut rounds = 0;
-    while world.ttl_metric("pendingDocuments") > 0 {
+    // A pass ends a little later, when the memory is given back too.
+    while world.ttl_metric("pendingDocuments") > 0 || world.ttl_metric("passes") == 0 {
         rounds += 1;
         assert!(rounds < 100_000, "the reaper does not come");
         std::thread::yield_now();
     }
     assert_eq!(world.ttl_metric("lagMillis"), 0);
-    assert!(world.ttl_metric("passes") >= 1);
     assert_eq!(world.int_ids("c", doc! {}), [5]);
 }
 
