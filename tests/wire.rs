@@ -25,7 +25,7 @@ mod raw;
 
 use raw::{
     CHECKSUM, Client, EXHAUST_ALLOWED, MORE_TO_COME, OP_MSG, PATIENCE, body, checked, compressed,
-    deflate, frame, msg, ping, query, sequence,
+    deflate, eventually, frame, msg, ping, query, sequence,
 };
 
 // The server under test.
@@ -325,9 +325,10 @@ async fn a_stream_ends_with_its_client_and_with_the_server() {
         let mut staying = server.connect().await;
         leaving.send(&stream).await;
         staying.send(&stream).await;
-        while server.handler.streamed.load(Ordering::SeqCst) < 2 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually("both stream", || {
+            server.handler.streamed.load(Ordering::SeqCst) >= 2
+        })
+        .await;
         server.connect().await.assert_alive().await;
         drop(leaving);
         server.tell_to_stop();
@@ -391,7 +392,7 @@ async fn a_connection_that_rests_after_a_large_message_goes_on() {
             .await
             .contains_key("filler")
     );
-    // Long enough for its buffers to be given back.
+    // Long enough for its buffers to be given back, which nothing shows: the only wait here that is for a time and not for an event.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     client.assert_alive().await;
     assert!(
@@ -836,14 +837,10 @@ async fn work_is_abandoned_when_its_client_leaves() {
         // Its call has begun when another connection sees it counted.
         server.connect().await.assert_alive().await;
         drop(client);
-        let noticed = async {
-            while server.handler.abandoned.load(Ordering::SeqCst) == before {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, noticed)
-            .await
-            .unwrap_or_else(|_| panic!("{command} goes on"));
+        eventually(&format!("{command} is abandoned"), || {
+            server.handler.abandoned.load(Ordering::SeqCst) > before
+        })
+        .await;
     }
 }
 
@@ -859,14 +856,10 @@ async fn unacknowledged_work_goes_on_without_its_client() {
     .concat();
     client.send(&bytes).await;
     drop(client);
-    let both = async {
-        while server.handler.calls.load(Ordering::SeqCst) < 2 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, both)
-        .await
-        .expect("both run");
+    eventually("both run", || {
+        server.handler.calls.load(Ordering::SeqCst) >= 2
+    })
+    .await;
     assert_eq!(server.handler.abandoned.load(Ordering::SeqCst), 0);
 }
 
@@ -883,9 +876,10 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     busy.assert_alive().await;
     busy.send(&msg(1, 0, &[&body(doc! {"work": 10i64, "pause": 20i64})]))
         .await;
-    while server.handler.calls.load(Ordering::SeqCst) < 3 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("it is busy", || {
+        server.handler.calls.load(Ordering::SeqCst) >= 3
+    })
+    .await;
     server.tell_to_stop();
     idle.assert_hung_up("idle").await;
     half.assert_hung_up("in the middle of a message").await;
@@ -909,9 +903,10 @@ async fn stopping_does_not_wait_for_a_command_that_only_sleeps() {
             &[&body(doc! {"work": 2i64, "pause": 3_600_000i64})],
         ))
         .await;
-    while server.handler.calls.load(Ordering::SeqCst) < 1 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("it rests", || {
+        server.handler.calls.load(Ordering::SeqCst) >= 1
+    })
+    .await;
     server.tell_to_stop();
     tokio::time::timeout(Duration::from_secs(5), server.stopped())
         .await

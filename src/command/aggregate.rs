@@ -195,7 +195,7 @@ impl<'a> Aggregate<'a> {
 
     /// Parses the pipeline and gathers what it will run with.
     pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
-        let vars = Vars::at(call.now);
+        let vars = call.vars();
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), vars),
             Some(spec) => bind_let(&vars, &Scope::new(), spec)?,

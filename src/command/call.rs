@@ -12,6 +12,7 @@ use super::guard::Rights;
 use super::{Client, Command, Context};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
+use crate::query::Vars;
 use crate::session::{Retry, SessionId};
 use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
 use crate::wire::{Request, Sequence};
@@ -94,6 +95,11 @@ impl<'a> Call<'a> {
     /// `db.collection`
     pub fn namespace(&self, collection: &str) -> String {
         format!("{}.{collection}", self.generic.database)
+    }
+
+    /// What expressions can read before a command adds variables of its own.
+    pub fn vars(&self) -> Vars {
+        self.context.vars(self.now)
     }
 
     pub fn transaction_number(&self) -> Option<i64> {

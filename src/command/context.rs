@@ -17,10 +17,11 @@ use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
 use crate::cosmos::Cosmos;
 use crate::engine::ObjectIds;
+use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::storage::Catalog;
 use crate::storage::ttl::Reaper;
-use crate::value::Value;
+use crate::value::{Millis, Value};
 
 /// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
 pub struct Context {
@@ -100,6 +101,14 @@ impl Context {
         self.users.throttle.sweep(monotonic());
     }
 
+    /// What expressions of a command that begins at `now` can read. A standalone has no cluster time.
+    pub fn vars(&self, now: Millis) -> Vars {
+        match self.config.topology {
+            Topology::Standalone => Vars::at(now).without_cluster_time(),
+            _ => Vars::at(now),
+        }
+    }
+
     /// `HOST:PORT` under which the server is known to others.
     pub fn host(&self) -> String {
         match &self.config.topology {
@@ -108,6 +117,44 @@ impl Context {
                 ..
             } => host.clone(),
             _ => format!("localhost:{}", self.config.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::check::{ask, server};
+    use bson::doc;
+
+    #[test]
+    fn a_standalone_has_no_cluster_time() {
+        let commands = [
+            doc! {"find": "c", "filter": {"$expr": {"$gt": ["$$CLUSTER_TIME", 0]}}, "$db": "d"},
+            doc! {"aggregate": "c", "pipeline": [{"$project": {"t": "$$CLUSTER_TIME"}}], "cursor": {}, "$db": "d"},
+            doc! {"findAndModify": "c", "query": {}, "update": [{"$set": {"t": "$$CLUSTER_TIME"}}], "$db": "d"},
+            doc! {"update": "c", "updates": [{"q": {}, "u": [{"$set": {"t": "$$CLUSTER_TIME"}}]}], "$db": "d"},
+        ];
+        for (topology, code) in [
+            (Topology::Standalone, Some(10_071_200)),
+            (Topology::Router, None),
+        ] {
+            let mut server = server(Config {
+                topology,
+                ..Config::default()
+            });
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": [{"_id": 1}], "$db": "d"},
+            );
+            for command in &commands {
+                let reply = ask(&mut server, command.clone());
+                let errors = reply.get_array("writeErrors").ok();
+                let error = errors
+                    .and_then(|errors| errors.first()?.as_document())
+                    .unwrap_or(&reply);
+                assert_eq!(error.get_i32("code").ok(), code, "{command}: {reply}");
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         constants: false,
         multi: true,
     };
-    let (selection, _) = selecting.parse(call.now)?;
+    let (selection, _) = selecting.parse(&call.vars())?;
     scan::run(call, collection, selection, counting, reply)
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::args::required;
-use super::drained::rules_after;
+use super::drained::{prepare, rules_after};
 use super::index_spec::{self, Wanted};
 use super::{
     Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, default_ttl, drained,
@@ -163,14 +163,15 @@ fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
                 if !exists(existing.chain(&new), &spec)? {
                     new.push(*spec);
                 }
+                // Asked here and not at the end: each is compared with all before it, and the collection is locked.
+                if view.indexes().count() + new.len() + 1 > MAX_INDEXES {
+                    return Err(Error::new(
+                        Code::CannotCreateIndex,
+                        format!("add index fails, too many indexes for {}", view.namespace()),
+                    ));
+                }
             }
         }
-    }
-    if view.indexes().count() + new.len() + 1 > MAX_INDEXES {
-        return Err(Error::new(
-            Code::CannotCreateIndex,
-            format!("add index fails, too many indexes for {}", view.namespace()),
-        ));
     }
     Ok((new, default))
 }
@@ -353,9 +354,8 @@ impl Task for Building {
                 ready.then(|| index.spec.clone())
             })
         };
-        let ready = self.dates.step(slice.until(), rules);
-        if !ready.map_err(|_| drained::dropped())? {
-            return Ok(Step::More);
+        if let Some(step) = prepare(&mut self.dates, &slice, rules)? {
+            return Ok(step);
         }
         self.finish(reply)
     }

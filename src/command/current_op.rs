@@ -11,9 +11,9 @@ use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::engine::ListOperations;
 use crate::error::{Code, Error, Result};
+use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::query::stage::CurrentOps;
-use crate::query::{Scope, Vars};
 use crate::session::{CursorId, CursorInfo};
 use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type};
 
@@ -80,7 +80,7 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     });
     let filter = Filter::parse(spec.as_doc(), &Scope::new())?;
-    let vars = Vars::at(call.now);
+    let vars = call.vars();
     let asker = Asker::of(call);
     let mut list = reply.array("inprog");
     for doc in asker.list(&wanted) {

@@ -6,7 +6,8 @@ use super::{Access, Command, Counted, Flags, Needs};
 use crate::auth::Action;
 use crate::engine::write::Deleting;
 use crate::error::{Error, Result};
-use crate::value::{Doc, Millis};
+use crate::query::Vars;
+use crate::value::Doc;
 
 pub(super) const COMMAND: Command = Command::ready(
     "delete",
@@ -89,7 +90,7 @@ impl<'a> Statement<'a> for Delete<'a> {
         })
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Deleting> {
+    fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Deleting> {
         let selecting = Selecting {
             filter: self.filter,
             sort: None,
@@ -98,6 +99,6 @@ impl<'a> Statement<'a> for Delete<'a> {
             constants: true,
             multi: self.multi,
         };
-        Ok(Deleting::new(selecting.parse(now)?.0))
+        Ok(Deleting::new(selecting.parse(vars)?.0))
     }
 }

@@ -52,7 +52,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         constants: false,
         multi: true,
     };
-    let (mut selection, _) = selecting.parse(call.now)?;
+    let (mut selection, _) = selecting.parse(&call.vars())?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)
 }

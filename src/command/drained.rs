@@ -5,11 +5,11 @@
 //! what the new ones say of each document is computed before that, in steps as well ([`Redating`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Call, Context, Outcome, Step, Task};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
-use crate::query::stage::Slice;
 use crate::storage::index::{Index, IndexSpec};
 use crate::storage::{Collection, Redating, Writer};
 use crate::value::{DocBuf, DocBuilder};
@@ -27,6 +27,9 @@ pub struct Done {
     /// Indexes that are no more, to be freed when the lock is.
     pub gone: Vec<Index>,
 }
+
+/// Before one that waits for another change looks again.
+const A_MOMENT: Duration = Duration::from_millis(2);
 
 struct Draining {
     context: Arc<Context>,
@@ -62,11 +65,10 @@ pub fn drain_then(
 impl Task for Draining {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let slice = TimeSlice::begin();
-        if let Some((redating, rules)) = &mut self.dates {
-            let ready = redating.step(slice.until(), rules).map_err(|_| dropped())?;
-            if !ready || slice.is_over() {
-                return Ok(Step::More);
-            }
+        if let Some((redating, rules)) = &mut self.dates
+            && let Some(step) = prepare(redating, &slice, rules)?
+        {
+            return Ok(step);
         }
         let Some(change) = self.change.take() else {
             return Ok(Step::Done);
@@ -88,6 +90,20 @@ impl Task for Draining {
             Err(_dropped) => Err(dropped()),
         }
     }
+}
+
+/// A step towards other date rules; `None` when they can change at once.
+pub fn prepare(
+    redating: &mut Redating,
+    slice: &TimeSlice,
+    rules: impl FnOnce(&[Index]) -> Vec<IndexSpec>,
+) -> Result<Option<Step>> {
+    let ready = redating.step(slice.until(), rules);
+    Ok(match ready.map_err(|_| dropped())? {
+        true => None,
+        false if redating.waits() => Some(Step::Sleep(A_MOMENT)),
+        false => Some(Step::More),
+    })
 }
 
 /// The date rules among the indexes, with `change` made to each: `None` if it makes none any more.

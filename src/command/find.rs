@@ -18,7 +18,7 @@ use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows};
-use crate::query::{Scope, Vars, bind_let};
+use crate::query::{Scope, bind_let};
 use crate::session::Source;
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
@@ -199,8 +199,8 @@ impl<'a> Find<'a> {
         reply: &mut DocBuilder<'_>,
     ) -> Result<Outcome> {
         let (scope, vars) = match self.let_vars {
-            None => (Scope::new(), Vars::at(call.now)),
-            Some(spec) => bind_let(&Vars::at(call.now), &Scope::new(), spec)?,
+            None => (Scope::new(), call.vars()),
+            Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
         };
         let filter = Filter::parse(self.filter.unwrap_or(Doc::EMPTY), &scope)?;
         let projection = self

@@ -152,7 +152,7 @@ impl<'a> Args<'a> {
             constants: true,
             multi: false,
         };
-        let (selection, scope) = selecting.parse(call.now)?;
+        let (selection, scope) = selecting.parse(&call.vars())?;
         let fields = self.fields.filter(|fields| !fields.is_empty());
         let projection = fields
             .map(|fields| Projection::parse(fields, &scope, Kind::Find))

@@ -21,6 +21,11 @@ pub const MAX_MESSAGE_BYTES: i32 = 48_000_000;
 pub const MAX_WRITE_BATCH: i32 = 100_000;
 pub const SESSION_TIMEOUT_MINUTES: i32 = 30;
 
+/// MongoDB's bounds on what a driver says of itself, which is kept as long as the connection: in a router, and elsewhere.
+const METADATA_OF_ROUTER: usize = 512;
+const METADATA: usize = 1024;
+const APP_NAME: usize = 128;
+
 pub(super) const COMMAND: Command = Command::ready(
     "hello",
     Access::None,
@@ -153,8 +158,33 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
     }
 }
 
-/// Keeps what a driver says of itself. It may say so once, and it must name itself.
+/// Keeps what a driver says of itself. It may say so once, shortly, and it must name itself.
 fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
+    let most = match call.context.config.topology {
+        Topology::Router => METADATA_OF_ROUTER,
+        _ => METADATA,
+    };
+    if metadata.bytes().len() > most {
+        return Err(Error::new(
+            Code::ClientMetadataDocumentTooLarge,
+            format!("The client metadata document must be less then or equal to {most} bytes"),
+        ));
+    }
+    let name = metadata
+        .get("application")
+        .as_doc()
+        .map(|app| app.get("name"));
+    if name
+        .and_then(ValueRef::as_str)
+        .is_some_and(|name| name.len() > APP_NAME)
+    {
+        return Err(Error::new(
+            Code::ClientMetadataAppNameTooLarge,
+            format!(
+                "The 'application.name' field must be less then or equal to {APP_NAME} bytes in length"
+            ),
+        ));
+    }
     let invalid = |message: String| Err(Error::new(Code::ClientMetadataMissingField, message));
     for part in ["driver", "os"] {
         let Some(doc) = metadata.get(part).as_doc() else {
@@ -378,6 +408,41 @@ impl Task for Await {
                     Step::Done
                 })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::check::{ask, server};
+    use crate::config::Config;
+    use bson::doc;
+
+    #[test]
+    fn a_driver_introduces_itself_shortly() {
+        for (topology, filler, name, code) in [
+            (Topology::Router, 100, 128, None),
+            (Topology::Router, 100, 129, Some(184)),
+            (Topology::Router, 500, 1, Some(185)),
+            (Topology::Standalone, 500, 1, None),
+            (Topology::Standalone, 1_000, 1, Some(185)),
+        ] {
+            let mut server = server(Config {
+                topology,
+                ..Config::default()
+            });
+            let client = doc! {
+                "application": {"name": "n".repeat(name)},
+                "driver": {"name": "d", "version": "1"},
+                "os": {"type": "t"},
+                "platform": "p".repeat(filler),
+            };
+            let reply = ask(
+                &mut server,
+                doc! {"hello": 1, "client": client, "$db": "admin"},
+            );
+            assert_eq!(reply.get_i32("code").ok(), code, "{filler} {name}");
         }
     }
 }

@@ -5,8 +5,8 @@ use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, cursor, default_ttl};
 use crate::auth::{Action, Target};
 use crate::error::Result;
+use crate::query::Scope;
 use crate::query::filter::Filter;
-use crate::query::{Scope, Vars};
 use crate::storage::Collection;
 use crate::value::{Doc, DocBuf, DocBuilder, Millis};
 
@@ -48,7 +48,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let filter = Filter::parse(filter, &Scope::without_constants())?;
-    let vars = Vars::at(call.now);
+    let vars = call.vars();
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
         if authorized && !call.may_reach(call.database(), collection.namespace().collection()) {

@@ -4,8 +4,8 @@ use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
 use crate::engine::stats::Figures;
 use crate::error::{Code, Error, Result};
+use crate::query::Scope;
 use crate::query::filter::Filter;
-use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 pub(super) const COMMAND: Command =
@@ -35,7 +35,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let some = !all || authorized == Some(true);
     let filter = Filter::parse(filter, &Scope::without_constants())?;
-    let vars = Vars::at(call.now);
+    let vars = call.vars();
     let mut total = 0;
     let mut databases = reply.array("databases");
     for name in names(call) {

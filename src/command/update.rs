@@ -6,8 +6,9 @@ use super::{Access, Call, Command, Counted, Flags, Needs};
 use crate::auth::{self, Action};
 use crate::engine::write::Updating;
 use crate::error::{Error, Result};
+use crate::query::Vars;
 use crate::query::update::{Style, Update as Change};
-use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -128,7 +129,7 @@ impl<'a> Statement<'a> for Update<'a> {
         })
     }
 
-    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Updating> {
+    fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Updating> {
         let both;
         let let_vars = match (let_vars, self.constants) {
             (Some(outer), Some(inner)) => {
@@ -153,7 +154,7 @@ impl<'a> Statement<'a> for Update<'a> {
             constants: true,
             multi,
         }
-        .parse(now)?;
+        .parse(vars)?;
         let update = Change::parse(self.update, self.array_filters, &scope)?;
         if self.constants.is_some() && update.style() != Style::Pipeline {
             return Err(Error::location(

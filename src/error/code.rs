@@ -120,6 +120,8 @@ codes! {
     181 AmbiguousIndexKeyPattern,
     182 InvalidViewDefinition,
     183 ClientMetadataMissingField,
+    184 ClientMetadataAppNameTooLarge,
+    185 ClientMetadataDocumentTooLarge,
     186 ClientMetadataCannotBeMutated,
     188 IncompatibleServerVersion,
     189 PrimarySteppedDown,

@@ -8,6 +8,7 @@
 pub mod accumulator;
 pub mod expr;
 pub mod filter;
+mod named;
 pub mod projection;
 mod scope;
 pub mod sort;

@@ -46,6 +46,11 @@ impl Scope {
         scope
     }
 
+    /// Adds a variable, in the next slot.
+    pub fn define(&mut self, name: &str) {
+        self.names.push(name.into());
+    }
+
     /// How many slots are taken: the next variable's slot.
     pub fn len(&self) -> usize {
         self.names.len()

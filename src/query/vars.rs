@@ -1,6 +1,7 @@
 //! The values of variables and the time, while a tree runs.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::query::expr::shallow;
 use crate::query::{Expr, Scope, scope};
 use crate::value::{Doc, Millis, Value, ValueRef};
 
@@ -82,10 +83,14 @@ impl Vars {
     }
 }
 
+/// What the variables of a command may take together: each is bounded, but a short text can name many.
+const MAX_HELD: usize = 100 * 1024 * 1024;
+
 /// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,
 /// so it may not name a field.
 pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Vars)> {
     let (mut scope, mut vars) = (scope.clone(), vars.clone());
+    let mut held = 0;
     for elem in spec {
         let name = elem.name();
         if matches!(name, "NOW" | "CLUSTER_TIME") {
@@ -113,8 +118,15 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
                  expressions run before the query examines any documents.",
             ));
         }
-        let value = expr.eval(Doc::EMPTY, &vars)?.into_value();
-        scope = scope.with([name]);
+        let value = shallow(expr.eval(Doc::EMPTY, &vars)?)?.into_value();
+        held += value.as_ref().data().len();
+        if held > MAX_HELD {
+            return Err(Error::new(
+                Code::ExceededMemoryLimit,
+                format!("The variables of 'let' take more than {MAX_HELD} bytes"),
+            ));
+        }
+        scope.define(name);
         vars.values.push(value);
     }
     Ok((scope, vars))

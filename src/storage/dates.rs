@@ -73,6 +73,11 @@ impl Redating {
         self.ready = state.ask_dates(Some(until));
         Ok(self.ready)
     }
+
+    /// Another change is being prepared: there is nothing to do but to wait.
+    pub fn waits(&self) -> bool {
+        self.rules.is_none() && !self.ready
+    }
 }
 
 impl Drop for Redating {

@@ -21,6 +21,18 @@ pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 /// Nothing here takes that long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Waits for something that happens on the other side of a socket, where nothing tells of it.
+pub async fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let waiting = async {
+        while !happened() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain: {what}"));
+}
+
 pub struct Client<S = TcpStream>(pub S);
 
 #[derive(Debug, PartialEq)]

@@ -88,7 +88,6 @@ impl Bulk {
             return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-        let now = run.place.now;
         let begun = match op {
             Op::Insert(namespace, document) => {
                 return Ok(Some(
@@ -96,10 +95,10 @@ impl Bulk {
                 ));
             }
             Op::Update(at, statement) => statement
-                .parse(let_vars, now)
+                .parse(let_vars, &run.vars)
                 .map(|updating| (at, Action::Update(Box::new(updating)))),
             Op::Delete(at, statement) => statement
-                .parse(let_vars, now)
+                .parse(let_vars, &run.vars)
                 .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
         };
         match begun {

@@ -103,8 +103,8 @@ impl Subject {
         let collection = call.collection()?;
         let find = Find::read(call)?;
         let (scope, vars) = match find.let_vars {
-            None => (Scope::new(), Vars::at(call.now)),
-            Some(spec) => bind_let(&Vars::at(call.now), &Scope::new(), spec)?,
+            None => (Scope::new(), call.vars()),
+            Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
         };
         let filter = Arc::new(Filter::parse(find.filter.unwrap_or(Doc::EMPTY), &scope)?);
         let mut shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
@@ -207,7 +207,7 @@ impl Subject {
             constants: false,
             multi: true,
         };
-        let (selection, _) = selecting.parse(call.now)?;
+        let (selection, _) = selecting.parse(&call.vars())?;
         let Selection {
             filter,
             vars,

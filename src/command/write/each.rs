@@ -6,9 +6,10 @@ use crate::command::{Call, Counted, Counters, Documents, Outcome};
 use crate::cosmos::Price;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
 use crate::error::Result;
+use crate::query::Vars;
 use crate::query::stage::Slice;
 use crate::session;
-use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+use crate::value::{Doc, DocBuf, DocBuilder};
 
 /// A statement on its way.
 pub trait Writing: Send + 'static {
@@ -28,7 +29,7 @@ pub enum Action {
 pub trait Statement<'a>: Sized {
     type Writing: Writing;
     fn read_as(doc: Doc<'a>, names: &Names) -> Result<Self>;
-    fn parse(self, let_vars: Option<Doc<'_>>, now: Millis) -> Result<Self::Writing>;
+    fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
 }
 
 /// A command that has such statements.
@@ -81,7 +82,7 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
 /// The statement of a command that has just one: what explain explains.
 pub fn only<K: Kind>(call: &Call<'_>) -> Result<K::Writing> {
     let options = Options::read(call, K::LIST, &[])?;
-    read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, call.now)
+    read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, &call.vars())
 }
 
 fn read<K: Kind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
@@ -125,7 +126,7 @@ impl<K: Kind> Statements for Each<K> {
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-                        match statement.parse(let_vars, run.place.now) {
+                        match statement.parse(let_vars, &run.vars) {
                             Ok(begun) => {
                                 self.current = Some(begun);
                                 continue;

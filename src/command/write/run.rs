@@ -7,6 +7,7 @@ use crate::cosmos::{Cosmos, Price};
 use crate::engine::TimeSlice;
 use crate::engine::write::Place;
 use crate::error::Result;
+use crate::query::Vars;
 use crate::query::stage::Slice;
 use crate::session::Retry;
 use crate::value::{DocBuilder, Millis};
@@ -24,6 +25,7 @@ pub trait Statements: Send + 'static {
 pub struct Running<'r> {
     pub request: &'r Request,
     pub place: Place<'r>,
+    pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
     /// Where statements are limited one by one: in size, or by a budget.
     pub limits: Option<&'r Cosmos>,
@@ -57,6 +59,7 @@ pub fn run<S: Statements>(
             collection,
             now: call.now,
         },
+        vars: call.vars(),
         retry: &mut retry,
         limits: call.context.cosmos.limits(),
     };
@@ -104,6 +107,7 @@ impl<S: Statements> Task for Longer<S> {
                 collection: &self.collection,
                 now: self.now,
             },
+            vars: self.context.vars(self.now),
             retry: &mut self.retry,
             limits: self.context.cosmos.limits(),
         };

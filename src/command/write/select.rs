@@ -11,7 +11,7 @@ use crate::query::sort::Sort;
 use crate::query::stage::names_root;
 use crate::query::{Scope, Vars};
 use crate::storage::index::TS_FIELD;
-use crate::value::{Doc, DocBuf, Millis, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// `hint`: a name or a key pattern.
 pub fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
@@ -75,14 +75,14 @@ pub struct Selecting<'a> {
 
 impl Selecting<'_> {
     /// Parses them. The scope is what an update is parsed in, too.
-    pub fn parse(self, now: Millis) -> Result<(Selection, Scope)> {
+    pub fn parse(self, vars: &Vars) -> Result<(Selection, Scope)> {
         let scope = match self.constants {
             true => Scope::new(),
             false => Scope::without_constants(),
         };
         let (scope, vars) = match self.let_vars {
-            None => (scope, Vars::at(now)),
-            Some(spec) => crate::query::bind_let(&Vars::at(now), &scope, spec)?,
+            None => (scope, vars.clone()),
+            Some(spec) => crate::query::bind_let(vars, &scope, spec)?,
         };
         let filter = Filter::parse(self.filter, &scope)?;
         // A statement that names its one document never looks at its sort, not even whether it is one.

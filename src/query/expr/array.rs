@@ -4,7 +4,7 @@
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
 use super::node::check_size;
 use super::substring::optional;
-use super::{Call, Env, fuel};
+use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, equal};
 
@@ -17,7 +17,6 @@ pub fn build<'v, 'a>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Va
         check_size(out.len())?;
     }
     out.end();
-    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::array(bytes)))
 }
 
@@ -231,7 +230,6 @@ pub fn concat_arrays<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         check_size(out.len())?;
     }
     out.end();
-    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::array(bytes)))
 }
 

@@ -153,6 +153,15 @@ fn elements<'v>(input: &'v Val<'_>, refuse: impl Fn(&str) -> Error) -> Result<Op
     }
 }
 
+/// What a name is bound to, checked: expressions inside each other nest no deeper than they were written, but each name stands
+/// for another such expression.
+pub fn shallow(value: Val<'_>) -> Result<Val<'_>> {
+    if let Val::Own(value) = &value {
+        check_depth(value.as_ref())?;
+    }
+    Ok(value)
+}
+
 // === impl Let ===
 
 impl Op for Let {
@@ -160,7 +169,7 @@ impl Op for Let {
         let values: Vec<Val<'_>> = self
             .values
             .iter()
-            .map(|expr| expr.eval_in(env))
+            .map(|expr| shallow(expr.eval_in(env)?))
             .collect::<Result<_>>()?;
         let frame = env.frame(self.first, &values);
         // The value may stand in the frame, which ends here.
@@ -191,7 +200,7 @@ impl Op for Map {
             fuel::spend(1)?;
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
-            out.push(self.body.eval_in(env.within(&frame))?.as_ref());
+            out.push(shallow(self.body.eval_in(env.within(&frame))?)?.as_ref());
             check_size(out.len())?;
         }
         out.end();

@@ -92,7 +92,7 @@ impl Expr {
     }
 
     pub fn eval_in<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        Ok(match self {
+        let value = match self {
             Self::Const(value) => Val::Ref(value.as_ref()),
             Self::Field(path) => path.eval(env.root),
             Self::Root => Val::Ref(ValueRef::document(env.root)),
@@ -112,11 +112,16 @@ impl Expr {
                 }
             },
             Self::Fails(error) => return Err(error.clone()),
-            Self::Object(fields) => return object(fields, env),
-            Self::Array(items) => return array(items, env),
-            Self::Call(call) => return (call.eval)(call, env),
-            Self::Op(op) => return op.eval(env),
-        })
+            Self::Object(fields) => object(fields, env)?,
+            Self::Array(items) => array(items, env)?,
+            Self::Call(call) => (call.eval)(call, env)?,
+            Self::Op(op) => op.eval(env)?,
+        };
+        match &value {
+            Val::Own(built) => fuel::spend_bytes(built.as_ref().data().len())?,
+            Val::Ref(there) => fuel::spend_read(there.data().len())?,
+        }
+        Ok(value)
     }
 
     pub fn as_const(&self) -> Option<ValueRef<'_>> {
@@ -224,7 +229,6 @@ fn object<'a>(fields: &'a [(Box<str>, Expr)], env: Env<'a>) -> Result<Val<'a>> {
         check_size(doc.len())?;
     }
     doc.end();
-    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::document(bytes)))
 }
 
@@ -236,7 +240,6 @@ fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
         check_size(array.len())?;
     }
     array.end();
-    fuel::spend_bytes(bytes.len())?;
     Ok(Val::Own(Value::array(bytes)))
 }
 
@@ -256,25 +259,34 @@ pub fn check_size(size: usize) -> Result<()> {
 /// Refuses a value that is nested deeper than a document may be.
 pub fn check_depth(value: ValueRef<'_>) -> Result<()> {
     // A level takes seven bytes at least, so what is small cannot be deep.
-    if value.data().len() < MAX_DEPTH * 7 {
+    if value.data().len() < MAX_DEPTH * 7 || nesting(value, MAX_DEPTH) <= MAX_DEPTH {
         return Ok(());
     }
+    Err(Error::new(
+        Code::Overflow,
+        format!(
+            "cannot convert document to BSON because it exceeds the limit of {MAX_DEPTH} levels of nesting"
+        ),
+    ))
+}
+
+/// How many documents and arrays stand in each other. Not counted on beyond `most`.
+pub fn nesting(value: ValueRef<'_>, most: usize) -> usize {
     let mut open: SmallVec<[Iter<'_>; 8]> = SmallVec::new();
+    let mut deepest = 0;
     let mut next = Some(value);
     loop {
         if let Some(value) = next.take()
             && matches!(value.ty(), Type::Document | Type::Array)
         {
             open.push(Doc::new(value.data()).iter());
-            if open.len() > MAX_DEPTH {
-                return Err(Error::new(
-                    Code::Overflow,
-                    format!("BSONObj exceeds maximum nested object depth: {MAX_DEPTH}"),
-                ));
+            deepest = deepest.max(open.len());
+            if deepest > most {
+                return deepest;
             }
         }
         let Some(top) = open.last_mut() else {
-            return Ok(());
+            return deepest;
         };
         match top.next() {
             Some(elem) => next = Some(elem.value),

@@ -4,7 +4,7 @@ use super::args::bool_val;
 use super::array::{build, items};
 use super::node::{Call, Expr};
 use super::parse::arguments;
-use super::{Env, is_true};
+use super::{Env, fuel, is_true};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, ValueRef, compare};
@@ -123,6 +123,7 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         })?;
         all.extend(items(array));
     }
+    fuel::spend(all.len() as u64)?;
     all.sort_by(|a, b| compare(*a, *b));
     all.dedup_by(|a, b| compare(*a, *b).is_eq());
     build(all)
@@ -150,15 +151,16 @@ pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             right,
         )
     })?;
-    let mut seen: Vec<ValueRef<'_>> = Vec::new();
-    let mut kept = Vec::new();
-    for item in items(from).filter(|item| !has(&without, *item)) {
-        if let Err(at) = seen.binary_search_by(|probe| compare(*probe, item)) {
-            seen.insert(at, item);
-            kept.push(item);
-        }
-    }
-    build(kept)
+    let mut kept: Vec<_> = items(from)
+        .filter(|item| !has(&without, *item))
+        .enumerate()
+        .collect();
+    fuel::spend(kept.len() as u64)?;
+    // The first of each, and then in their old order.
+    kept.sort_by(|(_, a), (_, b)| compare(*a, *b));
+    kept.dedup_by(|(_, a), (_, b)| compare(*a, *b).is_eq());
+    kept.sort_by_key(|(place, _)| *place);
+    build(kept.into_iter().map(|(_, item)| item))
 }
 
 pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {

@@ -5,13 +5,12 @@ use std::cmp::Ordering;
 
 use super::args::{count_val, int_val};
 use super::date::{civil, zone::Zone};
-use super::{Call, Env, fuel};
+use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{Type, Val, Value, ValueRef};
 
 pub fn string_val<'a>(text: &str) -> Result<Val<'a>> {
     check_length(text.len())?;
-    fuel::spend_bytes(text.len())?;
     Ok(Val::Own(Value::string(text)))
 }
 

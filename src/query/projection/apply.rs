@@ -64,8 +64,9 @@ impl Run<'_> {
                 }
                 break;
             };
-            let found = tree.find(elem.name_bytes());
-            let Some((at, child)) = found.and_then(|at| Some((at, tree.children.get(at)?))) else {
+            let found = tree.children.find(elem.name_bytes());
+            let Some((at, (name, node))) = found.and_then(|at| Some((at, tree.children.at(at)?)))
+            else {
                 continue;
             };
             if let Some(placed) = placed.get_mut(at)
@@ -78,20 +79,20 @@ impl Run<'_> {
                 out.put_body(between(pending, before));
                 pending = iter.rest();
             }
-            match &child.node {
+            match node {
                 Node::Keep => {
                     out.put_body(between(before, iter.rest()));
                 }
                 Node::Drop | Node::Absent | Node::Compute(_) => {}
                 Node::Slice(slice) => match elem.value.as_array() {
-                    Some(array) => slice.write(&child.name, array, out),
+                    Some(array) => slice.write(name, array, out),
                     None => {
                         out.put_body(between(before, iter.rest()));
                     }
                 },
                 Node::Positional => match elem.value.as_array() {
                     Some(array) => {
-                        out.array(&child.name).push(self.matched(array)?);
+                        out.array(name).push(self.matched(array)?);
                     }
                     None => {
                         out.put_body(between(before, iter.rest()));
@@ -100,17 +101,17 @@ impl Run<'_> {
                 // Included, it is appended like every computed field; otherwise it stays in its place.
                 Node::ElemMatch(filter) => {
                     if self.mode == Mode::Exclude {
-                        self.elem_match(&child.name, filter, out);
+                        self.elem_match(name, filter, out);
                     }
                 }
                 Node::Within(inner) => match elem.value.ty() {
                     Type::Document => {
-                        let mut nested = out.doc(&child.name);
+                        let mut nested = out.doc(name);
                         self.document(inner, Doc::new(elem.value.data()), &mut nested)?;
                     }
                     Type::Array => {
                         let array = Doc::new(elem.value.data());
-                        let mut nested = out.array(&child.name);
+                        let mut nested = out.array(name);
                         if inner.positional {
                             self.item(inner, self.matched(array)?, &mut nested)?;
                         } else {
@@ -139,14 +140,14 @@ impl Run<'_> {
 
     /// Appends what the document did not bring along, in the order of the specification.
     fn computed(&self, tree: &Tree, placed: &[bool], out: &mut DocBuilder<'_>) -> Result<()> {
-        for (child, &placed) in tree.children.iter().zip(placed) {
-            match &child.node {
+        for ((name, node), &placed) in tree.children.iter().zip(placed) {
+            match node {
                 Node::Compute(expr) => {
-                    out.put(&child.name, expr.eval(self.root, self.vars)?.as_ref());
+                    out.put(name, expr.eval(self.root, self.vars)?.as_ref());
                 }
-                Node::ElemMatch(filter) => self.elem_match(&child.name, filter, out),
+                Node::ElemMatch(filter) => self.elem_match(name, filter, out),
                 Node::Within(inner) if inner.computed && !placed => {
-                    let mut nested = out.doc(&child.name);
+                    let mut nested = out.doc(name);
                     self.document(inner, Doc::EMPTY, &mut nested)?;
                 }
                 _ => {}

@@ -48,7 +48,7 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
         (None, _) => Mode::Exclude,
     };
     if mode == Mode::Include && id.is_none() {
-        root.push("_id", Node::Keep);
+        root.children.push("_id", Node::Keep);
     }
     root.finish();
     Ok(Projection { mode, root })
@@ -316,7 +316,7 @@ fn add(parent: &mut Tree, path: &Path, node: Node) -> Result<()> {
     if tree.child(last).is_some() {
         return Err(Error::location(31250, format!("Path collision at {path}")));
     }
-    tree.push(last, node);
+    tree.children.push(last, node);
     Ok(())
 }
 
@@ -325,7 +325,7 @@ fn descend<'t>(parent: &'t mut Tree, path: &Path, depth: usize) -> Result<&'t mu
     let mut tree = parent;
     for (at, name) in path.parts().take(depth).enumerate() {
         if tree.child(name).is_none() {
-            tree.push(name, Node::Within(Tree::default()));
+            tree.children.push(name, Node::Within(Tree::default()));
         }
         match tree.child(name) {
             Some(Node::Within(inner)) => tree = inner,
@@ -347,15 +347,11 @@ fn descend<'t>(parent: &'t mut Tree, path: &Path, depth: usize) -> Result<&'t mu
 fn is_free(parent: &Tree, path: &Path) -> bool {
     let mut tree = parent;
     for name in path.parts() {
-        match tree
-            .find(name.as_bytes())
-            .and_then(|at| tree.children.get(at))
-        {
+        let found = tree.children.find(name.as_bytes());
+        match found.and_then(|at| tree.children.at(at)) {
             None => return true,
-            Some(child) => match &child.node {
-                Node::Within(inner) => tree = inner,
-                _ => return false,
-            },
+            Some((_, Node::Within(inner))) => tree = inner,
+            Some(_) => return false,
         }
     }
     true

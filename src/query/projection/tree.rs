@@ -1,9 +1,8 @@
 //! The typed tree that a projection becomes.
 
-use ahash::AHashMap;
-
 use super::{Kind, Slice, apply, parse};
 use crate::error::Result;
+use crate::query::named::Named;
 use crate::query::{Expr, Filter, Scope, Vars};
 use crate::value::Doc;
 
@@ -26,19 +25,11 @@ pub(super) enum Mode {
 /// The names at one level.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    pub(super) children: Vec<Child>,
-    /// By name, where there are too many to look through.
-    index: AHashMap<Box<[u8]>, usize>,
+    pub(super) children: Named<Node>,
     /// Something below is computed, so that it appears even where the document has nothing.
     pub(super) computed: bool,
     /// The positional `$` ends this path or one below: the first array on the way is cut down to one element.
     pub(super) positional: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Child {
-    pub(super) name: Box<str>,
-    pub(super) node: Node,
 }
 
 #[derive(Debug)]
@@ -54,9 +45,6 @@ pub(super) enum Node {
     ElemMatch(Filter),
     Positional,
 }
-
-/// Up to so many names are looked through one by one.
-const FEW: usize = 12;
 
 // === impl Projection ===
 
@@ -91,41 +79,15 @@ impl Projection {
 // === impl Tree ===
 
 impl Tree {
-    #[inline]
-    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
-        if self.index.is_empty() {
-            self.children
-                .iter()
-                .position(|child| child.name.as_bytes() == name)
-        } else {
-            self.index.get(name).copied()
-        }
-    }
-
     pub(super) fn child(&mut self, name: &str) -> Option<&mut Node> {
-        let at = self.find(name.as_bytes())?;
-        self.children.get_mut(at).map(|child| &mut child.node)
-    }
-
-    pub(super) fn push(&mut self, name: &str, node: Node) {
-        self.children.push(Child {
-            name: name.into(),
-            node,
-        });
-        let count = self.children.len();
-        if count > FEW {
-            // The first time all of them, from then on the newest.
-            let new = if self.index.is_empty() { 0 } else { count - 1 };
-            for (at, child) in self.children.iter().enumerate().skip(new) {
-                self.index.insert(child.name.as_bytes().into(), at);
-            }
-        }
+        let at = self.children.find(name.as_bytes())?;
+        self.children.at_mut(at)
     }
 
     /// Passes up what the leaves are, once the tree is complete.
     pub(super) fn finish(&mut self) {
-        for child in &mut self.children {
-            match &mut child.node {
+        for node in self.children.iter_mut() {
+            match node {
                 Node::Within(tree) => {
                     tree.finish();
                     self.computed |= tree.computed;

@@ -8,13 +8,14 @@ use super::each::{Each, Mapped};
 use super::field_path::FieldPath;
 use super::{Place, Stage};
 use crate::error::{Error, Result};
+use crate::query::named::Named;
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef};
 
 /// The fields to set, as a tree: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` are the same.
 #[derive(Default)]
 pub struct AddFields {
-    children: Vec<(Box<str>, Child)>,
+    children: Named<Child>,
 }
 
 enum Child {
@@ -91,7 +92,7 @@ impl AddFields {
                 ),
             )
         };
-        let found = self.children.iter().position(|(known, _)| &**known == name);
+        let found = self.children.find(name.as_bytes());
         if deeper.is_empty() {
             // A document of plain names is a tree of its own; an empty one is a value.
             let nested = value.as_doc().filter(|doc| {
@@ -111,7 +112,7 @@ impl AddFields {
                     ));
                 }
                 let expr = Expr::parse(value, scope)?;
-                self.children.push((name.into(), Child::Value(expr)));
+                self.children.push(name, Child::Value(expr));
                 return Ok(());
             };
             if found.is_some() {
@@ -139,17 +140,13 @@ impl AddFields {
                 FieldPath::parse(inner)?;
                 within.insert(&[inner], elem.value, scope, &format!("{whole}.{inner}"))?;
             }
-            self.children.push((name.into(), Child::Within(within)));
+            self.children.push(name, Child::Within(within));
             return Ok(());
         }
-        let at = found.unwrap_or_else(|| {
-            self.children
-                .push((name.into(), Child::Within(Self::default())));
-            self.children.len() - 1
-        });
-        match &mut self.children[at].1 {
-            Child::Within(within) => within.insert(deeper, value, scope, whole),
-            Child::Value(_) => Err(conflict()),
+        let at = found.unwrap_or_else(|| self.children.push(name, Child::Within(Self::default())));
+        match self.children.at_mut(at) {
+            Some(Child::Within(within)) => within.insert(deeper, value, scope, whole),
+            _ => Err(conflict()),
         }
     }
 
@@ -166,10 +163,7 @@ impl AddFields {
         // Once every field has been met, what is left is taken over whole.
         while left > 0 {
             let Some(elem) = rest.next() else { break };
-            let found = self
-                .children
-                .iter()
-                .position(|(name, _)| name.as_bytes() == elem.name_bytes());
+            let found = self.children.find(elem.name_bytes());
             match found {
                 Some(at) if !done[at] => {
                     done[at] = true;
@@ -198,7 +192,7 @@ impl AddFields {
         vars: &Vars,
         out: &mut DocBuilder<'_>,
     ) -> Result<()> {
-        let Some((name, child)) = self.children.get(at) else {
+        let Some((name, child)) = self.children.at(at) else {
             return Ok(());
         };
         match child {

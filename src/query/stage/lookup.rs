@@ -11,6 +11,7 @@ use super::lookup_spec::Lookup;
 use super::values::values_at;
 use super::{Batch, Cx, Empty, Flow, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
 use crate::error::{Error, Result};
+use crate::query::expr::shallow;
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
@@ -129,7 +130,7 @@ impl Running {
                 lets => {
                     let values: Result<Vec<_>> = lets
                         .iter()
-                        .map(|(_, expr)| Ok(expr.eval(row.doc, cx.vars)?.into_value()))
+                        .map(|(_, expr)| Ok(shallow(expr.eval(row.doc, cx.vars)?)?.into_value()))
                         .collect();
                     Some(cx.vars.with(values?))
                 }

@@ -13,6 +13,7 @@ mod bucket_auto;
 mod coll_stats;
 mod count;
 mod current_op;
+mod depth;
 mod documents;
 mod each;
 mod facet;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::depth::{self, Depth};
 use super::place::{Place, Position, Within};
 use super::table::{Entry, Status, find};
 use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
@@ -25,6 +26,8 @@ pub struct Step {
     pub name: &'static str,
     pub spec: Value,
     pub stage: Stage,
+    /// How many levels of nesting it can add to a row.
+    levels: usize,
 }
 
 /// What a stage is once it is parsed. Those that a planner looks at have a variant of their own.
@@ -178,6 +181,7 @@ impl Pipeline {
         mut behind: impl FnMut(&Step, Box<dyn Rows>) -> Box<dyn Rows>,
     ) -> Box<dyn Rows> {
         let mut rows = source;
+        let mut depth = Depth::default();
         let mut steps = self.steps.iter().peekable();
         while let Some(step) = steps.next() {
             rows = match &step.stage {
@@ -202,9 +206,9 @@ impl Pipeline {
                     sort::rows(rows, by.clone(), bound)
                 }
             };
-            rows = behind(step, rows);
+            rows = behind(step, depth.behind(step.levels, rows));
         }
-        rows
+        depth.at_end(rows)
     }
 }
 
@@ -236,6 +240,7 @@ fn parse_stage(
     let before = steps.len();
     match row.status {
         Status::Ready(parse) => {
+            let levels = depth::levels(field.value);
             parse(field.value, place, &mut |stage| {
                 let first = steps.len() == before;
                 steps.push(Step {
@@ -244,6 +249,10 @@ fn parse_stage(
                         field.value.to_value()
                     } else {
                         Value::missing()
+                    },
+                    levels: match &stage {
+                        Stage::Op(_) => levels,
+                        _ => 0,
                     },
                     stage,
                 });

@@ -582,3 +582,39 @@ fn the_front_of_a_pipeline_goes_to_the_source() {
         );
     }
 }
+
+#[test]
+fn rows_nest_no_deeper_than_documents_may() {
+    let memory = Memory(HashMap::from([("a".into(), vec![doc! {"_id": 1}])]));
+    let wrap = |levels: usize, inner: Bson| {
+        (0..levels).fold(inner, |inner, _| Bson::from(doc! {"a": inner}))
+    };
+    let stage = |levels| doc! {"$replaceWith": wrap(levels, "$$ROOT".into())};
+    let code = |stages: &[Document]| match run(&memory, stages) {
+        Ok(_) => 0,
+        Err(error) => error.code().number(),
+    };
+    assert_eq!(code(&vec![stage(1); 199]), 0);
+    assert_eq!(code(&vec![stage(1); 200]), 15);
+    assert_eq!(code(&[stage(150), stage(49)]), 0);
+    assert_eq!(code(&[stage(150), stage(50)]), 15);
+    let mut many = vec![stage(100); 900];
+    many.push(doc! {"$group": {"_id": "$a", "n": {"$push": "$$ROOT"}}});
+    many.push(doc! {"$sort": {"_id": 1}});
+    assert_eq!(code(&many), 15);
+    // Names that stand for each other multiply what is written.
+    let bound = (0..40).fold(
+        bson!("$$x"),
+        |inner, _| bson!({"$let": {"vars": {"x": wrap(90, "$$x".into())}, "in": inner}}),
+    );
+    let bound = bson!({"$let": {"vars": {"x": 1}, "in": bound}});
+    assert_eq!(
+        code(&[doc! {"$match": {"$expr": {"$eq": [bound.clone(), bound]}}}]),
+        15
+    );
+    let mapped = (0..40).fold(
+        bson!([1]),
+        |input, _| bson!({"$map": {"input": input, "in": wrap(90, "$$this".into())}}),
+    );
+    assert_eq!(code(&[doc! {"$set": {"a": mapped}}]), 15);
+}

@@ -7,6 +7,7 @@ use super::each::Each;
 use super::place::Place;
 use super::{add_fields, project, replace_root, unset};
 use crate::error::{Code, Error, Result};
+use crate::query::expr::check_depth;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, ValueRef};
 
@@ -77,6 +78,7 @@ impl Transform {
         for stage in &self.stages {
             next.clear();
             stage.apply(Doc::new(&current), vars, &mut next)?;
+            check_depth(ValueRef::document(Doc::new(&next)))?;
             std::mem::swap(&mut current, &mut next);
         }
         Ok(current)

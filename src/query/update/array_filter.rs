@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
+use crate::query::named::Named;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuilder, ValueRef};
 
@@ -10,9 +11,12 @@ pub struct ArrayFilter {
     filter: Filter,
 }
 
+/// All of them, by their identifiers.
+pub type ArrayFilters = Named<ArrayFilter>;
+
 /// Reads the whole `arrayFilters` array.
-pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<Vec<ArrayFilter>> {
-    let mut parsed: Vec<ArrayFilter> = Vec::new();
+pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
+    let mut parsed = ArrayFilters::default();
     for elem in filters {
         let Some(doc) = elem.value.as_doc() else {
             return Err(Error::type_mismatch(format!(
@@ -22,16 +26,14 @@ pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<Vec<ArrayFilter>> {
             )));
         };
         let filter = one(doc, scope)?;
-        if parsed
-            .iter()
-            .any(|known| known.identifier == filter.identifier)
-        {
+        if parsed.find(filter.identifier.as_bytes()).is_some() {
             return Err(Error::failed_to_parse(format!(
                 "Found multiple array filters with the same top-level field name {}",
                 filter.identifier
             )));
         }
-        parsed.push(filter);
+        let identifier = filter.identifier.clone();
+        parsed.push(&identifier, filter);
     }
     Ok(parsed)
 }

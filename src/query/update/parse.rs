@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, Millis, Value, ValueRef};
 
-use super::array_filter::{self, ArrayFilter};
+use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
 use super::modify::Leaf;
 use super::path::UpdatePath;
@@ -14,8 +14,12 @@ use super::pipeline::Pipeline;
 use super::rename;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
-use super::tree::Fields;
+use super::tree::{self, Fields};
 use super::{Argument, Status, operator};
+
+/// An update of so many bytes may have a million fields: they are put in order first, since each takes its place among the
+/// others. (Then a conflict may be found in another order than that in which the client wrote them.)
+const LARGE: usize = 256 * 1024;
 
 /// A parsed update, ready to be applied to any number of documents.
 pub struct Update(pub(super) Kind);
@@ -28,7 +32,7 @@ pub(super) enum Kind {
 
 pub(super) struct Operators {
     root: Fields,
-    filters: Vec<ArrayFilter>,
+    filters: ArrayFilters,
     /// Some path contains the positional `$`.
     positional: bool,
     /// The result may nest too deep, so it has to be looked at.
@@ -136,7 +140,7 @@ impl Operators {
     fn parse(update: Doc<'_>, array_filters: Option<Doc<'_>>, scope: &Scope) -> Result<Self> {
         let filters = match array_filters {
             Some(filters) => array_filter::parse(filters, scope)?,
-            None => Vec::new(),
+            None => ArrayFilters::default(),
         };
         let mut used = vec![false; filters.len()];
         let mut parsed = Self {
@@ -145,6 +149,8 @@ impl Operators {
             positional: false,
             deep: false,
         };
+        let large = update.bytes().len() > LARGE;
+        let mut later = Vec::new();
         for elem in update {
             let name = elem.name();
             let Some(row) = operator(name) else {
@@ -165,14 +171,21 @@ impl Operators {
                     value: argument.value,
                     scope,
                 };
-                parsed.add(row.status, &argument, &mut used)?;
+                if large {
+                    later.push((row.status, argument));
+                } else {
+                    parsed.add(row.status, &argument, &mut used)?;
+                }
             }
         }
+        later.sort_by(|(_, a), (_, b)| tree::path_order(a.field, b.field));
+        for (status, argument) in &later {
+            parsed.add(*status, argument, &mut used)?;
+        }
         let unused = used.iter().position(|used| !used);
-        if let Some(filter) = unused.and_then(|at| parsed.filters.get(at)) {
+        if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.at(at)) {
             return Err(Error::failed_to_parse(format!(
-                "The array filter for identifier '{}' was not used in the update {update}",
-                filter.identifier
+                "The array filter for identifier '{identifier}' was not used in the update {update}",
             )));
         }
         Ok(parsed)
@@ -203,9 +216,7 @@ impl Operators {
             .is_none_or(|depth| path.parts.len() + depth > MAX_DEPTH);
         let filters = &self.filters;
         self.root.insert(path, leaf, &mut |identifier| {
-            let at = filters
-                .iter()
-                .position(|filter| *filter.identifier == *identifier)?;
+            let at = filters.find(identifier.as_bytes())?;
             if let Some(used) = used.get_mut(at) {
                 *used = true;
             }
@@ -219,7 +230,7 @@ impl Operators {
         let mut rewrite = Rewrite {
             root: doc,
             apply,
-            filters: &self.filters,
+            filters: Some(&self.filters),
             out,
             start,
         };
@@ -285,7 +296,7 @@ pub(super) fn document_of(
     Rewrite {
         root: Doc::EMPTY,
         apply,
-        filters: &[],
+        filters: None,
         out,
         start,
     }

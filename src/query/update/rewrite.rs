@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Elem, Type, ValueRef};
 
 use super::Apply;
-use super::array_filter::ArrayFilter;
+use super::array_filter::ArrayFilters;
 use super::check::{MAX_SIZE, element};
 use super::modify::{At, Change, Missing, Modify, Trail};
 use super::path::index;
@@ -19,7 +19,7 @@ pub struct Rewrite<'v> {
     /// The document before the update.
     pub root: Doc<'v>,
     pub apply: &'v Apply<'v>,
-    pub filters: &'v [ArrayFilter],
+    pub filters: Option<&'v ArrayFilters>,
     /// Where the new document is written, behind what stands there already.
     pub out: &'v mut Vec<u8>,
     /// Where it begins.
@@ -172,9 +172,11 @@ impl Rewrite<'_> {
         for elem in doc {
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
             for (place, each) in node.children.iter().enumerate() {
-                let matches = match each.filter.and_then(|filter| self.filters.get(filter)) {
+                let matches = match each.filter.and_then(|filter| self.filters?.at(filter)) {
                     None => true,
-                    Some(filter) => filter.matches(elem.value, self.apply.vars, &mut scratch)?,
+                    Some((_, filter)) => {
+                        filter.matches(elem.value, self.apply.vars, &mut scratch)?
+                    }
                 };
                 if matches {
                     chosen.push(place);

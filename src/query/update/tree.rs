@@ -302,6 +302,22 @@ fn merge_into(both: &mut Fields, name: &str, node: &Node, trail: &Trail<'_>) -> 
     Ok(())
 }
 
+/// The order of whole paths: that of their parts.
+pub fn path_order(left: &str, right: &str) -> Ordering {
+    let (mut left, mut right) = (left.split('.'), right.split('.'));
+    loop {
+        let ordering = match (left.next(), right.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, _) => return Ordering::Less,
+            (_, None) => return Ordering::Greater,
+            (Some(left), Some(right)) => order(left.as_bytes(), right.as_bytes()),
+        };
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+}
+
 /// Array indexes by number, before names by their bytes.
 fn order(left: &[u8], right: &[u8]) -> Ordering {
     let number = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
