@@ -57,7 +57,8 @@ fn every_command_ends_at_its_time_limit() {
             Some(MAX_TIME_MS_EXPIRED),
             "{command}: {reply}"
         );
-        assert!(monotonic() - began < Duration::from_secs(5), "{command}");
+        // Soon, though not to the millisecond: tests run side by side on whatever machine there is.
+        assert!(monotonic() - began < Duration::from_secs(15), "{command}");
     }
     let mut admin = Client::connect(world.server.local_addr()).unwrap();
     let bulk = doc! {
