@@ -646,7 +646,7 @@ async fn broken_contents_get_mongodbs_error_and_the_connection_lives_on() {
         ("cut short", ping()[..20].to_vec(), 22),
         ("without its last zero", no_end, 22),
         ("not UTF-8", not_text, 22),
-        ("201 levels", deep(201), 15),
+        ("202 levels, the command among them", deep(202), 15),
         ("20,000 levels", deep(20_000), 15),
         ("17 MB", body(doc! {"a": "x".repeat(17 << 20)}), 10334),
     ];
