@@ -385,7 +385,7 @@ fn the_samples_use_what_is_there() {
 /// The file for teams on Cosmos DB: client and server agree on name, port, replica set and where the authority lies.
 #[test]
 fn the_cosmos_file_is_of_one_piece() {
-    let file = Yaml::parse(&read("docker-compose.cosmos.yml"));
+    let file = Yaml::parse(&read("examples/docker-compose.cosmos.yml"));
     let service = |name: &str| {
         let services = file.get("services").expect("services");
         services.get(name).expect("the service").clone()
