@@ -221,17 +221,33 @@ fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
 }
 
 /// Whether a write counts as a change. Arithmetic that ends in NaN always does: a NaN is not the NaN it was. So does
-/// $currentDate.
+/// $currentDate, and a $push that adds or sorts, whatever is left of it.
 fn modified(update: &Bson, before: &Document, after: &Document) -> bool {
     let Some(update) = update.as_document() else {
         return !unchanged(after, before);
     };
-    let nan = |path: &String| after.get(path).and_then(number).is_some_and(f64::is_nan);
+    let is_nan = |value: &Bson| number(value).is_some_and(f64::is_nan);
+    let nan = |path: &String| match path.strip_suffix(".$[]") {
+        Some(array) => after
+            .get_array(array)
+            .is_ok_and(|array| array.iter().any(is_nan)),
+        // The other positional forms ask for numbers above some other, which a NaN is not.
+        None => after.get(path).is_some_and(is_nan),
+    };
     let calculated = ["$inc", "$mul"]
         .iter()
         .filter_map(|name| update.get_document(name).ok());
+    let pushes = |operand: &Bson| match operand.as_document() {
+        Some(how) if how.contains_key("$each") => {
+            how.contains_key("$sort") || how.get_array("$each").is_ok_and(|each| !each.is_empty())
+        }
+        _ => true,
+    };
     update.contains_key("$currentDate")
         || calculated.flat_map(Document::keys).any(nan)
+        || update
+            .get_document("$push")
+            .is_ok_and(|push| push.values().any(pushes))
         || !unchanged(after, before)
 }
 
