@@ -190,6 +190,7 @@ fn update(model: &mut Model, name: &str, command: &Document) -> Option<Expect> {
         .iter()
         .enumerate()
     {
+        model.expire();
         let statement = statement.as_document().expect("a statement");
         let change = Change {
             filter: filter(statement, "q"),
@@ -433,6 +434,8 @@ fn bulk_write(model: &mut Model, command: &Document) -> Option<Expect> {
         .collect();
     let mut done = Vec::new();
     for op in command.get_array("ops").expect("ops") {
+        // What an op before it has ended (a date of long ago) is gone for this one.
+        model.expire();
         let op = op.as_document().expect("an op");
         let (kind, at) = op.iter().next().expect("an op");
         let name = &names[number(at).expect("a place") as usize];

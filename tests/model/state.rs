@@ -57,7 +57,8 @@ impl Model {
         self.now = to;
     }
 
-    fn expire(&mut self) {
+    /// Takes away what has ended by now.
+    pub fn expire(&mut self) {
         for collection in self.collections.values_mut() {
             let ends: Vec<Option<i64>> = collection
                 .docs
