@@ -258,9 +258,10 @@ impl Walk {
     }
 
     /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what it missed.
+    /// (One that has ended leaves a reader where it was: expiry is no error.)
     fn check_place(&self, view: &View<'_>) -> Result<()> {
         match self.place {
-            Place::Record(last) if view.options().cap.is_some() && view.get(last).is_none() => {
+            Place::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {
                 Err(Error::new(
                     Code::CappedPositionLost,
                     format!(

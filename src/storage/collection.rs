@@ -45,6 +45,8 @@ pub(super) struct State {
     pub bounds: Bounds,
     /// The date rules to come, while their ends are being computed.
     pub coming: Option<Coming>,
+    /// The last document that made way in a capped collection: nothing before it is left.
+    pub evicted: Option<RecordId>,
     /// The record at which the reaper goes on.
     pub reap_from: RecordId,
     /// The shard of the `_id` map at which it goes on giving memory back (behind the last one: indexes); `None` when there is
@@ -109,6 +111,7 @@ impl Collection {
                 totals: Totals::default(),
                 bounds: Bounds::NONE,
                 coming: None,
+                evicted: None,
                 reap_from: RecordId::FIRST,
                 shrink_from: None,
                 dropped: false,

@@ -128,6 +128,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The last document that made way in a capped collection.
+    pub fn evicted(&self) -> Option<RecordId> {
+        self.state.evicted
+    }
+
     /// The indexes that clients have made.
     pub fn indexes(&self) -> impl Iterator<Item = &'a Index> + use<'a> {
         self.ways()

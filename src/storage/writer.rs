@@ -113,7 +113,10 @@ impl<'a> Writer<'a> {
             let fits = bytes <= cap.bytes && cap.documents.is_none_or(|most| count <= most);
             let oldest = view.scan_up(RecordId::FIRST).next().map(|(id, _)| id);
             match oldest {
-                Some(oldest) if !fits && oldest != newest => self.remove(oldest),
+                Some(oldest) if !fits && oldest != newest => {
+                    self.state.evicted = Some(oldest);
+                    self.remove(oldest);
+                }
                 _ => return,
             }
         }

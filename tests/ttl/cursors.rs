@@ -194,3 +194,35 @@ fn other_rules_end_rows_in_the_middle_of_a_cursor() {
         assert_eq!(numbers(&all), [9, 8, 7, 6, 5]);
     }
 }
+
+/// In a capped collection what has ended takes no place, and a reader whose last document has ended goes on behind it.
+#[test]
+fn a_tailable_cursor_outlives_its_last_document() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world
+            .run(doc! {"create": "c", "capped": true, "size": 100_000, "max": 2, "defaultTtl": 10});
+        world.insert("c", [doc! {"_id": 1}, doc! {"_id": 2}]);
+        let opened = world.run(doc! {"find": "c", "tailable": true, "batchSize": 1});
+        let (first, cursor, _) = batch(&opened);
+        assert_eq!(numbers(&first), [1]);
+        let more = |world: &mut World| {
+            let reply = world.run(doc! {"getMore": cursor, "collection": "c"});
+            let (rows, id, _) = batch(&reply);
+            assert_eq!(id, cursor);
+            numbers(&rows)
+        };
+        world.at(9_999);
+        assert_eq!(more(&mut world), [2]);
+        world.at(10_000);
+        assert!(more(&mut world).is_empty());
+        // Two of four: the ended ones are not counted.
+        world.insert("c", [doc! {"_id": 3}, doc! {"_id": 4}]);
+        assert_eq!(world.int_ids("c", doc! {}), [3, 4]);
+        assert_eq!(more(&mut world), [3, 4]);
+        // Somebody else takes the place of both: what was missed is not known.
+        world.insert("c", [doc! {"_id": 5}, doc! {"_id": 6}, doc! {"_id": 7}]);
+        let (code, _) = world.refused(doc! {"getMore": cursor, "collection": "c"});
+        assert_eq!(code, 136);
+    }
+}
