@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::args::Arg;
 use super::cursor::{self, Opening};
-use super::record_ids::RecordIds;
-use super::return_key::{self, ReturnKeys};
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
-use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
+use super::{
+    Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids, return_key,
+};
 use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality};
 use crate::engine::{EngineSources, Reading, Way};
@@ -275,7 +275,7 @@ impl<'a> Find<'a> {
                 );
                 if let Some(by) = by {
                     // Of the projection nothing is left to be applied to.
-                    rows = Box::new(ReturnKeys::new(rows, by));
+                    rows = return_key::rows(rows, by);
                 } else if let Some(projection) = projection {
                     rows = match positional {
                         true => stage::project_found(rows, projection, filter),
@@ -283,7 +283,7 @@ impl<'a> Find<'a> {
                     };
                 }
                 if self.show_record_id {
-                    rows = Box::new(RecordIds::new(rows));
+                    rows = record_ids::rows(rows);
                 }
                 let limits = Limits {
                     allow_disk_use: self.allow_disk_use.unwrap_or(true),

@@ -2,54 +2,29 @@
 
 use crate::engine::access::{Access, KeyRange, Walk};
 use crate::error::Result;
-use crate::query::stage::{Batch, Cx, Flow, Rows};
+use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::value::{Doc, DocBuf, DocBuilder, Millis, ValueRef, key, keys};
 
-pub(super) struct ReturnKeys {
-    rows: Box<dyn Rows>,
-    /// The indexes that may have led to a row; none where all documents were looked at.
-    by: Vec<By>,
-    batch: Batch,
-    buffer: Vec<u8>,
-}
-
+/// An index that may have led to a row.
 pub(super) struct By {
     spec: IndexSpec,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
 
-// === impl ReturnKeys ===
-
-impl ReturnKeys {
-    pub fn new(rows: Box<dyn Rows>, by: Vec<By>) -> Self {
-        Self {
-            rows,
-            by,
-            batch: Batch::new(),
-            buffer: Vec::new(),
-        }
-    }
-}
-
-impl Rows for ReturnKeys {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
-        self.batch.restart(out.room());
-        let flow = self.rows.fill(cx, &mut self.batch)?;
-        for row in self.batch.iter() {
-            self.buffer.clear();
-            let mut shown = DocBuilder::begin(&mut self.buffer);
-            for by in &self.by {
-                if by.put_key(row.doc, &mut shown)? {
-                    break;
-                }
+/// The rows of `input`, reduced to their keys; to nothing where all documents were looked at.
+pub(super) fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
+    stage::map(input, move |row, _, out| {
+        let mut shown = DocBuilder::begin(out);
+        for by in &by {
+            if by.put_key(row.doc, &mut shown)? {
+                break;
             }
-            shown.end();
-            out.push(Doc::new(&self.buffer), row.origin);
         }
-        Ok(flow)
-    }
+        shown.end();
+        Ok(true)
+    })
 }
 
 /// The indexes of a way.

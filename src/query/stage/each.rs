@@ -1,8 +1,8 @@
-//! The stages that make one row of one row: each only says how a document becomes another one.
+//! What makes one row of one row: each only says how a document becomes another one.
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Rows};
+use super::{Batch, Cx, Flow, Op, Row, Rows};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::value::Doc;
@@ -16,34 +16,45 @@ pub trait Each: Send + Sync {
 /// The stage of an [`Each`].
 pub(super) struct Mapped<E>(pub E);
 
-struct Running<E> {
+struct Running<F> {
     input: Box<dyn Rows>,
-    each: Arc<Mapped<E>>,
+    write: F,
     batch: Batch,
+}
+
+/// The rows of `input`, each written anew (or left out, where `write` says `false`).
+pub fn map<F>(input: Box<dyn Rows>, write: F) -> Box<dyn Rows>
+where
+    F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send + 'static,
+{
+    Box::new(Running {
+        input,
+        write,
+        batch: Batch::new(),
+    })
 }
 
 // === impl Mapped ===
 
 impl<E: Each + 'static> Op for Mapped<E> {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
-            input,
-            each: self,
-            batch: Batch::new(),
+        map(input, move |row, vars, out| {
+            self.0.apply(row.doc, vars, out)
         })
     }
 }
 
 // === impl Running ===
 
-impl<E: Each> Rows for Running<E> {
+impl<F> Rows for Running<F>
+where
+    F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send,
+{
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         self.batch.restart(out.room());
         let flow = self.input.fill(cx, &mut self.batch)?;
         for row in self.batch.iter() {
-            out.push_with(row.origin, |bytes| {
-                self.each.0.apply(row.doc, cx.vars, bytes)
-            })?;
+            out.push_with(row.origin, |bytes| (self.write)(row, cx.vars, bytes))?;
         }
         Ok(flow)
     }

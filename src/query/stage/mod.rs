@@ -52,6 +52,7 @@ mod values;
 
 pub use batch::{Batch, Origin, Row};
 pub use current_op::CurrentOps;
+pub use each::map;
 pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};

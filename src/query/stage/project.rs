@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, Mapped};
-use super::{Op, Place, Rows, Stage};
+use super::each::{Each, Mapped, map};
+use super::{Place, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -15,22 +15,24 @@ pub(super) struct Project(pub Projection);
 
 /// The rows of `input`, projected (a find's projection, too, where it needs no positional `$`).
 pub fn rows(input: Box<dyn Rows>, projection: Projection) -> Box<dyn Rows> {
-    Arc::new(Mapped(Project(projection))).open(input)
+    map(input, move |row, vars, out| {
+        projection.apply(row.doc, vars, None, out)?;
+        Ok(true)
+    })
 }
 
-/// The rows of `input`, which have passed `filter`, projected by a find's projection with a positional `$`.
+/// The rows of `input`, which have passed `filter`, projected by a find's projection with a positional `$`: it has to know which
+/// array element made the document pass.
 pub fn found_rows(
     input: Box<dyn Rows>,
     projection: Projection,
     filter: Arc<Filter>,
 ) -> Box<dyn Rows> {
-    Arc::new(Mapped(Found { projection, filter })).open(input)
-}
-
-/// A projection that needs to know which array element made the document pass.
-struct Found {
-    projection: Projection,
-    filter: Arc<Filter>,
+    map(input, move |row, vars, out| {
+        let position = filter.position(row.doc, vars);
+        projection.apply(row.doc, vars, position, out)?;
+        Ok(true)
+    })
 }
 
 pub(super) fn parse(
@@ -56,16 +58,6 @@ pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Pr
 impl Each for Project {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         self.0.apply(doc, vars, None, out)?;
-        Ok(true)
-    }
-}
-
-// === impl Found ===
-
-impl Each for Found {
-    fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
-        let position = self.filter.position(doc, vars);
-        self.projection.apply(doc, vars, position, out)?;
         Ok(true)
     }
 }
