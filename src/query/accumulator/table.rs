@@ -5,7 +5,7 @@ use super::percentile::{self, Percentile};
 use super::rule::{Accumulator, Rule};
 use super::top;
 use crate::error::{Error, Result};
-use crate::query::expr::args::named;
+use crate::query::expr::args::n_and_input;
 use crate::query::{Expr, Scope};
 use crate::value::{Value, ValueRef};
 
@@ -85,14 +85,7 @@ fn several(rule: fn(Many) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Result
             format!("specification must be an object; found {value}"),
         )
     })?;
-    let [n, input] = named(doc, ["n", "input"], |field| {
-        Error::location(
-            5787901,
-            format!("Unknown argument for 'n' operator: {field}"),
-        )
-    })?;
-    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
-    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
+    let (n, input) = n_and_input(doc)?;
     let n = Many::parse(n, scope)?;
     Ok(Accumulator::new(rule(n), Expr::parse(input, scope)?))
 }

@@ -1,5 +1,7 @@
 //! What operators ask of their arguments.
 
+use super::Env;
+use super::node::Expr;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, Value, ValueRef};
 
@@ -36,6 +38,27 @@ pub fn named<'a, const N: usize>(
         }
     }
     Ok(found)
+}
+
+/// The two fields of an operator that takes the first (or last, or largest) n of its input.
+pub fn n_and_input(doc: Doc<'_>) -> Result<(ValueRef<'_>, ValueRef<'_>)> {
+    let [n, input] = named(doc, ["n", "input"], |field| {
+        Error::location(
+            5787901,
+            format!("Unknown argument for 'n' operator: {field}"),
+        )
+    })?;
+    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
+    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
+    Ok((n, input))
+}
+
+/// What an operand that may be left out comes to.
+pub fn eval_or<'a>(expr: &'a Option<Expr>, env: Env<'a>, otherwise: Val<'a>) -> Result<Val<'a>> {
+    match expr {
+        Some(expr) => expr.eval_in(env),
+        None => Ok(otherwise),
+    }
 }
 
 /// The value, if it is a number that an int32 holds exactly.

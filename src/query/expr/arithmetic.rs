@@ -3,7 +3,7 @@
 use super::total::Total;
 use super::{Call, Env};
 use crate::error::{Code, Error, Result};
-use crate::value::{Num, Type, Val, Value, ValueRef};
+use crate::value::{Num, Val, Value};
 
 pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
     Ok(Val::Own(num.to_value()))
@@ -115,34 +115,29 @@ pub fn multiply<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     num_val(product)
 }
 
-/// Two numbers; `None` where one is null.
-fn pair(
-    left: ValueRef<'_>,
-    right: ValueRef<'_>,
-    refuse: impl Fn(Type, Type) -> Error,
-) -> Result<Option<(Num, Num)>> {
+/// The two numbers that an operator takes; `None` where one is null.
+fn pair<'a>(call: &'a Call, env: Env<'a>, refused: Code) -> Result<Option<(Num, Num)>> {
+    let left = call.arg(0, env)?;
+    let right = call.arg(1, env)?;
+    let (left, right) = (left.as_ref(), right.as_ref());
     match (left.as_num(), right.as_num()) {
         (Some(a), Some(b)) => Ok(Some((a, b))),
         _ if left.is_nullish() || right.is_nullish() => Ok(None),
-        _ => Err(refuse(left.ty(), right.ty())),
+        _ => Err(Error::new(
+            refused,
+            format!(
+                "{} only supports numeric types, not {} and {}",
+                call.name,
+                left.ty().alias(),
+                right.ty().alias()
+            ),
+        )),
     }
 }
 
 /// A double, or a decimal where one of the two is one.
 pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let left = call.arg(0, env)?;
-    let right = call.arg(1, env)?;
-    let Some((a, b)) = pair(left.as_ref(), right.as_ref(), |x, y| {
-        Error::new(
-            Code::TypeMismatch,
-            format!(
-                "$divide only supports numeric types, not {} and {}",
-                x.alias(),
-                y.alias()
-            ),
-        )
-    })?
-    else {
+    let Some((a, b)) = pair(call, env, Code::TypeMismatch)? else {
         return Ok(Val::NULL);
     };
     if b.is_zero() {
@@ -158,19 +153,7 @@ pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 
 /// The remainder, with the sign of the dividend.
 pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let left = call.arg(0, env)?;
-    let right = call.arg(1, env)?;
-    let Some((a, b)) = pair(left.as_ref(), right.as_ref(), |x, y| {
-        Error::location(
-            16611,
-            format!(
-                "$mod only supports numeric types, not {} and {}",
-                x.alias(),
-                y.alias()
-            ),
-        )
-    })?
-    else {
+    let Some((a, b)) = pair(call, env, Code::Location(16611))? else {
         return Ok(Val::NULL);
     };
     if b.is_zero() {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::Env;
-use super::args::{integral_i64, named, show};
+use super::args::{integral_i64, n_and_input, named, show};
 use super::array::{build, items};
 use super::node::{Expr, Op};
 use super::parse::operand;
@@ -112,14 +112,7 @@ pub fn take_n(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<
             ),
         )
     })?;
-    let [n, input] = named(doc, ["n", "input"], |field| {
-        Error::location(
-            5787901,
-            format!("Unknown argument for 'n' operator: {field}"),
-        )
-    })?;
-    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
-    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
+    let (n, input) = n_and_input(doc)?;
     Ok(Expr::op(TakeN {
         name,
         n: operand(n, scope)?,

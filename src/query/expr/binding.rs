@@ -2,7 +2,7 @@
 
 use super::args::{integral_i32, named, needed, object, show};
 use super::node::{Expr, Op, check_depth, check_size};
-use super::parse::operand;
+use super::parse::{operand, optional};
 use super::{Env, fuel, is_true};
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
@@ -103,7 +103,7 @@ pub fn filter(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Exp
     let input = operand(input, scope)?;
     let name = variable(name)?;
     let test = operand(test, &scope.with([name.as_str()]))?;
-    let limit = limit.map(|value| operand(value, scope)).transpose()?;
+    let limit = optional(limit, scope)?;
     Ok(Expr::op(Filter {
         slot: scope.len(),
         input,

@@ -2,7 +2,7 @@
 
 use super::args::named;
 use super::node::{Call, Expr, Op};
-use super::parse::{arguments, operand};
+use super::parse::{arguments, operand, optional};
 use super::{Arity, Env, is_true};
 use crate::error::{Error, Result};
 use crate::query::Scope;
@@ -108,7 +108,7 @@ pub fn switch(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Exp
         .flatten()
         .map(|elem| branch(elem.value, scope))
         .collect::<Result<Vec<_>>>()?;
-    let default = default.map(|value| operand(value, scope)).transpose()?;
+    let default = optional(default, scope)?;
     if branches.is_empty() {
         return Err(Error::location(
             40068,

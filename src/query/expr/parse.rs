@@ -8,6 +8,11 @@ use crate::error::{Code, Error, Result};
 use crate::query::{Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
+/// An operand that may be left out.
+pub fn optional(value: Option<ValueRef<'_>>, scope: &Scope) -> Result<Option<Expr>> {
+    value.map(|value| operand(value, scope)).transpose()
+}
+
 /// An expression, a literal, or an object or array of them.
 pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     match value.ty() {

@@ -1,9 +1,9 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
 use super::Env;
-use super::args::{bool_val, named};
+use super::args::{bool_val, eval_or, named};
 use super::node::{Expr, Op, check_size};
-use super::parse::operand;
+use super::parse::{operand, optional};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Pattern;
@@ -41,7 +41,7 @@ pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<E
         .ok_or_else(|| Error::location(31023, format!("{name} requires 'regex' parameter")))?;
     let input = operand(input, scope)?;
     let regex = operand(regex, scope)?;
-    let options = options.map(|value| operand(value, scope)).transpose()?;
+    let options = optional(options, scope)?;
     let constant = match (&regex, &options) {
         (Expr::Const(regex), None) => Some((regex.as_ref(), ValueRef::MISSING)),
         (Expr::Const(regex), Some(Expr::Const(options))) => {
@@ -213,10 +213,7 @@ impl Op for Regex {
             Some(pattern) => Some(pattern),
             None => {
                 let regex = self.regex.eval_in(env)?;
-                let options = match &self.options {
-                    Some(expr) => expr.eval_in(env)?,
-                    None => Val::MISSING,
-                };
+                let options = eval_or(&self.options, env, Val::MISSING)?;
                 made = pattern(self.name, regex.as_ref(), options.as_ref())?;
                 made.as_ref()
             }

@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::{named, show};
 use super::node::{Expr, Op};
-use super::parse::operand;
+use super::parse::{operand, optional};
 use super::text::string_val;
 use crate::error::{Error, Result};
 use crate::query::Scope;
@@ -41,7 +41,7 @@ pub fn trim(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Ex
     Ok(Expr::op(Trim {
         name,
         input: operand(input, scope)?,
-        chars: chars.map(|value| operand(value, scope)).transpose()?,
+        chars: optional(chars, scope)?,
     }))
 }
 

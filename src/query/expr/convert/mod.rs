@@ -8,9 +8,9 @@ mod target;
 
 use target::{Options, convert};
 
-use super::args::{integral_i64, named};
+use super::args::{eval_or, integral_i64, named};
 use super::node::{Expr, Op};
-use super::parse::{arguments, operand};
+use super::parse::{arguments, operand, optional};
 use super::{Arity, Env};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
@@ -67,15 +67,14 @@ pub fn parse(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr
             (ty, field("subtype"))
         }
     };
-    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
     Ok(Expr::op(Convert {
         input: operand(input, scope)?,
         to: operand(to, scope)?,
-        subtype: maybe(subtype)?,
-        format: maybe(format)?,
-        byte_order: maybe(byte_order)?,
-        on_error: maybe(on_error)?,
-        on_null: maybe(on_null)?,
+        subtype: optional(subtype, scope)?,
+        format: optional(format, scope)?,
+        byte_order: optional(byte_order, scope)?,
+        on_error: optional(on_error, scope)?,
+        on_null: optional(on_null, scope)?,
     }))
 }
 
@@ -139,13 +138,9 @@ fn type_of(value: ValueRef<'_>) -> Result<Type> {
 
 impl Convert {
     fn options<'a>(&'a self, env: Env<'a>) -> Result<Options> {
-        let value = |expr: &'a Option<Expr>| match expr {
-            Some(expr) => expr.eval_in(env),
-            None => Ok(Val::MISSING),
-        };
-        let subtype = value(&self.subtype)?;
-        let format = value(&self.format)?;
-        let byte_order = value(&self.byte_order)?;
+        let subtype = eval_or(&self.subtype, env, Val::MISSING)?;
+        let format = eval_or(&self.format, env, Val::MISSING)?;
+        let byte_order = eval_or(&self.byte_order, env, Val::MISSING)?;
         Options::new(subtype.as_ref(), format.as_ref(), byte_order.as_ref())
     }
 }
@@ -154,10 +149,7 @@ impl Op for Convert {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         if input.as_ref().is_nullish() {
-            return match &self.on_null {
-                Some(expr) => expr.eval_in(env),
-                None => Ok(Val::NULL),
-            };
+            return eval_or(&self.on_null, env, Val::NULL);
         }
         let to = self.to.eval_in(env)?;
         if to.as_ref().is_nullish() {

@@ -1,13 +1,13 @@
 //! `$dateDiff`: how many times a unit begins between two dates.
 
 use super::super::Env;
-use super::super::args::{named, needed, object};
+use super::super::args::{eval_or, named, needed, object};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
+use super::super::parse::{operand, optional};
 use super::civil::iso_weekday;
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment};
+use super::{ZoneArg, moment_arg};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -36,7 +36,7 @@ pub fn date_diff(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resu
         end: operand(end, scope)?,
         unit: operand(unit, scope)?,
         zone: ZoneArg::parse(zone, scope)?,
-        week: week.map(|value| operand(value, scope)).transpose()?,
+        week: optional(week, scope)?,
     }))
 }
 
@@ -73,10 +73,7 @@ impl Op for Diff {
         let end = self.end.eval_in(env)?;
         let unit = self.unit.eval_in(env)?;
         let (start, end, unit) = (start.as_ref(), end.as_ref(), unit.as_ref());
-        let week = match &self.week {
-            Some(expr) => expr.eval_in(env)?,
-            None => Val::MISSING,
-        };
+        let week = eval_or(&self.week, env, Val::MISSING)?;
         let week = week.as_ref();
         if start.is_nullish() || end.is_nullish() || unit.is_nullish() {
             return Ok(Val::NULL);
@@ -94,19 +91,8 @@ impl Op for Diff {
         let Some(zone) = self.zone.eval(env)? else {
             return Ok(Val::NULL);
         };
-        let date = |value: ValueRef<'_>, field: &str| {
-            moment(value).ok_or_else(|| {
-                Error::location(
-                    5166307,
-                    format!(
-                        "$dateDiff requires '{field}' to be a date, but got {}",
-                        value.ty().alias()
-                    ),
-                )
-            })
-        };
-        let start = date(start, "startDate")?;
-        let end = date(end, "endDate")?;
+        let start = moment_arg(start, "$dateDiff", "startDate")?;
+        let end = moment_arg(end, "$dateDiff", "endDate")?;
         match between(start, end, unit, &zone, first_day) {
             Some(count) => Ok(Val::Own(Value::int64(count))),
             None => Err(Error::location(5166308, "dateDiff overflowed")),

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::super::Env;
-use super::super::args::{named, needed, object, show};
+use super::super::args::{eval_or, named, needed, object, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
+use super::super::parse::{operand, optional};
 use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
 use super::extract::sunday_week;
@@ -33,26 +33,59 @@ pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Re
             )
         })?;
     let date = needed(date, "$dateToString", "date", 18628)?;
-    let format = format.map(|value| operand(value, scope)).transpose()?;
-    if let Some(text) = format
-        .as_ref()
-        .and_then(Expr::as_const)
-        .and_then(|value| value.as_str())
-    {
-        check(text, SPECIFIERS)?;
-    }
     Ok(Expr::op(ToString {
         date: operand(date, scope)?,
-        format,
+        format: format_arg(format, SPECIFIERS, scope)?,
         zone: ZoneArg::parse(zone, scope)?,
-        on_null: on_null.map(|value| operand(value, scope)).transpose()?,
+        on_null: optional(on_null, scope)?,
     }))
 }
 
 const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
 
+/// The `format` argument: one that is constant is checked at once.
+pub fn format_arg(
+    value: Option<ValueRef<'_>>,
+    specifiers: &str,
+    scope: &Scope,
+) -> Result<Option<Expr>> {
+    let format = optional(value, scope)?;
+    if let Some(text) = format
+        .as_ref()
+        .and_then(Expr::as_const)
+        .and_then(|value| value.as_str())
+    {
+        check(text, specifiers)?;
+    }
+    Ok(format)
+}
+
+/// What it came to; `None` for null.
+pub fn format_text<'a>(
+    value: ValueRef<'a>,
+    name: &str,
+    code: i32,
+    specifiers: &str,
+) -> Result<Option<&'a str>> {
+    if value.is_nullish() {
+        return Ok(None);
+    }
+    let text = value.as_str().ok_or_else(|| {
+        Error::location(
+            code,
+            format!(
+                "{name} requires that 'format' be a string, found: {} with value {}",
+                value.ty().alias(),
+                show(value)
+            ),
+        )
+    })?;
+    check(text, specifiers)?;
+    Ok(Some(text))
+}
+
 /// Refuses a format with a specifier that does not exist.
-pub fn check(format: &str, specifiers: &str) -> Result<()> {
+fn check(format: &str, specifiers: &str) -> Result<()> {
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
@@ -135,36 +168,16 @@ fn write(format: &str, local: &Local) -> Result<String> {
 impl Op for ToString {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
-        let format = match &self.format {
-            None => Val::MISSING,
-            Some(expr) => expr.eval_in(env)?,
-        };
-        let format = format.as_ref();
-        let null = || match &self.on_null {
-            Some(expr) => expr.eval_in(env),
-            None => Ok(Val::NULL),
-        };
+        let format = eval_or(&self.format, env, Val::MISSING)?;
         let zone = self.zone.eval(env)?;
-        if self.format.is_some() && !format.is_nullish() && format.as_str().is_none() {
-            return Err(Error::location(
-                18533,
-                format!(
-                    "$dateToString requires that 'format' be a string, found: {} with value {}",
-                    format.ty().alias(),
-                    show(format)
-                ),
-            ));
-        }
-        if let Some(text) = format.as_str() {
-            check(text, SPECIFIERS)?;
-        }
+        let format = format_text(format.as_ref(), "$dateToString", 18533, SPECIFIERS)?;
         let Some(millis) = moment_or_null(date.as_ref())? else {
-            return null();
+            return eval_or(&self.on_null, env, Val::NULL);
         };
         let Some(zone) = zone else {
             return Ok(Val::NULL);
         };
-        let text = match format.as_str() {
+        let text = match format {
             Some(text) => text,
             None if self.format.is_some() => return Ok(Val::NULL),
             None => default(&zone),

@@ -103,6 +103,19 @@ fn moment(value: ValueRef<'_>) -> Option<i64> {
     }
 }
 
+/// The moment that an argument has to name.
+fn moment_arg(value: ValueRef<'_>, name: &str, field: &str) -> Result<i64> {
+    moment(value).ok_or_else(|| {
+        Error::location(
+            5166307,
+            format!(
+                "{name} requires '{field}' to be a date, but got {}",
+                value.ty().alias()
+            ),
+        )
+    })
+}
+
 /// The moment; `None` for null.
 fn moment_or_null(value: ValueRef<'_>) -> Result<Option<i64>> {
     if value.is_nullish() {

@@ -3,7 +3,7 @@
 use super::super::Env;
 use super::super::args::{integral_i64, named, needed, object, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
+use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
 use super::{ZoneArg, moment_or_null};
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Res
     Ok(Expr::op(ToParts {
         date: operand(date, scope)?,
         zone: ZoneArg::parse(zone, scope)?,
-        iso: iso.map(|value| operand(value, scope)).transpose()?,
+        iso: optional(iso, scope)?,
     }))
 }
 
@@ -112,16 +112,15 @@ pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> R
     } else {
         [year, month, day]
     };
-    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
     Ok(Expr::op(FromParts {
         fields: [
-            maybe(first)?,
-            maybe(second_part)?,
-            maybe(third)?,
-            maybe(hour)?,
-            maybe(minute)?,
-            maybe(second)?,
-            maybe(milli)?,
+            optional(first, scope)?,
+            optional(second_part, scope)?,
+            optional(third, scope)?,
+            optional(hour, scope)?,
+            optional(minute, scope)?,
+            optional(second, scope)?,
+            optional(milli, scope)?,
         ],
         iso,
         zone: ZoneArg::parse(zone, scope)?,

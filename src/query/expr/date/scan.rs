@@ -1,12 +1,12 @@
 //! `$dateFromString`.
 
 use super::super::Env;
-use super::super::args::{named, needed, show};
+use super::super::args::{eval_or, named, needed, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
-use super::format::check;
+use super::super::parse::{operand, optional};
+use super::ZoneArg;
+use super::format::{format_arg, format_text};
 use super::read::read;
-use super::{ZoneArg, zone_of};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -40,24 +40,15 @@ pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) 
         |field| Error::location(40541, format!("Unrecognized argument to {name}: {field}")),
     )?;
     let text = needed(text, name, "dateString", 40542)?;
-    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
-    let format = maybe(format)?;
-    if let Some(text) = format
-        .as_ref()
-        .and_then(Expr::as_const)
-        .and_then(|value| value.as_str())
-    {
-        check(text, SPECIFIERS)?;
-    }
     Ok(Expr::op(FromString {
         text: operand(text, scope)?,
-        format,
+        format: format_arg(format, SPECIFIERS, scope)?,
         zone: match zone {
             Some(zone) => Some(ZoneArg::parse(Some(zone), scope)?),
             None => None,
         },
-        on_error: maybe(on_error)?,
-        on_null: maybe(on_null)?,
+        on_error: optional(on_error, scope)?,
+        on_null: optional(on_null, scope)?,
     }))
 }
 
@@ -67,50 +58,24 @@ impl Op for FromString {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let text = self.text.eval_in(env)?;
         let text = text.as_ref();
-        let format = match &self.format {
-            Some(expr) => expr.eval_in(env)?,
-            None => Val::MISSING,
-        };
-        let format = format.as_ref();
-        if self.format.is_some() && !format.is_nullish() && format.as_str().is_none() {
-            return Err(Error::location(
-                40684,
-                format!(
-                    "$dateFromString requires that 'format' be a string, found: {} with value {}",
-                    format.ty().alias(),
-                    show(format)
-                ),
-            ));
-        }
-        if let Some(text) = format.as_str() {
-            check(text, SPECIFIERS)?;
-        }
+        let format = eval_or(&self.format, env, Val::MISSING)?;
+        let format = format_text(format.as_ref(), "$dateFromString", 40684, SPECIFIERS)?;
         let zone = match &self.zone {
             None => None,
-            Some(ZoneArg::Computed(expr)) => {
-                let value = expr.eval_in(env)?;
-                match zone_of(value.as_ref())? {
-                    Some(zone) => Some(zone),
-                    None => return Ok(Val::NULL),
-                }
-            }
             Some(arg) => match arg.eval(env)? {
-                Some(zone) => Some(zone),
                 None => return Ok(Val::NULL),
+                zone => zone,
             },
         };
         if text.is_nullish() {
-            return match &self.on_null {
-                Some(expr) => expr.eval_in(env),
-                None => Ok(Val::NULL),
-            };
+            return eval_or(&self.on_null, env, Val::NULL);
         }
         let result = match text.as_str() {
             Some(body) => {
-                if self.format.is_some() && format.is_nullish() {
+                if self.format.is_some() && format.is_none() {
                     return Ok(Val::NULL);
                 }
-                read(body, format.as_str(), zone.as_ref())
+                read(body, format, zone.as_ref())
             }
             None => Err(format!(
                 "$dateFromString requires that 'dateString' be a string, found: {} with value {}",

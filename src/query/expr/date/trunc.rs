@@ -1,13 +1,13 @@
 //! `$dateTrunc`: the beginning of the bin that a date lies in. Bins are counted from 2000-01-01 on.
 
 use super::super::Env;
-use super::super::args::{integral_i64, named, needed, object, show};
+use super::super::args::{eval_or, integral_i64, named, needed, object, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
+use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment};
+use super::{ZoneArg, moment_arg};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -36,13 +36,12 @@ pub fn date_trunc(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Res
     )?;
     let date = needed(date, name, "date", 5439009)?;
     let unit = needed(unit, name, "unit", 5439010)?;
-    let maybe = |value: Option<ValueRef<'_>>| value.map(|value| operand(value, scope)).transpose();
     Ok(Expr::op(Trunc {
         date: operand(date, scope)?,
         unit: operand(unit, scope)?,
-        bin: maybe(bin)?,
+        bin: optional(bin, scope)?,
         zone: ZoneArg::parse(zone, scope)?,
-        week: maybe(week)?,
+        week: optional(week, scope)?,
     }))
 }
 
@@ -103,12 +102,8 @@ impl Op for Trunc {
         let date = self.date.eval_in(env)?;
         let unit = self.unit.eval_in(env)?;
         let (date, unit) = (date.as_ref(), unit.as_ref());
-        let value = |expr: &'a Option<Expr>| match expr {
-            Some(expr) => expr.eval_in(env),
-            None => Ok(Val::MISSING),
-        };
-        let bin = value(&self.bin)?;
-        let week = value(&self.week)?;
+        let bin = eval_or(&self.bin, env, Val::MISSING)?;
+        let week = eval_or(&self.week, env, Val::MISSING)?;
         let (bin, week) = (bin.as_ref(), week.as_ref());
         let null =
             date.is_nullish() || unit.is_nullish() || (self.bin.is_some() && bin.is_nullish());
@@ -132,15 +127,7 @@ impl Op for Trunc {
         let Some(zone) = self.zone.eval(env)? else {
             return Ok(Val::NULL);
         };
-        let millis = moment(date).ok_or_else(|| {
-            Error::location(
-                5166307,
-                format!(
-                    "$dateTrunc requires 'date' to be a date, but got {}",
-                    date.ty().alias()
-                ),
-            )
-        })?;
+        let millis = moment_arg(date, "$dateTrunc", "date")?;
         let size = match &self.bin {
             None => 1,
             Some(_) => integral_i64(bin).ok_or_else(|| {
