@@ -1,7 +1,7 @@
 //! Small questions about the server and the connection: `whatsmyuri`, `listCommands`, `features`,
 //! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
 
-use super::args::{required, wrong_type};
+use super::args::required;
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
 use crate::auth::Action;
 use crate::clock::monotonic;
@@ -228,7 +228,12 @@ fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let target = call.target();
     let which = required(Some(target).filter(|v| !v.is_nullish()), "getLog", "getLog")?;
     let Some(which) = which.as_str() else {
-        return Err(wrong_type("getLog", "getLog", target.ty(), &[Type::String]));
+        return Err(Error::wrong_type(
+            "getLog",
+            "getLog",
+            target.ty(),
+            &[Type::String],
+        ));
     };
     // The log goes to standard error; what a client may see of it here is that the server runs.
     let line = format!(

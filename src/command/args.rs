@@ -14,7 +14,7 @@
 //! A field that is null counts as left out (`None`), as in MongoDB. Nested documents are read the same way with
 //! [`fields`], under a path like `update.updates`.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::value::{Doc, Elem, Num, Type, ValueRef};
 
 /// One field, and where it stands.
@@ -31,45 +31,13 @@ pub fn fields<'a>(path: &'a str, doc: Doc<'a>) -> impl Iterator<Item = Arg<'a>> 
 
 /// A field that must be there.
 pub fn required<T>(value: Option<T>, path: &str, name: &str) -> Result<T> {
-    value.ok_or_else(|| missing(path, name))
-}
-
-/// "a required field is missing"
-pub fn missing(path: &str, name: &str) -> Error {
-    Error::new(
-        Code::IDLFailedToParse,
-        format!("BSON field '{path}.{name}' is missing but a required field"),
-    )
-}
-
-/// "no such field"
-pub fn unknown(path: &str, name: &str) -> Error {
-    Error::new(
-        Code::IDLUnknownField,
-        format!("BSON field '{path}.{name}' is an unknown field."),
-    )
+    value.ok_or_else(|| Error::missing_field(path, name))
 }
 
 /// "no such value of an enumeration"
 pub fn not_a_value(path: &str, text: &str) -> Error {
     Error::bad_value(format!(
         "Enumeration value '{text}' for field '{path}' is not a valid value."
-    ))
-}
-
-/// "the field has the wrong type"; several expected types are printed as a list.
-pub fn wrong_type(path: &str, name: &str, got: Type, expected: &[Type]) -> Error {
-    let expected = match expected {
-        [one] => format!("type '{}'", one.alias()),
-        many => {
-            let names: Vec<_> = many.iter().map(|ty| ty.alias()).collect();
-            format!("types '[{}]'", names.join(", "))
-        }
-    };
-    let dot = if path.is_empty() { "" } else { "." };
-    Error::type_mismatch(format!(
-        "BSON field '{path}{dot}{name}' is the wrong type '{}', expected {expected}",
-        got.alias()
     ))
 }
 
@@ -123,11 +91,11 @@ impl<'a> Arg<'a> {
     }
 
     pub fn unknown(&self) -> Error {
-        unknown(self.path, self.name())
+        Error::unknown_field(self.path, self.name())
     }
 
     pub fn wrong_type(&self, expected: &[Type]) -> Error {
-        wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
+        Error::wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
     }
 
     #[inline]
@@ -163,7 +131,7 @@ impl<'a> Arg<'a> {
             .iter()
             .map(|elem| {
                 elem.value.as_doc().ok_or_else(|| {
-                    wrong_type(&path, elem.name(), elem.value.ty(), &[Type::Document])
+                    Error::wrong_type(&path, elem.name(), elem.value.ty(), &[Type::Document])
                 })
             })
             .collect::<Result<_>>()
@@ -245,6 +213,7 @@ impl<'a> Arg<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
     use crate::value::{DocBuf, Value};
 
     #[test]

@@ -140,11 +140,11 @@ impl<'a> Call<'a> {
         }
         let arg = self
             .arg(name)
-            .ok_or_else(|| super::args::missing(self.command.name, name))?;
+            .ok_or_else(|| Error::missing_field(self.command.name, name))?;
         let array = arg.array()?;
         array
             .map(Documents::Array)
-            .ok_or_else(|| super::args::missing(self.command.name, name))
+            .ok_or_else(|| Error::missing_field(self.command.name, name))
     }
 }
 

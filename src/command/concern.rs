@@ -1,6 +1,6 @@
 //! `readConcern` and `writeConcern`: checked as MongoDB does, then accepted. One node without disk satisfies them all.
 
-use super::args::{self, Arg, fields, to_f64, to_i64, wrong_type};
+use super::args::{self, Arg, fields, to_f64, to_i64};
 use super::{Command, Flags};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
@@ -22,7 +22,7 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
         return Ok(());
     }
     let Some(concern) = value.as_doc() else {
-        return Err(wrong_type(
+        return Err(Error::wrong_type(
             command.name,
             "readConcern",
             value.ty(),
@@ -111,7 +111,7 @@ pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) 
         return Ok(false);
     }
     let Some(concern) = value.as_doc() else {
-        return Err(wrong_type(
+        return Err(Error::wrong_type(
             command.name,
             "writeConcern",
             value.ty(),

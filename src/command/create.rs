@@ -334,7 +334,7 @@ pub(super) fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
 pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
     let locale = collation.get("locale");
     if locale.is_missing() {
-        return Err(super::args::missing("collation", "locale"));
+        return Err(Error::missing_field("collation", "locale"));
     }
     match locale.as_str() {
         Some("simple") => Ok(true),
@@ -342,7 +342,7 @@ pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
             "Field 'locale' is invalid in: { locale: \"\" }",
         )),
         Some(_) => Ok(false),
-        None => Err(super::args::wrong_type(
+        None => Err(Error::wrong_type(
             "collation",
             "locale",
             locale.ty(),

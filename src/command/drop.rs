@@ -1,6 +1,6 @@
 //! `drop` and `dropDatabase`.
 
-use super::args::{required, wrong_type};
+use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
@@ -110,7 +110,7 @@ fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> 
         "dropDatabase",
     )?;
     let Some(number) = value.as_num() else {
-        return Err(wrong_type(
+        return Err(Error::wrong_type(
             "dropDatabase",
             "dropDatabase",
             value.ty(),

@@ -37,7 +37,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let index = required(index, "dropIndexes", "index")?;
     if !matches!(index.ty(), Type::String | Type::Document | Type::Array) {
-        return Err(super::args::wrong_type(
+        return Err(Error::wrong_type(
             "dropIndexes",
             "index",
             index.ty(),
@@ -83,7 +83,7 @@ fn find(view: &View<'_>, index: ValueRef<'_>) -> Result<Which> {
     let mut names = Vec::new();
     for elem in index.as_array().unwrap_or(Doc::EMPTY) {
         let Some(name) = elem.value.as_str() else {
-            return Err(super::args::wrong_type(
+            return Err(Error::wrong_type(
                 "dropIndexes.index",
                 elem.name(),
                 elem.value.ty(),

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::args::{truthy, wrong_type};
+use super::args::truthy;
 use super::call::check_database;
 use super::{Command, Flags, concern};
 use crate::config::Topology;
@@ -74,7 +74,12 @@ impl<'a> Generic<'a> {
                 b"txnNumber" => generic.number = Some(read_number(value)?),
                 b"$clusterTime" | b"$readPreference" => {
                     if value.as_doc().is_none() && !value.is_nullish() {
-                        return Err(wrong_type("", elem.name(), value.ty(), &[Type::Document]));
+                        return Err(Error::wrong_type(
+                            "",
+                            elem.name(),
+                            value.ty(),
+                            &[Type::Document],
+                        ));
                     }
                 }
                 b"readConcern" => concern::check_read(command, topology, value)?,
@@ -122,9 +127,9 @@ impl<'a> Generic<'a> {
         }
         refuse_duplicates(command, own)?;
         generic.database = match (database, &request.query_database) {
-            (Some(value), _) => value
-                .as_str()
-                .ok_or_else(|| wrong_type(command.name, "$db", value.ty(), &[Type::String]))?,
+            (Some(value), _) => value.as_str().ok_or_else(|| {
+                Error::wrong_type(command.name, "$db", value.ty(), &[Type::String])
+            })?,
             (None, Some(name)) => name,
             (None, None) => {
                 return Err(Error::location(
@@ -214,7 +219,7 @@ impl<'a> Rare<'a> {
         }
         if elem.name() == "apiVersion" {
             if value.as_str().is_none() {
-                return Err(wrong_type(
+                return Err(Error::wrong_type(
                     command.name,
                     "apiVersion",
                     value.ty(),
@@ -224,9 +229,9 @@ impl<'a> Rare<'a> {
             self.api_version = Some(value);
             return Ok(());
         }
-        let flag = value
-            .as_bool()
-            .ok_or_else(|| wrong_type(command.name, elem.name(), value.ty(), &[Type::Bool]))?;
+        let flag = value.as_bool().ok_or_else(|| {
+            Error::wrong_type(command.name, elem.name(), value.ty(), &[Type::Bool])
+        })?;
         match elem.name() {
             "apiStrict" => self.api_strict = Some(flag),
             "apiDeprecationErrors" => self.api_deprecation_errors = Some(flag),
@@ -285,7 +290,7 @@ impl<'a> Rare<'a> {
 fn read_number(value: ValueRef<'_>) -> Result<i64> {
     value
         .as_i64()
-        .ok_or_else(|| wrong_type("", "txnNumber", value.ty(), &[Type::Int64]))
+        .ok_or_else(|| Error::wrong_type("", "txnNumber", value.ty(), &[Type::Int64]))
 }
 
 fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
@@ -293,7 +298,7 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
         return Ok(0);
     }
     let Some(number) = value.as_num() else {
-        return Err(wrong_type(
+        return Err(Error::wrong_type(
             command.name,
             "maxTimeMS",
             value.ty(),

@@ -220,7 +220,7 @@ fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3
     for elem in names {
         let name = elem.value.as_str().ok_or_else(|| {
             let path = format!("compression.{}", elem.name());
-            super::args::wrong_type("hello", &path, elem.value.ty(), &[Type::String])
+            Error::wrong_type("hello", &path, elem.value.ty(), &[Type::String])
         })?;
         if let Some(compressor) = offered.get(name)
             && !agreed.contains(&compressor)
@@ -234,7 +234,7 @@ fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3
 /// `saslSupportedMechs` names a user as `db.name`.
 fn read_user(value: ValueRef<'_>) -> Result<UserName> {
     if !matches!(value.ty(), Type::String | Type::Document) {
-        return Err(super::args::wrong_type(
+        return Err(Error::wrong_type(
             "hello",
             "saslSupportedMechs",
             value.ty(),
@@ -255,7 +255,7 @@ fn is_current(context: &Context, seen: Doc<'_>) -> Result<bool> {
     let process = seen.get("processId").as_oid();
     let counter = seen.get("counter").as_i64();
     let (Some(process), Some(counter)) = (process, counter) else {
-        return Err(super::args::missing(
+        return Err(Error::missing_field(
             "topologyVersion",
             if process.is_none() {
                 "processId"

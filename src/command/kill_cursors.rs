@@ -1,9 +1,9 @@
 //! `killCursors`: forgets open cursors.
 
-use super::args::{required, wrong_type};
+use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::value::{DocBuilder, Type, Value};
 
 pub(super) const COMMAND: Command =
@@ -40,7 +40,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             Some(id) => ids.push(id),
             None if elem.value.is_nullish() => {}
             None => {
-                return Err(wrong_type(
+                return Err(Error::wrong_type(
                     "killCursors.cursors",
                     elem.name(),
                     elem.value.ty(),

@@ -33,7 +33,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     if uuids && wrapped {
-        return Err(super::args::unknown("listIndexes", "includeBuildUUIDs"));
+        return Err(Error::unknown_field("listIndexes", "includeBuildUUIDs"));
     }
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(

@@ -1,6 +1,5 @@
 //! `startSession`, `refreshSessions`, `endSessions` and the kill commands.
 
-use super::args::wrong_type;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
@@ -105,7 +104,7 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     for pattern in patterns(call)? {
         for elem in pattern {
             if !matches!(elem.name(), "user" | "db") {
-                return Err(super::args::unknown(
+                return Err(Error::unknown_field(
                     "KillAllSessionsCmd.killAllSessions",
                     elem.name(),
                 ));
@@ -114,13 +113,13 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         for part in ["user", "db"] {
             let value = pattern.get(part);
             if value.is_nullish() {
-                return Err(super::args::missing(
+                return Err(Error::missing_field(
                     "KillAllSessionsCmd.killAllSessions",
                     part,
                 ));
             }
             if value.as_str().is_none() {
-                return Err(wrong_type(
+                return Err(Error::wrong_type(
                     "KillAllSessionsCmd.killAllSessions",
                     part,
                     value.ty(),
@@ -171,10 +170,10 @@ fn kill_every(context: &Context, owner: Option<[u8; 32]>) {
 fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {
     let value = call.target();
     if value.is_nullish() {
-        return Err(super::args::missing(call.command.name, call.command.name));
+        return Err(Error::missing_field(call.command.name, call.command.name));
     }
     value.as_array().ok_or_else(|| {
-        wrong_type(
+        Error::wrong_type(
             call.command.name,
             call.command.name,
             value.ty(),
@@ -217,7 +216,7 @@ fn patterns<'a>(call: &Call<'a>) -> Result<Vec<crate::value::Doc<'a>>> {
         .map(|value: ValueRef<'a>| {
             value
                 .as_doc()
-                .ok_or_else(|| wrong_type(name, name, value.ty(), &[Type::Document]))
+                .ok_or_else(|| Error::wrong_type(name, name, value.ty(), &[Type::Document]))
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 //! connection closes, and no other one notices.
 
 mod code;
+mod field;
 mod hangup;
 mod reply;
 mod write;

@@ -43,10 +43,7 @@ impl SessionId {
     /// Reads `{id: UUID, uid: digest?}`; `path` is how messages name the field.
     pub fn parse(value: ValueRef<'_>, path: &str) -> Result<Self> {
         let Some(doc) = value.as_doc() else {
-            return Err(Error::type_mismatch(format!(
-                "BSON field '{path}' is the wrong type '{}', expected type 'object'",
-                value.ty().alias()
-            )));
+            return Err(Error::wrong_type("", path, value.ty(), &[Type::Document]));
         };
         Self::read(doc, path)
     }
@@ -69,19 +66,11 @@ impl SessionId {
                 // Written by routers for internal transactions; nothing here makes use of them.
                 b"txnNumber" | b"txnUUID" => {}
                 _ => {
-                    return Err(Error::new(
-                        Code::IDLUnknownField,
-                        format!("BSON field '{path}.{}' is an unknown field.", elem.name()),
-                    ));
+                    return Err(Error::unknown_field(path, elem.name()));
                 }
             }
         }
-        let uuid = id.ok_or_else(|| {
-            Error::new(
-                Code::IDLFailedToParse,
-                format!("BSON field '{path}.id' is missing but a required field"),
-            )
-        })?;
+        let uuid = id.ok_or_else(|| Error::missing_field(path, "id"))?;
         Ok(Self { uuid, user })
     }
 
@@ -93,10 +82,7 @@ impl SessionId {
         wanted: &str,
     ) -> Result<[u8; N]> {
         let Some((found, bytes)) = value.as_binary() else {
-            return Err(Error::type_mismatch(format!(
-                "BSON field '{path}.{name}' is the wrong type '{}', expected type 'binData'",
-                value.ty().alias()
-            )));
+            return Err(Error::wrong_type(path, name, value.ty(), &[Type::Binary]));
         };
         if found != subtype {
             return Err(Error::type_mismatch(format!(

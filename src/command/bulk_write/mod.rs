@@ -126,7 +126,7 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
     let mut namespaces = Vec::new();
     for value in documents.iter() {
         let Some(doc) = value.as_doc() else {
-            return Err(args::wrong_type(
+            return Err(Error::wrong_type(
                 "bulkWrite.nsInfo",
                 &namespaces.len().to_string(),
                 value.ty(),

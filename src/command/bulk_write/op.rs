@@ -5,7 +5,7 @@ use crate::command::delete::{self, Delete};
 use crate::command::update::{self, Update};
 use crate::command::write::Statement;
 use crate::cosmos::Price;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::value::Doc;
 
 /// One operation, read but not yet parsed.
@@ -63,10 +63,7 @@ impl<'a> Op<'a> {
                 let statement = Delete::read_as(doc, &delete::BULK)?;
                 Ok(Self::Delete(namespace, statement))
             }
-            other => Err(Error::new(
-                Code::IDLUnknownField,
-                format!("BSON field 'bulkWrite.ops.{other}' is an unknown field."),
-            )),
+            other => Err(Error::unknown_field("bulkWrite.ops", other)),
         }
     }
 

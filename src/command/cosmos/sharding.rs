@@ -1,7 +1,7 @@
 //! What clients say and ask about shards. There is one server, whatever it is told.
 
 use crate::auth::{Action, Target};
-use crate::command::args::{required, wrong_type};
+use crate::command::args::required;
 use crate::command::{
     Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
 };
@@ -85,7 +85,7 @@ fn name<'a>(call: &Call<'a>) -> Result<&'a str> {
     let target = call.target();
     target
         .as_str()
-        .ok_or_else(|| wrong_type("", call.command.name, target.ty(), &[Type::String]))
+        .ok_or_else(|| Error::wrong_type("", call.command.name, target.ty(), &[Type::String]))
 }
 
 /// In `admin` with the full name of a collection, as MongoDB has it; in any database, as Cosmos does.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::args::{Arg, fields, missing};
+use crate::command::args::{Arg, fields};
 use crate::command::{Client, find};
 use crate::cosmos::{TOO_MANY_REQUESTS, too_many_requests};
 use crate::error::{Code, Error, Result};
@@ -69,7 +69,8 @@ impl Fault {
             }
         }
         if blocks {
-            let millis = block_millis.ok_or_else(|| missing("failCommand", "blockTimeMS"))?;
+            let millis =
+                block_millis.ok_or_else(|| Error::missing_field("failCommand", "blockTimeMS"))?;
             fault.block = Some(Duration::from_millis(millis.unsigned_abs()));
         }
         Ok(fault)

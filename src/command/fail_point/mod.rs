@@ -7,7 +7,7 @@ mod fault;
 mod mode;
 mod points;
 
-use super::args::{required, unknown};
+use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
@@ -42,13 +42,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         match arg.name() {
             "mode" => mode = Some(Mode::parse(arg.value())?),
             "data" => data = arg.doc()?,
-            name => return Err(unknown("configureFailPoint", name)),
+            name => return Err(Error::unknown_field("configureFailPoint", name)),
         }
     }
     let name = call.target();
-    let name = name.as_str().ok_or_else(|| {
-        super::args::wrong_type("", "configureFailPoint", name.ty(), &[Type::String])
-    })?;
+    let name = name
+        .as_str()
+        .ok_or_else(|| Error::wrong_type("", "configureFailPoint", name.ty(), &[Type::String]))?;
     if name != FAIL_COMMAND {
         return Err(Error::new(
             Code::FailPointSetFailed,

@@ -15,7 +15,7 @@ pub(super) use info::INFO as USERS_INFO;
 pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
 
 use super::Call;
-use super::args::{Arg, fields, required, wrong_type};
+use super::args::{Arg, fields, required};
 use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type, ValueRef};
@@ -24,7 +24,7 @@ use crate::value::{DocBuilder, Type, ValueRef};
 fn named(call: &Call<'_>) -> Result<UserName> {
     let target = call.target();
     let name = target.as_str().ok_or_else(|| {
-        wrong_type(
+        Error::wrong_type(
             call.command.name,
             call.command.name,
             target.ty(),

@@ -1,6 +1,6 @@
 //! What stands beside the statements of a write, and how many of them there may be.
 
-use crate::command::args::{self, Arg};
+use crate::command::args::Arg;
 use crate::command::drop::check_uuid;
 use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};
@@ -101,7 +101,7 @@ pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -
     for value in documents.iter() {
         if value.as_doc().is_none() {
             let path = format!("{}.{list}", call.command.name);
-            return Err(args::wrong_type(
+            return Err(Error::wrong_type(
                 &path,
                 &count.to_string(),
                 value.ty(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::args::{self, Arg};
+use crate::command::args::Arg;
 use crate::engine::choose::{Hint, id_equality};
 use crate::engine::write::Selection;
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ pub fn collation(arg: &Arg<'_>) -> Result<()> {
         None => Ok(()),
         Some(spec) if spec.is_empty() || spec.get("locale").as_str() == Some("simple") => Ok(()),
         Some(spec) if spec.get("locale").as_str().is_none() => {
-            Err(args::missing("collation", "locale"))
+            Err(Error::missing_field("collation", "locale"))
         }
         Some(_) => Err(Error::not_implemented("collation")),
     }

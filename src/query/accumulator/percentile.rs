@@ -26,17 +26,9 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<(
         )
     })?;
     let [input, p, method] = named(doc, ["input", "p", "method"], |field| {
-        Error::new(
-            crate::error::Code::IDLUnknownField,
-            format!("BSON field '{name}.{field}' is an unknown field."),
-        )
+        Error::unknown_field(name, field)
     })?;
-    let missing = |field: &str| {
-        Error::new(
-            crate::error::Code::IDLFailedToParse,
-            format!("BSON field '{name}.{field}' is missing but a required field"),
-        )
-    };
+    let missing = |field: &str| Error::missing_field(name, field);
     let input = Expr::parse(input.ok_or_else(|| missing("input"))?, scope)?;
     let method = method.ok_or_else(|| missing("method"))?;
     let continuous = match method.as_str() {
@@ -51,10 +43,7 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<(
     let ranks = match (median, p) {
         (true, None) => vec![0.5],
         (true, Some(_)) => {
-            return Err(Error::new(
-                crate::error::Code::IDLUnknownField,
-                format!("BSON field '{name}.p' is an unknown field."),
-            ));
+            return Err(Error::unknown_field(name, "p"));
         }
         (false, Some(p)) => self::ranks(p, scope)?,
         (false, None) => return Err(missing("p")),

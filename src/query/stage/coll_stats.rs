@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::pipeline::{unknown_field, wrong_type};
 use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
 use crate::error::{Error, Result};
 use crate::value::{Doc, Type, ValueRef};
@@ -36,7 +35,12 @@ pub(super) fn parse(
             match elem.value.ty() {
                 Type::Document => Ok(elem.value.as_doc()),
                 Type::Null => Ok(None),
-                other => Err(wrong_type("$collStats", name, other, "object")),
+                other => Err(Error::wrong_type(
+                    "$collStats",
+                    name,
+                    other,
+                    &[Type::Document],
+                )),
             }
         };
         let empty = || -> Result<bool> {
@@ -53,16 +57,19 @@ pub(super) fn parse(
             "latencyStats" => {
                 for inner in nested()?.into_iter().flatten() {
                     if inner.name() != "histograms" {
-                        return Err(unknown_field("$collStats.latencyStats", inner.name()));
+                        return Err(Error::unknown_field(
+                            "$collStats.latencyStats",
+                            inner.name(),
+                        ));
                     }
                     match inner.value.ty() {
                         Type::Bool => latency = inner.value.as_bool(),
                         other => {
-                            return Err(wrong_type(
+                            return Err(Error::wrong_type(
                                 "$collStats.latencyStats",
                                 "histograms",
                                 other,
-                                "bool",
+                                &[Type::Bool],
                             ));
                         }
                     }
@@ -78,11 +85,11 @@ pub(super) fn parse(
                         continue;
                     }
                     let Some(number) = inner.value.as_num() else {
-                        return Err(wrong_type(
+                        return Err(Error::wrong_type(
                             "$collStats.storageStats",
                             "scale",
                             inner.value.ty(),
-                            "int",
+                            &[Type::Int32],
                         ));
                     };
                     let whole = number.to_i64_saturating();
@@ -102,7 +109,7 @@ pub(super) fn parse(
             "operationStats" => {
                 empty()?;
             }
-            other => return Err(unknown_field("$collStats", other)),
+            other => return Err(Error::unknown_field("$collStats", other)),
         }
     }
     push(Stage::Op(Arc::new(Reports {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::coll_stats::Reports;
-use super::pipeline::{unknown_field, wrong_type};
 use super::{Place, Report, Stage, Target};
 use crate::error::{Code, Error, Result};
-use crate::value::ValueRef;
+use crate::value::{Type, ValueRef};
 
 /// What is asked for besides the commands that run. `allUsers`, `localOps` and `idleSessions` change nothing: there are no
 /// users, one node, and no sessions that hold locks.
@@ -37,12 +36,12 @@ pub(super) fn parse(
             "idleCursors" => Some(&mut wanted.idle_cursors),
             "truncateOps" => Some(&mut wanted.truncate),
             "allUsers" | "idleSessions" | "localOps" | "targetAllNodes" => None,
-            _ => return Err(unknown_field("$currentOp", name)),
+            _ => return Err(Error::unknown_field("$currentOp", name)),
         };
         let flag = elem
             .value
             .as_bool()
-            .ok_or_else(|| wrong_type("$currentOp", name, elem.value.ty(), "bool"))?;
+            .ok_or_else(|| Error::wrong_type("$currentOp", name, elem.value.ty(), &[Type::Bool]))?;
         if name == "targetAllNodes" && flag {
             return Err(Error::failed_to_parse(
                 "$currentOp supports targetAllNodes parameter only for sharded clusters",

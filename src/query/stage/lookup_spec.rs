@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::field_path::FieldPath;
 use super::lookup::Sub;
-use super::pipeline::{missing_field, unknown_field, wrong_type};
 use super::place::{Within, stages_of};
 use super::{Pipeline, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
@@ -69,7 +68,7 @@ pub(super) fn parse(
         Some(from) => Some(parse_from(from, place)?),
     };
     if let Some(name) = unknown {
-        return Err(unknown_field("$lookup", name));
+        return Err(Error::unknown_field("$lookup", name));
     }
     let text = |name: &str, value: Option<ValueRef<'_>>| -> Result<Option<String>> {
         match value {
@@ -77,11 +76,16 @@ pub(super) fn parse(
             Some(value) if value.ty() == Type::Null => Ok(None),
             Some(value) => match value.as_str() {
                 Some(text) => Ok(Some(text.to_owned())),
-                None => Err(wrong_type("$lookup", name, value.ty(), "string")),
+                None => Err(Error::wrong_type(
+                    "$lookup",
+                    name,
+                    value.ty(),
+                    &[Type::String],
+                )),
             },
         }
     };
-    let into = text("as", into)?.ok_or_else(|| missing_field("$lookup", "as"))?;
+    let into = text("as", into)?.ok_or_else(|| Error::missing_field("$lookup", "as"))?;
     let into = FieldPath::parse(&into)?;
     let local = text("localField", local)?.filter(|text| !text.is_empty());
     let foreign = text("foreignField", foreign)?.filter(|text| !text.is_empty());
@@ -100,7 +104,7 @@ pub(super) fn parse(
     if let Some(lets) = lets.filter(|lets| lets.ty() != Type::Null) {
         let lets = lets
             .as_doc()
-            .ok_or_else(|| wrong_type("$lookup", "let", lets.ty(), "object"))?;
+            .ok_or_else(|| Error::wrong_type("$lookup", "let", lets.ty(), &[Type::Document]))?;
         if pipeline.is_none() {
             return Err(Error::failed_to_parse(
                 "$lookup with a 'let' argument must also specify 'pipeline'",
@@ -155,14 +159,14 @@ fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
         match elem.name() {
             "db" | "coll" if elem.value.as_str().is_some() => {}
             "db" | "coll" => {
-                return Err(wrong_type(
+                return Err(Error::wrong_type(
                     "$lookup.from",
                     elem.name(),
                     elem.value.ty(),
-                    "string",
+                    &[Type::String],
                 ));
             }
-            other => return Err(unknown_field("$lookup.from", other)),
+            other => return Err(Error::unknown_field("$lookup.from", other)),
         }
     }
     // Only a few internal collections may be joined across databases.

@@ -2,7 +2,6 @@
 
 use super::field_path::FieldPath;
 use super::out::{check_target, writes};
-use super::pipeline::{missing_field, unknown_field, wrong_type};
 use super::{Output, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
 use crate::query::{Expr, Scope, scope};
@@ -61,7 +60,7 @@ pub(super) fn parse(
                     "whenNotMatched" => &mut not_matched,
                     // Sent by mongos to shards.
                     "targetCollectionVersion" | "allowMergeOnNullishValues" => continue,
-                    other => return Err(unknown_field("$merge", other)),
+                    other => return Err(Error::unknown_field("$merge", other)),
                 };
                 *slot = Some(elem.value);
             }
@@ -73,7 +72,7 @@ pub(super) fn parse(
             )));
         }
     }
-    let into = into.ok_or_else(|| missing_field("$merge", "into"))?;
+    let into = into.ok_or_else(|| Error::missing_field("$merge", "into"))?;
     let on = match on {
         None => vec!["_id".into()],
         Some(on) => parse_on(on)?,
@@ -83,14 +82,13 @@ pub(super) fn parse(
         Some(value) => parse_not_matched(value)?,
     };
     let lets = lets.filter(|value| value.ty() != Type::Null);
-    let lets = match lets {
-        None => None,
-        Some(value) => Some(
-            value
-                .as_doc()
-                .ok_or_else(|| wrong_type("$merge", "let", value.ty(), "object"))?,
-        ),
-    };
+    let lets =
+        match lets {
+            None => None,
+            Some(value) => Some(value.as_doc().ok_or_else(|| {
+                Error::wrong_type("$merge", "let", value.ty(), &[Type::Document])
+            })?),
+        };
     let (when_matched, lets) = parse_matched(matched, lets, place)?;
     let allowed = match when_matched {
         WhenMatched::KeepExisting | WhenMatched::Fail => not_matched == WhenNotMatched::Insert,
@@ -149,12 +147,19 @@ fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
         let slot = match elem.name() {
             "db" => &mut db,
             "coll" => &mut coll,
-            other => return Err(unknown_field("$merge.into", other)),
+            other => return Err(Error::unknown_field("$merge.into", other)),
         };
         match elem.value.ty() {
             Type::String => *slot = elem.value.as_str(),
             Type::Null => {}
-            other => return Err(wrong_type("$merge.into", elem.name(), other, "string")),
+            other => {
+                return Err(Error::wrong_type(
+                    "$merge.into",
+                    elem.name(),
+                    other,
+                    &[Type::String],
+                ));
+            }
         }
     }
     let coll = coll.filter(|coll| !coll.is_empty()).ok_or_else(|| {
@@ -214,9 +219,9 @@ fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
 }
 
 fn parse_not_matched(value: ValueRef<'_>) -> Result<WhenNotMatched> {
-    let text = value
-        .as_str()
-        .ok_or_else(|| wrong_type("$merge", "whenNotMatched", value.ty(), "string"))?;
+    let text = value.as_str().ok_or_else(|| {
+        Error::wrong_type("$merge", "whenNotMatched", value.ty(), &[Type::String])
+    })?;
     Ok(match text {
         "insert" => WhenNotMatched::Insert,
         "discard" => WhenNotMatched::Discard,

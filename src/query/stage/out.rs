@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::lookup_spec::duplicate_field;
-use super::pipeline::{missing_field, unknown_field, wrong_type};
 use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, Type, ValueRef};
@@ -77,10 +76,10 @@ fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
             "db" => (&mut db, Type::String),
             "coll" => (&mut coll, Type::String),
             "timeseries" => (&mut timeseries, Type::Document),
-            _ => return Err(unknown_field("$out", name)),
+            _ => return Err(Error::unknown_field("$out", name)),
         };
         if given.ty() != wanted && given.ty() != Type::Null {
-            return Err(wrong_type("$out", name, given.ty(), wanted.alias()));
+            return Err(Error::wrong_type("$out", name, given.ty(), &[wanted]));
         }
         if slot.replace(given).is_some() {
             return Err(duplicate_field("$out", name));
@@ -90,7 +89,7 @@ fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
         value
             .and_then(ValueRef::as_str)
             .map(str::to_owned)
-            .ok_or_else(|| missing_field("$out", name))
+            .ok_or_else(|| Error::missing_field("$out", name))
     };
     let timeseries = timeseries.and_then(ValueRef::as_doc).map(DocBuf::from);
     Ok((

@@ -9,7 +9,7 @@ use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{Doc, Type, Value};
+use crate::value::{Doc, Value};
 
 /// MongoDB's bound on the number of stages.
 const MAX_STAGES: usize = 1000;
@@ -305,28 +305,4 @@ fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<
         return refuse("may only be run against config.system.sessions");
     }
     Ok(())
-}
-
-/// An argument that the stage does not know, in the words of MongoDB's generated parsers.
-pub(super) fn unknown_field(stage: &str, name: &str) -> Error {
-    Error::new(
-        Code::IDLUnknownField,
-        format!("BSON field '{stage}.{name}' is an unknown field."),
-    )
-}
-
-/// An argument that has to be there.
-pub(super) fn missing_field(stage: &str, name: &str) -> Error {
-    Error::new(
-        Code::IDLFailedToParse,
-        format!("BSON field '{stage}.{name}' is missing but a required field"),
-    )
-}
-
-/// An argument of the wrong type.
-pub(super) fn wrong_type(stage: &str, name: &str, found: Type, wanted: &str) -> Error {
-    Error::type_mismatch(format!(
-        "BSON field '{stage}.{name}' is the wrong type '{}', expected type '{wanted}'",
-        found.alias()
-    ))
 }

@@ -36,11 +36,11 @@ pub(super) fn replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<Rep
     let mut root = None;
     for elem in spec {
         if elem.name() != "newRoot" {
-            return Err(super::pipeline::unknown_field("$replaceRoot", elem.name()));
+            return Err(Error::unknown_field("$replaceRoot", elem.name()));
         }
         root = Some(Expr::parse(elem.value, place.scope)?);
     }
-    let root = root.ok_or_else(|| super::pipeline::missing_field("$replaceRoot", "newRoot"))?;
+    let root = root.ok_or_else(|| Error::missing_field("$replaceRoot", "newRoot"))?;
     Ok(ReplaceRoot {
         root,
         argument: "'newRoot' expression",

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::lookup::Sub;
 use super::lookup_spec::{collection, duplicate_field};
-use super::pipeline::{missing_field, unknown_field, wrong_type};
 use super::place::{Within, stages_of};
 use super::{Batch, Cx, Flow, Op, Pipeline, Place, Rows, Stage, Target};
 use crate::error::{Error, Result};
@@ -36,13 +35,13 @@ pub(super) fn parse(
                 let twice = match elem.name() {
                     name @ ("coll" | "db") => {
                         let text = elem.value.as_str().ok_or_else(|| {
-                            wrong_type("$unionWith", name, elem.value.ty(), "string")
+                            Error::wrong_type("$unionWith", name, elem.value.ty(), &[Type::String])
                         })?;
                         let slot = if name == "coll" { &mut coll } else { &mut db };
                         slot.replace(text).is_some()
                     }
                     "pipeline" => pipeline.replace(stages_of(elem.value)?).is_some(),
-                    other => return Err(unknown_field("$unionWith", other)),
+                    other => return Err(Error::unknown_field("$unionWith", other)),
                 };
                 if twice {
                     return Err(duplicate_field("$unionWith", elem.name()));
@@ -71,7 +70,7 @@ pub(super) fn parse(
                 "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",
             )
         } else {
-            missing_field("$unionWith", "coll")
+            Error::missing_field("$unionWith", "coll")
         });
     }
     let whole = match pipeline {

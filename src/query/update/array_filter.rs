@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::named::Named;
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
 pub struct ArrayFilter {
     pub identifier: Box<str>,
@@ -19,11 +19,12 @@ pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
     let mut parsed = ArrayFilters::default();
     for elem in filters {
         let Some(doc) = elem.value.as_doc() else {
-            return Err(Error::type_mismatch(format!(
-                "BSON field 'update.updates.arrayFilters.{}' is the wrong type '{}', expected type 'object'",
+            return Err(Error::wrong_type(
+                "update.updates.arrayFilters",
                 elem.name(),
-                elem.value.ty().alias()
-            )));
+                elem.value.ty(),
+                &[Type::Document],
+            ));
         };
         let filter = one(doc, scope)?;
         if parsed.find(filter.identifier.as_bytes()).is_some() {
