@@ -40,19 +40,21 @@ async fn the_connection_string_of_the_cloud_works() {
         .and_then(|rest| rest.split(',').next())
         .unwrap_or_else(|| panic!("{line:?}"))
         .to_owned();
-    let uri = |key: &str, ssl: bool| {
+    let uri = |key: &str, path: &str, ssl: bool| {
         let tls = match ssl {
             true => format!("ssl=true&tlsCAFile={}", folder.join("ca.pem").display()),
             false => "ssl=false".to_owned(),
         };
         format!(
-            "mongodb://{ACCOUNT}:{key}@localhost:{port}/?{tls}&replicaSet=globaldb&retrywrites=false\
+            "mongodb://{ACCOUNT}:{key}@localhost:{port}/{path}?{tls}&replicaSet=globaldb&retrywrites=false\
              &maxIdleTimeMS=120000&appName=@{ACCOUNT}@&maxPoolSize=1"
         )
     };
-    for ssl in [true, false] {
-        let client = Client::with_uri_str(uri(KEY, ssl)).await.unwrap();
-        let shop = client.database(if ssl { "safe" } else { "plain" });
+    // With a database in its path, a string says that it is the `authSource`; the service does not care.
+    let rows = [("", true), ("", false), ("tutorial", true), ("t2", false)];
+    for (path, ssl) in rows {
+        let client = Client::with_uri_str(uri(KEY, path, ssl)).await.unwrap();
+        let shop = client.database(&format!("{}{path}", if ssl { "safe" } else { "plain" }));
         shop.run_command(doc! {"customAction": "CreateCollection", "collection": "carts", "offerThroughput": 400})
             .await
             .unwrap();
@@ -64,11 +66,13 @@ async fn the_connection_string_of_the_cloud_works() {
         assert_eq!(last.get_f64("RequestCharge").unwrap(), 5.0);
         assert_eq!(carts.count_documents(doc! {}).await.unwrap(), 1);
     }
-    let stranger = Client::with_uri_str(uri("wrong", true)).await.unwrap();
-    let refused = stranger.list_database_names().await.unwrap_err();
-    assert!(
-        refused.to_string().contains("Authentication failed"),
-        "{refused}"
-    );
+    for path in ["", "tutorial"] {
+        let stranger = Client::with_uri_str(uri("wrong", path, true)).await;
+        let refused = stranger.unwrap().list_database_names().await.unwrap_err();
+        assert!(
+            refused.to_string().contains("Authentication failed"),
+            "{refused}"
+        );
+    }
     let _ = std::fs::remove_dir_all(folder);
 }

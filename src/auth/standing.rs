@@ -27,6 +27,8 @@ struct Login {
 pub struct Conversation {
     pub mechanism: Mechanism,
     pub user: UserName,
+    /// Where it began, and goes on.
+    pub db: String,
     /// The client sent text (base64) instead of binary, and gets the same.
     pub in_text: bool,
     /// The exchange ends with our signature, not with an empty message each behind it.
@@ -116,13 +118,14 @@ impl Conversation {
         payload: &[u8],
     ) -> Result<(Self, String), Failed> {
         let hello = Hello::parse(payload)?;
-        let user = UserName::new(hello.user.as_str(), db);
+        let user = users.meant(UserName::new(hello.user.as_str(), db));
         let (credential, known) = users.credential(mechanism, &user);
         let nonce = super::random_text();
         let (exchange, reply) = Exchange::begin(mechanism, &hello, credential, known, &nonce);
         let conversation = Self {
             mechanism,
             user,
+            db: db.to_owned(),
             in_text: false,
             skip_empty: false,
             speculative: false,

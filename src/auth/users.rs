@@ -21,6 +21,8 @@ pub struct Users {
     on: AtomicBool,
     /// Raised by every change, under the lock of `all`: who has logged in looks again at what they may do.
     generation: AtomicU64,
+    /// The users of admin may log in from any database.
+    everywhere: bool,
     /// What answers for users who do not exist are made from.
     secret: [u8; 32],
     pub throttle: Throttle,
@@ -51,10 +53,25 @@ impl Users {
                     .collect(),
             ),
             generation: AtomicU64::new(0),
+            everywhere: false,
             secret,
             throttle: Throttle::default(),
             bootstrap,
         }
+    }
+
+    /// An account of Cosmos DB belongs to no database. A connection string that names one, and thereby means it as the
+    /// `authSource`, logs in all the same; Microsoft's own tutorials have such strings.
+    pub fn known_everywhere(self, everywhere: bool) -> Self {
+        Self { everywhere, ..self }
+    }
+
+    /// Whose log-in it is when somebody gives that name.
+    pub fn meant(&self, name: UserName) -> UserName {
+        if self.everywhere && !self.all.read().contains_key(&name) {
+            return UserName::new(name.user, "admin");
+        }
+        name
     }
 
     /// Whether commands are checked at all.
@@ -206,6 +223,22 @@ mod tests {
         assert!(!privileges.allow(Target::Collection("admin", "c"), Action::Find));
         users.add(user("a", &[])).unwrap();
         assert!(users.before_login("::1".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn an_account_is_known_in_every_database_only_if_that_is_said() {
+        let asked = || UserName::new("ann", "shop");
+        let users = Users::new(&[user("ann", &[])], true);
+        assert_eq!(users.meant(asked()), asked());
+        let users = users.known_everywhere(true);
+        assert_eq!(users.meant(asked()), UserName::new("ann", "admin"));
+        // Guesses at one account from many databases are slowed down as guesses at one account.
+        let stranger = users.meant(UserName::new("ben", "shop"));
+        assert_eq!(stranger, UserName::new("ben", "admin"));
+        let mut own = user("ann", &[]);
+        own.name = asked();
+        users.add(own).unwrap();
+        assert_eq!(users.meant(asked()), asked());
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Context {
             operations: Arc::default(),
             counters: Counters::default(),
             parameters,
-            users: Users::new(&config.accounts.list, config.accounts.required),
+            users: Users::new(&config.accounts.list, config.accounts.required)
+                .known_everywhere(config.cosmos.profile),
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
             clients: DashMap::default(),

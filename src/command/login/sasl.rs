@@ -129,7 +129,7 @@ fn proceed(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if id != ID {
         return Err(protocol("sasl: Mismatched conversation id"));
     }
-    if conversation.user.db != call.database() {
+    if conversation.db != call.database() {
         return Err(protocol(
             "Attempt to switch database target during sasl authentication.",
         ));
@@ -174,8 +174,9 @@ pub(in crate::command) fn put_mechanisms(
     user: &UserName,
     reply: &mut DocBuilder<'_>,
 ) {
+    let user = context.users.meant(user.clone());
     let mut list = reply.array("saslSupportedMechs");
-    for mechanism in context.users.mechanisms(user) {
+    for mechanism in context.users.mechanisms(&user) {
         list.push_str(mechanism.name());
     }
     list.end();
