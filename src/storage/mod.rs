@@ -9,6 +9,7 @@
 
 mod catalog;
 mod collection;
+mod date_ends;
 mod dates;
 mod idmap;
 pub mod index;

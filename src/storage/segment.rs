@@ -8,19 +8,22 @@
 //!
 //! One heap for many documents, because allocators round each small block up and never give back the pages between
 //! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document takes
-//! its old place if it fits (a little room is left behind each document for that), else the end of the heap; a large one has a block of its own, so that rewriting a heap
-//! stays cheap whatever its documents grow to. Ids are never reused and survive compaction.
+//! its old place if it fits (a little room is left behind each document for that), else the end of the heap; a large one
+//! has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never reused and survive compaction.
 
 use std::collections::BTreeMap;
 
 use crate::value::{Doc, Millis};
 
+use super::date_ends::{ComingEnds, DateEnds};
 use super::ttl::{Bounds, DefaultTtl, End, OwnTtl};
 
 /// How much a heap takes before the next segment is begun.
 const HEAP_BYTES: usize = 256 * 1024;
 /// Documents from this size on stand outside the heap (allocators do not round such blocks up by much).
 const LARGE: usize = 16 * 1024;
+/// They take no heap, so their number fills a segment, too: otherwise thousands of them would be looked at in one go.
+const MAX_LARGE: usize = 64;
 /// Slot ids are 16 bits wide.
 const MAX_SLOTS: usize = 1 << 16;
 /// Below this many dead bytes a heap is not worth rewriting.
@@ -28,10 +31,9 @@ const MIN_DEAD: usize = 16 * 1024;
 
 pub(super) struct Segment {
     slots: Vec<Slot>,
-    /// The ends that TTL indexes on dates give, one a slot; empty while all of them are `NEVER`.
-    dates: Vec<End>,
+    dates: DateEnds,
     /// The same under the rules to come, once this segment has been looked at for them ([`super::dates`]).
-    coming: Option<Box<Coming>>,
+    coming: Option<Box<ComingEnds>>,
     heap: Vec<u8>,
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
@@ -57,12 +59,6 @@ struct Slot {
 }
 
 const OUTSIDE: u32 = u32::MAX;
-
-struct Coming {
-    dates: Vec<End>,
-    /// Over these ends alone.
-    bounds: Bounds,
-}
 
 /// The room that is left behind a document: enough for a counter to widen or a short field to be added.
 fn spare(len: usize) -> u16 {
@@ -103,7 +99,7 @@ impl Segment {
         let (slots, heap) = like.map_or((0, 0), |before| (before.slots.len(), HEAP_BYTES));
         Self {
             slots: Vec::with_capacity(slots),
-            dates: Vec::new(),
+            dates: DateEnds::default(),
             coming: None,
             heap: Vec::with_capacity(heap),
             large: BTreeMap::new(),
@@ -118,7 +114,7 @@ impl Segment {
         let last = self.slots.last().map_or(0, |slot| usize::from(slot.id) + 1);
         let width = len + usize::from(spare(len));
         last < MAX_SLOTS
-            && self.large.len() < 64
+            && self.large.len() < MAX_LARGE
             && (len >= LARGE || self.heap.len() + width <= HEAP_BYTES)
     }
 
@@ -176,10 +172,9 @@ impl Segment {
     }
 
     fn set_dates(&mut self, at: usize, stamp: &Stamp) {
-        set_date(&mut self.dates, self.slots.len(), at, stamp.dates);
+        self.dates.set(self.slots.len(), at, stamp.dates);
         if let Some(coming) = &mut self.coming {
-            set_date(&mut coming.dates, self.slots.len(), at, stamp.coming);
-            coming.bounds.include_dates(stamp.coming);
+            coming.set(self.slots.len(), at, stamp.coming);
         }
     }
 
@@ -197,11 +192,7 @@ impl Segment {
     #[inline]
     fn end(&self, at: usize, default: DefaultTtl) -> End {
         let slot = &self.slots[at];
-        let end = default.end(slot.own, slot.ts);
-        match self.dates.get(at) {
-            Some(&dates) => end.min(dates),
-            None => end,
-        }
+        default.end(slot.own, slot.ts).min(self.dates.get(at))
     }
 
     #[inline]
@@ -324,26 +315,19 @@ impl Segment {
     /// A write that reached the document without changing it.
     pub fn touch(&mut self, id: u16, ts: Millis) {
         if let Some(at) = self.find(id) {
-            self.slots[at].ts = ts;
-            let (own, dates) = (
-                self.slots[at].own,
-                self.dates.get(at).copied().unwrap_or(End::NEVER),
-            );
-            self.bounds.include(own, ts, dates);
+            let slot = &mut self.slots[at];
+            slot.ts = ts;
+            self.bounds.include(slot.own, ts, self.dates.get(at));
         }
     }
 
     /// Asks what the date rules to come say of every document. From now on writers keep the answers up.
     pub fn ask_coming(&mut self, end: impl Fn(Doc<'_>) -> End) {
-        let mut coming = Coming {
-            dates: Vec::new(),
-            bounds: Bounds::NONE,
-        };
+        let mut coming = ComingEnds::new();
         for at in 0..self.slots.len() {
             if self.slots[at].len > 0 {
-                let date = end(Doc::new(self.bytes(at)));
-                set_date(&mut coming.dates, self.slots.len(), at, date);
-                coming.bounds.include_dates(date);
+                let end = end(Doc::new(self.bytes(at)));
+                coming.set(self.slots.len(), at, end);
             }
         }
         self.coming = Some(Box::new(coming));
@@ -356,8 +340,7 @@ impl Segment {
     /// The rules to come hold from now on.
     pub fn adopt_coming(&mut self) {
         if let Some(coming) = self.coming.take() {
-            self.dates = coming.dates;
-            self.bounds.set_dates(&coming.bounds);
+            self.dates = coming.adopt(&mut self.bounds);
         }
     }
 
@@ -397,26 +380,18 @@ impl Segment {
             slots.push(moved);
             kept.push(at);
             if slot.len > 0 {
-                let end = self.dates.get(at).copied().unwrap_or(End::NEVER);
-                bounds.include(slot.own, slot.ts, end);
+                bounds.include(slot.own, slot.ts, self.dates.get(at));
             }
         }
-        // A column that is shorter than the slots is empty.
-        let keep = |column: &[End]| {
-            kept.iter()
-                .filter_map(|&at| column.get(at).copied())
-                .collect()
-        };
-        let dates = keep(&self.dates);
         let mut coming = self.coming.take();
         if let Some(coming) = &mut coming {
-            coming.dates = keep(&coming.dates);
+            coming.keep(&kept);
         }
         let heap_live = heap.len();
         let large = std::mem::take(&mut self.large);
         *self = Self {
             slots,
-            dates,
+            dates: self.dates.of(&kept),
             coming,
             heap,
             large,
@@ -461,11 +436,7 @@ impl Segment {
         let mut bounds = Bounds::NONE;
         for (at, slot) in self.slots.iter().enumerate() {
             if slot.len > 0 {
-                bounds.include(
-                    slot.own,
-                    slot.ts,
-                    self.dates.get(at).copied().unwrap_or(End::NEVER),
-                );
+                bounds.include(slot.own, slot.ts, self.dates.get(at));
             }
         }
         self.bounds = bounds;
@@ -490,17 +461,9 @@ impl Segment {
         large
             + self.heap.capacity()
             + self.slots.capacity() * size_of::<Slot>()
-            + self.dates.capacity() * size_of::<End>()
+            + self.dates.allocated()
+            + self.coming.as_ref().map_or(0, |coming| coming.allocated())
     }
-}
-
-/// Sets an end in a column, which is empty as long as all ends are `NEVER`, else as long as the slots.
-fn set_date(column: &mut Vec<End>, slots: usize, at: usize, end: End) {
-    if column.is_empty() && end == End::NEVER {
-        return;
-    }
-    column.resize(slots, End::NEVER);
-    column[at] = end;
 }
 
 #[cfg(test)]
