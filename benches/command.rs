@@ -8,19 +8,10 @@ use sundown::clock::Clock;
 use sundown::command::{Commands, Context};
 use sundown::config::Config;
 use sundown::handler::{Handler, Peer};
-use sundown::wire::{Form, Request};
+use sundown::wire::Request;
 
 fn request(command: &Document) -> Request {
-    Request {
-        body: command.to_vec().expect("encodes").into(),
-        sequences: Vec::new(),
-        query_database: None,
-        unacknowledged: false,
-        exhaust_allowed: false,
-        compressor: None,
-        request_id: 1,
-        form: Form::Msg,
-    }
+    Request::new(command.to_vec().expect("encodes"))
 }
 
 fn commands(c: &mut Criterion) {

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 
-use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{COMMANDS, Commands, Connection, Context};
@@ -16,7 +15,7 @@ use sundown::query::filter::FILTERS;
 use sundown::query::stage::STAGES;
 use sundown::query::update::UPDATES;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Value, validate};
-use sundown::wire::{Form, Request};
+use sundown::wire::Request;
 
 /// Names of fields: of documents, of commands' options, of operators' arguments.
 const NAMES: &[&str] = &[
@@ -163,16 +162,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
-    let request = Request {
-        body: Bytes::from(body),
-        sequences: Vec::new(),
-        query_database: None,
-        unacknowledged: false,
-        exhaust_allowed: false,
-        request_id: 1,
-        form: Form::Msg,
-        compressor: None,
-    };
+    let request = Request::new(body);
     let mut reply = Vec::new();
     let Ok(outcome) = commands.call(connection, request, &mut reply) else { return };
     if let Outcome::Work(mut work) = outcome {

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 
-use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{Commands, Context};
@@ -13,7 +12,7 @@ use sundown::config::Config;
 use sundown::handler::{Handler, Outcome, Peer, Progress};
 use sundown::server::Greeting;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Type, Value, ValueRef, validate};
-use sundown::wire::{Form, Request};
+use sundown::wire::Request;
 
 const FIELDS: &[&str] = &[
     "helloOk", "topologyVersion", "maxAwaitTimeMS", "client", "compression", "saslSupportedMechs", "loadBalanced",
@@ -141,16 +140,7 @@ fuzz_target!(|data: &[u8]| {
         while !source.0.is_empty() {
             let exhaust = source.byte().is_multiple_of(2);
             let body = source.hello(&process);
-            let request = Request {
-                body: Bytes::from(body.clone()),
-                sequences: Vec::new(),
-                query_database: None,
-                unacknowledged: false,
-                exhaust_allowed: exhaust,
-                request_id: 1,
-                form: Form::Msg,
-                compressor: None,
-            };
+            let request = Request { exhaust_allowed: exhaust, ..Request::new(body.clone()) };
             let mut reply = Vec::new();
             let Ok(outcome) = commands.call(&mut connection, request, &mut reply) else { continue };
             let streams = match outcome {

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 
-use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use sundown::auth::scram::{Exchange, Hello};
 use sundown::auth::{Credential, Mechanism, RoleName, User, UserName};
@@ -14,7 +13,7 @@ use sundown::command::{Commands, Context};
 use sundown::config::{Accounts, Config};
 use sundown::handler::{Handler, Outcome, Peer, Progress};
 use sundown::value::{Doc, DocBuf, DocBuilder, Limits, Value, validate};
-use sundown::wire::{Form, Request};
+use sundown::wire::Request;
 
 thread_local! {
     static SERVER: RefCell<(u64, Commands)> = RefCell::new((0, server()));
@@ -116,16 +115,7 @@ fn converse(commands: &Commands, id: u64, choice: u8, mechanism: Mechanism, part
     for command in [begin, proceed(parts[1]), proceed(parts[2]), find] {
         let last = command.as_doc().has("find");
         let mut reply = Vec::new();
-        let request = Request {
-            body: Bytes::from(command.into_bytes()),
-            sequences: Vec::new(),
-            query_database: None,
-            unacknowledged: false,
-            exhaust_allowed: false,
-            request_id: 1,
-            form: Form::Msg,
-            compressor: None,
-        };
+        let request = Request::new(command.into_bytes());
         if let Ok(Outcome::Work(mut work)) = commands.call(&mut connection, request, &mut reply) {
             while !matches!(work.step(&mut reply), Ok(Progress::Done) | Err(_)) {}
         }

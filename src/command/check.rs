@@ -51,14 +51,5 @@ pub fn ask((commands, connection): &mut (Commands, Connection), command: Documen
 }
 
 fn request(command: Document) -> Request {
-    Request {
-        body: command.to_vec().unwrap().into(),
-        sequences: Vec::new(),
-        query_database: None,
-        unacknowledged: false,
-        exhaust_allowed: false,
-        compressor: None,
-        request_id: 1,
-        form: crate::wire::Form::Msg,
-    }
+    Request::new(command.to_vec().unwrap())
 }

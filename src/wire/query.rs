@@ -55,14 +55,10 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
             frame.truncate(range.end);
             frame.advance(range.start);
             Ok(Incoming::Request(Request {
-                body: frame,
-                sequences: Vec::new(),
                 query_database: Some(database),
-                unacknowledged: false,
-                exhaust_allowed: false,
                 request_id: to.request_id,
                 form: to.form,
-                compressor: None,
+                ..Request::new(frame)
             }))
         }
         Err(error) => Ok(Incoming::Refused(to, error)),

@@ -39,6 +39,20 @@ pub struct Sequence {
 // === impl Request ===
 
 impl Request {
+    /// A plain one: nothing outside the document, one reply, as OP_MSG and uncompressed.
+    pub fn new(body: impl Into<Bytes>) -> Self {
+        Self {
+            body: body.into(),
+            sequences: Vec::new(),
+            query_database: None,
+            unacknowledged: false,
+            exhaust_allowed: false,
+            request_id: 0,
+            form: Form::Msg,
+            compressor: None,
+        }
+    }
+
     pub fn body(&self) -> Doc<'_> {
         Doc::new(&self.body)
     }

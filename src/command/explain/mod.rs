@@ -11,7 +11,6 @@ mod work;
 
 use std::time::Instant;
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::args;
@@ -92,14 +91,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         )
     })?;
     let request = Request {
-        body: Bytes::copy_from_slice(explained.bytes()),
-        sequences: Vec::new(),
         query_database: Some(call.database().to_owned()),
-        unacknowledged: false,
-        exhaust_allowed: false,
-        compressor: None,
         request_id: call.request.request_id,
         form: call.request.form,
+        ..Request::new(explained.bytes().to_vec())
     };
     let mut own = SmallVec::new();
     let generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;

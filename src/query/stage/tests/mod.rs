@@ -1,191 +1,13 @@
-//! Pipelines over rows in memory, each run twice: at one go, and with a time slice that is always over.
+//! Pipelines over rows in memory.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod memory;
 
 use bson::{Bson, Document, bson, doc};
 
 use super::*;
-use crate::error::{Error, Result};
-use crate::query::{Scope, Vars};
-use crate::value::{Doc, DocBuf, Millis, ValueRef, equal};
-
-/// Collections as plain lists. Only `_id` is "indexed".
-#[derive(Default)]
-struct Memory(HashMap<String, Vec<Document>>);
-
-struct List {
-    docs: Vec<DocBuf>,
-    next: usize,
-}
-
-struct Over;
-
-impl Slice for Over {
-    fn is_over(&self) -> bool {
-        true
-    }
-}
-
-impl Rows for List {
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
-        // Small batches, so that even short lists come in several.
-        for _ in 0..3 {
-            let Some(doc) = self.docs.get(self.next) else {
-                return Ok(Flow::End);
-            };
-            let origin = Origin {
-                source: 0,
-                record: self.next as u64,
-            };
-            out.push(doc.as_doc(), Some(origin));
-            self.next += 1;
-            if out.is_full() {
-                break;
-            }
-        }
-        Ok(Flow::More)
-    }
-}
-
-impl Memory {
-    fn list(&self, name: &str) -> Vec<DocBuf> {
-        self.0
-            .get(name)
-            .map(|docs| docs.iter().map(DocBuf::from).collect())
-            .unwrap_or_default()
-    }
-}
-
-impl Sources for Memory {
-    fn open(&self, _: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
-        let mut rows: Box<dyn Rows> = Box::new(List {
-            docs: self.list(&from.coll),
-            next: 0,
-        });
-        if let Some(filter) = &spec.filter {
-            rows = super::filter(rows, filter.clone());
-        }
-        if let Some(sort) = &spec.sort {
-            rows = super::sort(
-                rows,
-                sort.clone(),
-                spec.limit.map(|limit| limit + spec.skip),
-            );
-        }
-        rows = super::skip(rows, spec.skip);
-        if let Some(limit) = spec.limit {
-            rows = super::limit(rows, limit);
-        }
-        Ok(rows)
-    }
-
-    fn find_equal(
-        &self,
-        _: &Cx<'_>,
-        from: &Target,
-        field: &str,
-        keys: &[ValueRef<'_>],
-        each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
-    ) -> Result<bool> {
-        if field != "_id" {
-            return Ok(false);
-        }
-        for doc in self.list(&from.coll) {
-            if keys.iter().any(|key| equal(*key, doc.as_doc().get("_id"))) {
-                each(doc.as_doc(), None)?;
-            }
-        }
-        Ok(true)
-    }
-
-    fn sink(&self, _: &Cx<'_>, _: &Arc<Output>) -> Result<Box<dyn Sink>> {
-        Err(Error::not_implemented("writing"))
-    }
-
-    fn report(&self, _: &Cx<'_>, _: &Target, _: &Report, _: &mut Batch) -> Result<()> {
-        Err(Error::not_implemented("reporting"))
-    }
-}
-
-fn run_with(
-    memory: &Memory,
-    stages: &[Document],
-    slice: &dyn Slice,
-) -> Result<(Vec<Document>, usize)> {
-    let spec = DocBuf::from(doc! {"p": stages.to_vec()});
-    let scope = Scope::new();
-    let first = stages.first().and_then(|stage| stage.keys().next());
-    let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
-    let place = Place::new(&scope, "db", coll);
-    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place)?;
-    let vars = Vars::at(Millis(1_000));
-    let mut cx = Cx {
-        vars: &vars,
-        slice,
-        limits: Limits {
-            memory: 1 << 20,
-            allow_disk_use: false,
-        },
-        sources: memory,
-    };
-    let mut rows = if pipeline.is_own_source() {
-        pipeline.open(Box::new(Empty))
-    } else {
-        let (spec, rest) = pipeline.split_source();
-        rest.open(memory.open(&cx, &Target::new("db", "a"), &spec)?)
-    };
-    let (mut found, mut origins) = (Vec::new(), 0);
-    let mut batch = Batch::new();
-    for _ in 0..100_000 {
-        batch.clear();
-        let flow = rows.fill(&mut cx, &mut batch)?;
-        for row in batch.iter() {
-            found.push(Document::from_reader(row.doc.bytes()).unwrap());
-            origins += usize::from(row.origin.is_some());
-        }
-        if flow == Flow::End {
-            return Ok((found, origins));
-        }
-    }
-    panic!("does not end: {stages:?}");
-}
-
-fn run(memory: &Memory, stages: &[Document]) -> Result<Vec<Document>> {
-    let at_once = run_with(memory, stages, &Endless);
-    let in_slices = run_with(memory, stages, &Over);
-    assert_eq!(at_once, in_slices, "{stages:?}");
-    at_once.map(|(found, _)| found)
-}
-
-fn memory(docs: Vec<Document>) -> Memory {
-    Memory(HashMap::from([
-        ("a".to_owned(), docs),
-        (
-            "b".to_owned(),
-            vec![
-                doc! {"_id": 1, "x": "one", "k": [7, 8]},
-                doc! {"_id": 2, "x": "two", "k": 8},
-                doc! {"_id": 3, "x": "three"},
-            ],
-        ),
-    ]))
-}
-
-fn numbers() -> Memory {
-    memory(
-        (0..20)
-            .map(|n| doc! {"_id": n, "m": n % 3, "v": 19 - n})
-            .collect(),
-    )
-}
-
-fn stages(list: Bson) -> Vec<Document> {
-    let Bson::Array(list) = list else { panic!() };
-    list.into_iter()
-        .map(|stage| stage.as_document().unwrap().clone())
-        .collect()
-}
+use crate::query::Scope;
+use crate::value::DocBuf;
+use memory::{memory, numbers, run, run_with, stages};
 
 #[test]
 fn pipelines_yield_what_mongodb_yields() {
@@ -585,7 +407,7 @@ fn the_front_of_a_pipeline_goes_to_the_source() {
 
 #[test]
 fn rows_nest_no_deeper_than_documents_may() {
-    let memory = Memory(HashMap::from([("a".into(), vec![doc! {"_id": 1}])]));
+    let memory = memory(vec![doc! {"_id": 1}]);
     let wrap = |levels: usize, inner: Bson| {
         (0..levels).fold(inner, |inner, _| Bson::from(doc! {"a": inner}))
     };
