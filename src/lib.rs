@@ -40,13 +40,14 @@
 //!     batch waits as a cursor in [`session`]; rows that stand for a stored document pass the rule again when they leave it.
 //! 12. A command that is done in one go has written its reply in place. One that takes longer returns work, which the connection
 //!     steps. Before each step the kill flag and the deadline are looked at; between two steps others get their turn, and a
-//!     client that hung up is noticed.
+//!     client that hung up is noticed. What cannot be cut into steps steps [`aside`].
 //! 13. The frame is closed (lengths, checksum if the question had one). When no whole message is left in the buffer, all replies
 //!     are written at once, and the task reads again.
 //!
 //! An error on the way is an [`error::Error`] with MongoDB's code and becomes the reply `{ok: 0, ...}`. `tests/house.rs` holds true who
 //! may import whom.
 
+pub mod aside;
 pub mod auth;
 pub mod clock;
 pub mod command;

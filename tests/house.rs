@@ -18,12 +18,13 @@ mod readme;
 /// define them; there is nothing for engine to add) and wire (a call is made of a request); engine asks `clock` when its
 /// time slice is over; `embed` is the one place that puts the rooms together.
 const MAP: &[(&str, &[&str])] = &[
+    ("aside", &["clock"]),
     ("auth", &["clock"]),
     ("clock", &[]),
     (
         "command",
         &[
-            "auth", "clock", "config", "cosmos", "engine", "handler", "query", "session",
+            "aside", "auth", "clock", "config", "cosmos", "engine", "handler", "query", "session",
             "storage", "wire",
         ],
     ),
@@ -39,10 +40,10 @@ const MAP: &[(&str, &[&str])] = &[
     ("healthcheck", &["wire"]),
     ("lib", &["embed"]),
     ("main", &["clock", "config", "healthcheck", "server"]),
-    ("query", &[]),
-    ("server", &["clock", "config", "handler", "wire"]),
+    ("query", &["aside"]),
+    ("server", &["aside", "clock", "config", "handler", "wire"]),
     ("session", &["clock", "config", "engine"]),
-    ("storage", &["clock", "config"]),
+    ("storage", &["aside", "clock", "config"]),
     ("value", &[]),
     ("wire", &[]),
 ];

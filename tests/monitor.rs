@@ -50,6 +50,19 @@ async fn gauges(client: &mut Client) -> (i32, i32, i32) {
     )
 }
 
+/// Waits until the server counts as it should: a monitor is there, or gone, a moment after its last byte.
+async fn gauges_come_to(client: &mut Client, what: &str, wanted: impl Fn((i32, i32, i32)) -> bool) {
+    let begun = monotonic();
+    loop {
+        let seen = gauges(client).await;
+        if wanted(seen) {
+            return;
+        }
+        assert!(begun.elapsed() < raw::PATIENCE, "{what}: {seen:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_hello_waits_when_nothing_is_new_to_the_client() {
     let server = start(Topology::Router).await;
@@ -108,13 +121,9 @@ async fn many_hellos_wait_and_hold_up_nobody() {
         monitor.send(&msg(1, 0, &[&body(hello)])).await;
         waiting.push(monitor);
     }
-    while gauges(&mut client).await.0 < 200 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    gauges_come_to(&mut client, "all wait", |seen| seen.0 == 200).await;
     drop(waiting.split_off(100));
-    while gauges(&mut client).await.0 > 100 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    gauges_come_to(&mut client, "half left", |seen| seen.0 == 100).await;
     let begun = monotonic();
     server.stop().await;
     assert!(begun.elapsed() < Duration::from_secs(5));
@@ -146,11 +155,9 @@ async fn hellos_stream_until_the_client_leaves() {
             before = reply.request_id;
         }
         assert!(begun.elapsed() >= Duration::from_millis(250));
-        while gauges(&mut client).await != gauge {}
+        gauges_come_to(&mut client, name, |seen| seen == gauge).await;
         drop(monitor);
-        while gauges(&mut client).await != (0, 0, 0) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        gauges_come_to(&mut client, name, |seen| seen == (0, 0, 0)).await;
     }
     // What went wrong is said once.
     let mut monitor = Client::connect(server.local_addr()).await;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Call, Context, Outcome, Step, Task};
+use crate::aside::is_long_expected;
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
@@ -86,6 +87,7 @@ pub fn open(
     let mut info = CursorInfo::new(&opening.namespace, call.session(), body);
     info.no_timeout = opening.no_timeout;
     info.awaits = opening.awaits;
+    info.is_slow = is_long_expected();
     info.owner = call.owner();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = Filled::First {
@@ -133,7 +135,11 @@ fn answer(
     let fill = cursor.array_with(what.field(), |out| {
         let start = out.len();
         let mut batch = Batch::new(out, terms.limit);
-        let fill = what.fill(now, &mut batch);
+        // What may take long is on the list of operations before it begins.
+        let fill = match what.is_slow() {
+            true => Ok(Fill::Pause),
+            false => what.fill(now, &mut batch),
+        };
         let rows = batch.rows();
         let waits = rows == 0 && terms.until.is_some() && matches!(fill, Ok(Fill::Waiting));
         if waits || matches!(fill, Ok(Fill::Pause)) {
@@ -199,6 +205,13 @@ impl Filled {
         match self {
             Self::First { .. } => "firstBatch",
             Self::Next { .. } => "nextBatch",
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        match self {
+            Self::First { info, .. } => info.is_slow,
+            Self::Next { cursor, .. } => cursor.info.is_slow,
         }
     }
 

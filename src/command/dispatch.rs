@@ -15,6 +15,7 @@ use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::task::Running;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, cosmos, reply};
+use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Work};
@@ -262,7 +263,14 @@ fn run(
         && command.name != "findAndModify";
     let start = out.len();
     let mut builder = DocBuilder::begin(out);
-    match run(&mut call, &mut builder)? {
+    let outcome = match deadline {
+        None => run(&mut call, &mut builder)?,
+        Some(_) => {
+            let killed = None;
+            Limit { deadline, killed }.watch(|| run(&mut call, &mut builder))?
+        }
+    };
+    match outcome {
         Outcome::Reply => {
             builder.put_f64("ok", 1.0);
             builder.end();
@@ -289,8 +297,11 @@ fn run(
                 task,
                 command,
                 context: Arc::clone(context),
-                operation,
-                deadline: call.deadline,
+                limit: Limit {
+                    deadline: call.deadline,
+                    killed: Some(Arc::clone(&operation.info.killed)),
+                },
+                _operation: operation,
                 shard: Counters::shard(client.id),
                 terse,
             })))

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::args::required;
-use super::task::expired;
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cursor};
+use crate::aside::{Limit, expired};
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
@@ -91,7 +91,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         None | Some(0) => u32::MAX,
         Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
     };
-    cursor::resume(call, reply, open, limit, until)
+    // Neither need be the limit that the command brought along.
+    let time = Limit {
+        deadline: call.deadline,
+        killed: None,
+    };
+    time.watch(|| cursor::resume(call, reply, open, limit, until))
 }
 
 fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Result<()> {

@@ -29,8 +29,8 @@ pub struct OperationInfo {
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
     pub started: Instant,
-    /// Set by killOp, seen before the next step.
-    pub killed: AtomicBool,
+    /// Set by killOp, seen before the next step and now and then within one.
+    pub killed: Arc<AtomicBool>,
 }
 
 /// Takes the command off the list when it is over, however it ends.
@@ -58,7 +58,7 @@ impl Operations {
             client: Arc::clone(client),
             session,
             started: monotonic(),
-            killed: AtomicBool::new(false),
+            killed: Arc::default(),
         });
         self.running.insert(info.id, Arc::clone(&info));
         Operation {

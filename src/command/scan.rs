@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Call, Outcome, Step, Task};
+use crate::aside::is_long_expected;
 use crate::engine::TimeSlice;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::write::Selection;
@@ -43,10 +44,11 @@ pub(super) fn run<G: Gather>(
         now: call.now,
         gather,
     };
-    match scan.step(reply)? {
-        Step::Done => Ok(Outcome::Reply),
-        _ => Ok(Outcome::Work(Box::new(scan))),
+    // What may take long is on the list of operations before it begins.
+    if is_long_expected() || scan.step(reply)? != Step::Done {
+        return Ok(Outcome::Work(Box::new(scan)));
     }
+    Ok(Outcome::Reply)
 }
 
 // === impl Scan ===

@@ -1,13 +1,13 @@
 //! Commands that take longer than a step: they are watched, can be killed, and end at their time limit.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::operations::Operation;
 use super::{Command, Context, reply};
+use crate::aside::Limit;
 use crate::clock::monotonic;
-use crate::error::{Code, Error, Hangup, Result};
+use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::value::DocBuilder;
 
@@ -35,50 +35,28 @@ pub(super) struct Running {
     pub task: Box<dyn Task>,
     pub command: &'static Command,
     pub context: Arc<Context>,
-    pub operation: Operation,
-    pub deadline: Option<Instant>,
+    /// On the list while it runs.
+    pub _operation: Operation,
+    pub limit: Limit,
     pub shard: usize,
     /// The reply is `ok` alone.
     pub terse: bool,
 }
 
-/// What a command is told whose time is over.
-pub(super) fn expired() -> Error {
-    Error::new(Code::MaxTimeMSExpired, "operation exceeded time limit")
-}
-
 // === impl Running ===
-
-impl Running {
-    fn interruption(&self) -> Option<Error> {
-        if self.operation.info.killed.load(Ordering::Acquire) {
-            return Some(Error::new(Code::Interrupted, "operation was interrupted"));
-        }
-        if self
-            .deadline
-            .is_some_and(|deadline| monotonic() >= deadline)
-        {
-            return Some(expired());
-        }
-        None
-    }
-}
 
 impl Work for Running {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();
-        let stepped = match self.interruption() {
-            Some(error) => Err(error),
-            None => {
-                let mut builder = DocBuilder::begin(out);
-                let stepped = self.task.step(&mut builder);
-                if matches!(stepped, Ok(Step::Done | Step::Stream)) {
-                    builder.put_f64("ok", 1.0);
-                }
-                builder.end();
-                stepped
+        let stepped = self.limit.check().and_then(|()| {
+            let mut builder = DocBuilder::begin(out);
+            let stepped = self.limit.watch(|| self.task.step(&mut builder));
+            if matches!(stepped, Ok(Step::Done | Step::Stream)) {
+                builder.put_f64("ok", 1.0);
             }
-        };
+            builder.end();
+            stepped
+        });
         Ok(match stepped {
             Ok(Step::Done) => {
                 if self.terse {
@@ -94,7 +72,7 @@ impl Work for Running {
             Ok(Step::Sleep(time)) => {
                 out.truncate(start);
                 // Never past the time limit: it is noticed at the next step.
-                let left = self.deadline.map_or(time, |deadline| {
+                let left = self.limit.deadline.map_or(time, |deadline| {
                     deadline.saturating_duration_since(monotonic())
                 });
                 Progress::Sleep(time.min(left))

@@ -92,6 +92,11 @@ impl Error {
         self.0.code
     }
 
+    /// Whether the command is to end, and not only one of its statements.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self.0.code, Code::Interrupted | Code::MaxTimeMSExpired)
+    }
+
     pub fn message(&self) -> &str {
         &self.0.message
     }

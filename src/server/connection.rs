@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::codec::Decoder;
 
+use crate::aside::uncut;
 use crate::error::Hangup;
 use crate::handler::{Handler, Outcome, Peer, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
@@ -28,8 +29,6 @@ pub(super) struct Connection<H: Handler, S> {
     /// The number of the next reply.
     next_id: i32,
     pub(super) duty: Arc<Duty>,
-    /// The runtime has other workers, so this one may be held up for a while.
-    may_block: bool,
     /// Rounds in a row that would have fitted into small buffers.
     small_rounds: u32,
 }
@@ -40,8 +39,6 @@ pub(super) struct Opening<H> {
     pub(super) peer: Peer,
     pub(super) codec: Codec,
     pub(super) duty: Arc<Duty>,
-    /// The runtime has other workers, so this one may be held up for a while.
-    pub(super) may_block: bool,
 }
 
 /// Why a connection is over.
@@ -101,7 +98,6 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             peer,
             codec,
             duty,
-            may_block,
         } = opening;
         Self {
             state: handler.open(peer),
@@ -112,7 +108,6 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             output: Vec::with_capacity(WRITE_BUFFER),
             next_id: 1,
             duty,
-            may_block,
             small_rounds: 0,
         }
     }
@@ -181,11 +176,10 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 
     fn decode(&mut self) -> Result<Option<Incoming>, Hangup> {
-        if self.may_block
-            && (self.input.len() >= LARGE || Codec::is_compressed(&self.input))
+        if (self.input.len() >= LARGE || Codec::is_compressed(&self.input))
             && Codec::weight(&self.input)? >= LARGE
         {
-            return tokio::task::block_in_place(|| self.codec.decode(&mut self.input));
+            return uncut(|| self.codec.decode(&mut self.input));
         }
         self.codec.decode(&mut self.input)
     }
@@ -193,11 +187,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     /// Closes a reply.
     #[inline]
     pub(super) fn seal(&mut self, frame: Frame) -> Result<(), Hangup> {
-        if self.may_block
-            && frame.is_compressed()
-            && self.output.len() - frame.start() >= LARGE_TO_COMPRESS
-        {
-            return tokio::task::block_in_place(|| frame.finish(&mut self.output));
+        if frame.is_compressed() && self.output.len() - frame.start() >= LARGE_TO_COMPRESS {
+            return uncut(|| frame.finish(&mut self.output));
         }
         frame.finish(&mut self.output)
     }

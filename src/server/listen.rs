@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tracing::{debug, error, info, warn};
 
@@ -103,8 +102,6 @@ impl Server {
             door,
             ..
         } = self;
-        // Moving a worker's other tasks away needs a runtime with several; an embedding program may have only one.
-        let may_block = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
         let codec = Codec {
             compressors: config.compressors,
         };
@@ -125,7 +122,6 @@ impl Server {
                             peer,
                             codec,
                             duty,
-                            may_block,
                         });
                     }
                 }

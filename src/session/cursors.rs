@@ -53,6 +53,8 @@ pub struct CursorInfo {
     pub no_timeout: bool,
     /// Where it has no rows, a getMore waits for some.
     pub awaits: bool,
+    /// One row may take long to compute.
+    pub is_slow: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
     /// Microseconds that the opening command's `maxTimeMS` leaves for its getMores. Written by the command that has the cursor.
@@ -270,6 +272,7 @@ impl CursorInfo {
             owner: None,
             no_timeout: false,
             awaits: false,
+            is_slow: false,
             command,
             micros_left: Arc::new(AtomicU64::new(NO_LIMIT)),
         }

@@ -264,7 +264,7 @@ impl Default for Catalog {
 
 /// Marks a collection dropped and frees what it held.
 fn retire(collection: &Arc<Collection>) {
-    let size = collection.state.read().totals.count;
+    let size = collection.shared().totals.count;
     free(collection.retire(), size);
 }
 

@@ -1,8 +1,9 @@
 //! One collection: its documents, its indexes, its TTL settings, and the lock around them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
 use super::dates::Coming;
@@ -11,8 +12,12 @@ use super::index::Index;
 use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
 use super::{Namespace, RecordId, Totals, View, Writer};
+use crate::aside::uncut;
 use crate::clock::Clock;
 use crate::value::{DocBuf, Millis};
+
+/// As long as the lock is held when all is well.
+const A_SLICE: Duration = Duration::from_millis(1);
 
 pub struct Collection {
     pub(super) uuid: Uuid,
@@ -133,10 +138,25 @@ impl Collection {
         self.uuid
     }
 
+    /// The lock is held for a slice of work, but one document's filter may take long: who waits for that lets others go on.
+    #[inline]
+    pub(super) fn shared(&self) -> RwLockReadGuard<'_, State> {
+        self.state
+            .try_read_for(A_SLICE)
+            .unwrap_or_else(|| uncut(|| self.state.read()))
+    }
+
+    #[inline]
+    pub(super) fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
+        self.state
+            .try_write_for(A_SLICE)
+            .unwrap_or_else(|| uncut(|| self.state.write()))
+    }
+
     /// Looks at the collection as it is at `now`, or at the latest moment at which anybody looked: what one command has seen to be
     /// gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
     pub fn read<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
-        let state = self.state.read();
+        let state = self.shared();
         let seen = self.seen(now);
         look(&View::new(&state, &self.ids, seen))
     }
@@ -147,7 +167,7 @@ impl Collection {
         now: Millis,
         change: impl FnOnce(&mut Writer<'_>) -> T,
     ) -> Result<T, Dropped> {
-        let mut state = self.state.write();
+        let mut state = self.exclusive();
         if state.dropped {
             return Err(Dropped);
         }
@@ -181,40 +201,40 @@ impl Collection {
     /// The clock was set back: what was seen before no longer says anything about now. Waits for those who are looking, so
     /// that none of them notes an old moment afterwards.
     pub(super) fn forget_seen(&self) {
-        let _nobody_looks = self.state.write();
+        let _nobody_looks = self.exclusive();
         self.latest.store(i64::MIN, Ordering::Relaxed);
     }
 
     pub fn namespace(&self) -> Namespace {
-        self.state.read().namespace.clone()
+        self.shared().namespace.clone()
     }
 
     /// Since when something here is due to be freed, if it is.
     pub(super) fn due_since(&self, now: Millis) -> Option<Millis> {
-        let state = self.state.read();
+        let state = self.shared();
         let earliest = state.bounds.earliest(state.default);
         earliest.has_come(now).then(|| Millis(earliest.millis()))
     }
 
     pub(super) fn wants_shrinking(&self) -> bool {
-        self.state.read().shrink_from.is_some()
+        self.shared().shrink_from.is_some()
     }
 
     /// Whether anything here can ever end under the present rules, or memory waits to be given back.
     pub(super) fn can_expire(&self) -> bool {
-        let state = self.state.read();
+        let state = self.shared();
         state.shrink_from.is_some() || state.bounds.earliest(state.default) != End::NEVER
     }
 
     pub(super) fn rename(&self, to: Namespace) {
-        let mut state = self.state.write();
+        let mut state = self.exclusive();
         state.namespace = to;
         state.renames += 1;
     }
 
     /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.
     pub(super) fn retire(&self) -> impl Send + 'static {
-        let mut state = self.state.write();
+        let mut state = self.exclusive();
         state.dropped = true;
         state.totals = Totals::default();
         state.bounds = Bounds::NONE;

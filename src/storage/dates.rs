@@ -55,7 +55,7 @@ impl Redating {
         if self.ready {
             return Ok(true);
         }
-        let mut state = self.collection.state.write();
+        let mut state = self.collection.exclusive();
         if state.dropped {
             return Err(Dropped);
         }
@@ -85,7 +85,7 @@ impl Drop for Redating {
         let Some(rules) = self.rules.take() else {
             return;
         };
-        let mut state = self.collection.state.write();
+        let mut state = self.collection.exclusive();
         let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, &rules);
         if state.coming.as_ref().is_some_and(own) {
             state.coming = None;

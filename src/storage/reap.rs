@@ -30,7 +30,7 @@ pub struct Slice {
 impl Collection {
     /// Frees documents that have ended by `now`, until there are none left or it is `until`.
     pub fn reap(&self, now: Millis, until: Instant) -> Slice {
-        let mut state = self.state.write();
+        let mut state = self.exclusive();
         // Asked under the lock: if time was set back since, what was written after that has not ended.
         let now = self.come(now);
         let seen = self.seen(now);
@@ -46,7 +46,7 @@ impl Collection {
         until: Instant,
         change: F,
     ) -> Result<Result<T, F>, Dropped> {
-        let mut state = self.state.write();
+        let mut state = self.exclusive();
         if state.dropped {
             return Err(Dropped);
         }

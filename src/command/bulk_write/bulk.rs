@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::LIST;
 use super::op::Op;
 use super::results::{Answer, Results};
+use crate::aside::is_long_expected;
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
 use crate::cosmos::Price;
@@ -41,7 +42,7 @@ impl Statements for Bulk {
         let documents = Documents::of(run.request, LIST);
         loop {
             let going_on = match self.current.take() {
-                Some((namespace, current)) => match self.go_on(namespace, current, run, slice) {
+                Some((namespace, current)) => match self.go_on(namespace, current, run, slice)? {
                     Some(going_on) => going_on,
                     None => return Ok(false),
                 },
@@ -53,7 +54,7 @@ impl Statements for Bulk {
             if !going_on {
                 return Ok(true);
             }
-            if slice.is_over() {
+            if slice.is_over() || is_long_expected() {
                 return Ok(false);
             }
         }
@@ -123,15 +124,16 @@ impl Bulk {
         mut current: Action,
         run: &mut Running<'_>,
         slice: &dyn Slice,
-    ) -> Option<bool> {
+    ) -> Result<Option<bool>> {
         let stepped = current.step(&place(&self.namespaces, namespace, run), slice);
         if matches!(stepped, Ok(false)) {
             self.current = Some((namespace, current));
-            return None;
+            return Ok(None);
         }
         let index = self.next - 1;
         let outcome = current.outcome();
-        Some(match stepped {
+        Ok(Some(match stepped {
+            Err(error) if error.is_interruption() => return Err(error),
             Ok(_) => {
                 self.results.done(index, outcome, run.retry.as_mut());
                 true
@@ -141,7 +143,7 @@ impl Bulk {
                 let (n, modified) = self.results.sum(&outcome);
                 self.results.fail(index, &error, n, modified)
             }
-        })
+        }))
     }
 
     /// Adds this document and the next ones that go to the same collection. Says whether to go on.

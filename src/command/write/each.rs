@@ -2,6 +2,7 @@
 //! findAndModify have of both.
 
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
+use crate::aside::is_long_expected;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
 use crate::cosmos::Price;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
@@ -129,6 +130,9 @@ impl<K: Kind> Statements for Each<K> {
                         match statement.parse(let_vars, &run.vars) {
                             Ok(begun) => {
                                 self.current = Some(begun);
+                                if is_long_expected() {
+                                    return Ok(false);
+                                }
                                 continue;
                             }
                             Err(error) => Err(error),
@@ -138,10 +142,13 @@ impl<K: Kind> Statements for Each<K> {
             };
             self.current = None;
             self.next += 1;
-            if let Err(error) = ended
-                && !self.tally.fail(index, error)
-            {
-                return Ok(true);
+            if let Err(error) = ended {
+                if error.is_interruption() {
+                    return Err(error);
+                }
+                if !self.tally.fail(index, error) {
+                    return Ok(true);
+                }
             }
             if slice.is_over() {
                 return Ok(false);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aside::is_long_expected;
 use crate::command::{Call, Context, Outcome, Step, Task};
 use crate::cosmos::{Cosmos, Price};
 use crate::engine::TimeSlice;
@@ -63,7 +64,8 @@ pub fn run<S: Statements>(
         retry: &mut retry,
         limits: call.context.cosmos.limits(),
     };
-    if statements.step(&mut running, &TimeSlice::begin())? {
+    // What may take long is on the list of operations before it begins.
+    if !is_long_expected() && statements.step(&mut running, &TimeSlice::begin())? {
         statements.reply(reply);
         return Ok(Outcome::Reply);
     }

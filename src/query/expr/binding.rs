@@ -4,6 +4,7 @@ use super::args::{integral_i32, named, needed, object, show};
 use super::node::{Expr, Op, check_depth, check_size};
 use super::parse::{operand, optional};
 use super::{Env, fuel, is_true};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
 use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef};
@@ -20,6 +21,8 @@ struct Map {
     slot: usize,
     input: Expr,
     body: Expr,
+    /// What a pass costs, as in the loops below.
+    pass: u64,
 }
 
 #[derive(Debug)]
@@ -28,6 +31,7 @@ struct Filter {
     input: Expr,
     test: Expr,
     limit: Option<Expr>,
+    pass: u64,
 }
 
 /// `$$this` and `$$value` take two slots, in this order.
@@ -37,6 +41,7 @@ struct Reduce {
     input: Expr,
     initial: Expr,
     body: Expr,
+    pass: u64,
 }
 
 pub fn let_(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
@@ -89,6 +94,7 @@ pub fn map(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> 
     Ok(Expr::op(Map {
         slot: scope.len(),
         input,
+        pass: pass(&body),
         body,
     }))
 }
@@ -107,6 +113,7 @@ pub fn filter(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Exp
     Ok(Expr::op(Filter {
         slot: scope.len(),
         input,
+        pass: pass(&test),
         test,
         limit,
     }))
@@ -137,8 +144,28 @@ pub fn reduce(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Exp
         first: scope.len(),
         input,
         initial,
+        pass: pass(&body),
         body,
     }))
+}
+
+/// What each pass of a loop costs, besides what it builds and what loops within it: one unit, and more for a long text.
+fn pass(body: &Expr) -> u64 {
+    const PARTS_PER_UNIT: u64 = 16;
+    /// Loops in loops are counted again on every level.
+    const COUNTED: u64 = 1 << 16;
+    fn count(expr: &Expr, parts: &mut u64) {
+        *parts += 1;
+        expr.each(&mut |inner| {
+            if *parts < COUNTED {
+                count(inner, parts);
+            }
+        });
+    }
+    aside::expect_long();
+    let mut parts = 0;
+    count(body, &mut parts);
+    1 + parts / PARTS_PER_UNIT
 }
 
 /// The elements of the input; `None` for null, an error for what is no array.
@@ -197,7 +224,7 @@ impl Op for Map {
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         for elem in array {
-            fuel::spend(1)?;
+            fuel::spend(self.pass)?;
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
             out.push(shallow(self.body.eval_in(env.within(&frame))?)?.as_ref());
@@ -257,7 +284,7 @@ impl Op for Filter {
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         for elem in array {
-            fuel::spend(1)?;
+            fuel::spend(self.pass)?;
             let this = [Val::Ref(elem.value)];
             let frame = env.frame(self.slot, &this);
             if is_true(self.test.eval_in(env.within(&frame))?.as_ref()) {
@@ -301,7 +328,7 @@ impl Op for Reduce {
             };
             // The only loop that can nest a value ever deeper.
             check_depth(next.as_ref())?;
-            fuel::spend(1)?;
+            fuel::spend(self.pass)?;
             fuel::spend_bytes(next.as_ref().data().len())?;
             value = next;
         }

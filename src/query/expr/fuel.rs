@@ -1,12 +1,13 @@
 //! A bound on the work that one expression does over one document.
 //!
-//! Loops within loops (`$reduce` in `$reduce`) can ask for years of work in a few bytes, and between documents alone a
-//! command looks whether it was killed. So work is counted in units of about a pass of a loop or 256 bytes built, and ends with an
-//! error far beyond what a sane expression needs. What is built is counted in bytes as well: each value is bounded by the size of
+//! Loops within loops (`$reduce` in `$reduce`) can ask for years of work in a few bytes, and others wait for
+//! what happens between two documents. So work is counted in units of about a pass of a loop or 256 bytes built: now and
+//! then it steps [aside](crate::aside), and it ends with an error far beyond what a sane expression needs. What is built is counted in bytes as well: each value is bounded by the size of
 //! a document, but a short text can ask for hundreds of them at a time. MongoDB has no such bounds.
 
 use std::cell::Cell;
 
+use crate::aside;
 use crate::error::{Code, Error, Result};
 
 /// Some seconds (a test build is slower).
@@ -51,7 +52,7 @@ pub fn spend(units: u64) -> Result<()> {
             "the expression takes more steps for one document than Sundown allows",
         ));
     }
-    Ok(())
+    aside::tick(u32::try_from(units).unwrap_or(u32::MAX))
 }
 
 /// For a value of this many bytes.

@@ -10,6 +10,7 @@ use super::{
     parse::{Cx, Site},
 };
 use crate::{
+    aside,
     error::{Error, Result},
     value::{Type, ValueRef},
 };
@@ -26,6 +27,8 @@ pub struct Pattern {
 const MAX_LENGTH: usize = 32764;
 /// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of a second.
 const MATCH_LIMIT: u32 = 500_000;
+/// What a search counts as: the worst takes some milliseconds.
+const UNITS: u32 = 256;
 /// How many compiled patterns a thread keeps. Compiling costs some microseconds, so a repeated query gains.
 const KEPT: usize = 64;
 
@@ -77,6 +80,8 @@ impl Pattern {
 
     /// Whether the pattern is found in a text.
     pub fn is_found_in(&self, text: &[u8]) -> bool {
+        // An array may hold many texts. Whether the command is to end is asked again behind the document.
+        let _ = aside::tick(UNITS);
         self.code.is_match(text).unwrap_or(false)
     }
 

@@ -1,0 +1,184 @@
+//! What a computation that cannot be cut owes to others.
+//!
+//! Commands run on the runtime's workers in short steps. Some things have no steps: checking a large message, an expression that
+//! loops for seconds over one document, a wait for the lock that its command holds. Meanwhile the tasks of that
+//! worker wait, and everybody's sockets too if nobody else happens to look at them. Who knows beforehand that it will take long
+//! runs [`uncut`]; who may loop counts its work with [`tick`], which looks up from it now and then: it leaves the worker's tasks to
+//! another thread, and ends the work if the command was killed or its time is over.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+use crate::clock::monotonic;
+use crate::error::{Code, Error, Result};
+
+/// What ends a command before it is done.
+#[derive(Debug, Clone, Default)]
+pub struct Limit {
+    pub deadline: Option<Instant>,
+    /// Set by killOp.
+    pub killed: Option<Arc<AtomicBool>>,
+}
+
+/// Units of work (about a pass of a loop) between two looks at the clock.
+const LOOK_EVERY: u32 = 4096;
+/// Who has gone on for that long makes room for others, and again after as long.
+const LONG: Duration = Duration::from_millis(10);
+/// How long to wait for another thread to take over. If all are busy, the next time will do.
+const HAND_OVER: Duration = Duration::from_millis(2);
+
+thread_local! {
+    static UNTIL_LOOK: Cell<u32> = const { Cell::new(LOOK_EVERY) };
+    /// When this thread's step began, or when it last made room.
+    static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+    static LIMIT: RefCell<Limit> = const { RefCell::new(Limit { deadline: None, killed: None }) };
+}
+
+/// What this thread parses loops: whether it takes long only shows while it runs.
+pub fn expect_long() {
+    EXPECTED.set(true);
+}
+
+/// Whether something that loops was parsed since the last question. Such a command begins as work, not at once: what is not on
+/// the list of operations cannot be killed.
+pub fn is_long_expected() -> bool {
+    EXPECTED.replace(false)
+}
+
+/// Runs what takes a while, and leaves the other tasks of this worker to another thread meanwhile.
+pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
+    // A program that embeds the server may have a runtime with one thread, and a library's user none: nobody takes over there.
+    match Handle::try_current() {
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            block_in_place(work)
+        }
+        _ => work(),
+    }
+}
+
+/// Counts units of work; fails when the command is to end.
+#[inline]
+pub fn tick(units: u32) -> Result<()> {
+    match UNTIL_LOOK.get().checked_sub(units) {
+        Some(left) => {
+            UNTIL_LOOK.set(left);
+            Ok(())
+        }
+        None => look_up(),
+    }
+}
+
+#[cold]
+fn look_up() -> Result<()> {
+    UNTIL_LOOK.set(LOOK_EVERY);
+    let now = monotonic();
+    if SINCE.get().is_none_or(|since| now - since >= LONG) {
+        make_room();
+        SINCE.set(Some(monotonic()));
+    }
+    LIMIT.with_borrow(|limit| limit.check_at(|| now))
+}
+
+/// Waits until somebody else serves the runtime's tasks, so that going on holds up nobody. `uncut` alone would not do: the work goes
+/// on behind it, and a worker that comes back at once keeps its tasks.
+fn make_room() {
+    let Ok(runtime) = Handle::try_current() else {
+        return;
+    };
+    uncut(|| {
+        let (tell, served) = sync_channel(1);
+        runtime.spawn(async move {
+            let _ = tell.send(());
+        });
+        let _ = served.recv_timeout(HAND_OVER);
+    });
+}
+
+// === impl Limit ===
+
+impl Limit {
+    /// Runs a step under this limit: whatever it does can be ended by it.
+    pub fn watch<R>(&self, step: impl FnOnce() -> R) -> R {
+        /// Puts back what held before, however the step ends.
+        struct Before(Limit);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                LIMIT.set(std::mem::take(&mut self.0));
+            }
+        }
+        SINCE.set(Some(monotonic()));
+        let _before = Before(LIMIT.replace(self.clone()));
+        step()
+    }
+
+    /// Whether it is time to end, and why.
+    pub fn check(&self) -> Result<()> {
+        self.check_at(monotonic)
+    }
+
+    fn check_at(&self, now: impl FnOnce() -> Instant) -> Result<()> {
+        if let Some(killed) = &self.killed
+            && killed.load(Ordering::Acquire)
+        {
+            return Err(Error::new(Code::Interrupted, "operation was interrupted"));
+        }
+        match self.deadline {
+            Some(deadline) if now() >= deadline => Err(expired()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a command is told whose time is over.
+pub fn expired() -> Error {
+    Error::new(Code::MaxTimeMSExpired, "operation exceeded time limit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goes on until it is told not to.
+    fn work() -> Error {
+        loop {
+            if let Err(error) = tick(100) {
+                return error;
+            }
+        }
+    }
+
+    #[test]
+    fn work_ends_at_its_limit_and_the_next_one_has_none() {
+        let over = Limit {
+            deadline: Some(monotonic()),
+            killed: None,
+        };
+        assert_eq!(over.watch(work).code(), Code::MaxTimeMSExpired);
+        let killed = Limit {
+            deadline: None,
+            killed: Some(Arc::new(AtomicBool::new(true))),
+        };
+        assert_eq!(killed.watch(work).code(), Code::Interrupted);
+        for _ in 0..3 {
+            assert!(tick(LOOK_EVERY).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_limit_is_taken_back_from_a_step_that_panics() {
+        let over = Limit {
+            deadline: Some(monotonic()),
+            killed: None,
+        };
+        let panicked = std::panic::catch_unwind(|| over.watch(|| panic!("as a bug does")));
+        assert!(panicked.is_err());
+        assert!(tick(LOOK_EVERY + 1).is_ok());
+    }
+}
