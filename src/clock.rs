@@ -18,11 +18,10 @@ pub use crate::value::Millis;
 pub struct Clock(Arc<Inner>);
 
 struct Inner {
-    /// What is added to the system's time. Written under `moving`.
-    offset: AtomicI64,
-    /// The moment at which time stands still, or `RUNNING`. Written under `moving`.
-    frozen: AtomicI64,
-    /// The latest moment that anybody was told. Raised by readers, lowered only by a move under `moving`.
+    /// A [`Course`]. Written under `moving`.
+    course: AtomicI64,
+    /// The latest moment of the system's clock that anybody was told, before anything is added to it. It only grows: a reader
+    /// that is overtaken by a move back in the middle of its work must not leave the time from before behind.
     high_water: AtomicI64,
     /// Set from just before time is lowered until all watchers know of it. Written under `moving`.
     going_back: AtomicBool,
@@ -46,7 +45,17 @@ pub struct ClockStatus {
     pub offset_millis: i64,
 }
 
-const RUNNING: i64 = i64::MIN;
+/// How time goes. One word, so that nobody reads half of a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// It stands still at that moment.
+    Frozen(i64),
+    /// It runs with the system's clock, which that is added to.
+    Running(i64),
+}
+
+/// As far from 1970 as a clock can be set: seventy million years.
+const FAR: i64 = i64::MAX / 4;
 
 /// For time-outs, idling and measuring: never moved by a test.
 #[allow(clippy::disallowed_methods)] // the one place that may
@@ -68,8 +77,7 @@ impl Clock {
     /// A clock that follows the operating system's until it is moved.
     pub fn system() -> Self {
         Self(Arc::new(Inner {
-            offset: AtomicI64::new(0),
-            frozen: AtomicI64::new(RUNNING),
+            course: AtomicI64::new(Course::Running(0).encode()),
             high_water: AtomicI64::new(i64::MIN),
             going_back: AtomicBool::new(false),
             moving: Mutex::new(Vec::new()),
@@ -79,24 +87,35 @@ impl Clock {
     /// A clock that stands still at `at` until it is moved.
     pub fn frozen(at: Millis) -> Self {
         let clock = Self::system();
-        clock.0.frozen.store(at.0, Ordering::SeqCst);
-        clock.0.high_water.store(at.0, Ordering::SeqCst);
+        clock.set_course(Course::Frozen(at.0.clamp(-FAR, FAR)));
         clock
     }
 
     pub fn now(&self) -> Millis {
-        let inner = &*self.0;
-        let frozen = inner.frozen.load(Ordering::Acquire);
-        if frozen != RUNNING {
-            return Millis(frozen);
-        }
-        let now = system_millis().saturating_add(inner.offset.load(Ordering::Acquire));
+        Millis(match self.course() {
+            Course::Frozen(at) => at,
+            Course::Running(offset) => self.steady().saturating_add(offset),
+        })
+    }
+
+    /// The system's time, which never goes back here.
+    fn steady(&self) -> i64 {
+        let high_water = &self.0.high_water;
+        let now = system_millis();
         // Nearly always the mark is this very millisecond: read first, write only to raise it.
-        let mark = inner.high_water.load(Ordering::Acquire);
+        let mark = high_water.load(Ordering::Acquire);
         if now <= mark {
-            return Millis(mark);
+            return mark;
         }
-        Millis(inner.high_water.fetch_max(now, Ordering::AcqRel).max(now))
+        high_water.fetch_max(now, Ordering::AcqRel).max(now)
+    }
+
+    fn course(&self) -> Course {
+        Course::decode(self.0.course.load(Ordering::Acquire))
+    }
+
+    fn set_course(&self, course: Course) {
+        self.0.course.store(course.encode(), Ordering::Release);
     }
 
     /// Time is being set back, and not everybody knows yet: what was seen before says nothing about now.
@@ -109,7 +128,7 @@ impl Clock {
         let now = self.now();
         ClockStatus {
             now,
-            frozen: self.0.frozen.load(Ordering::Acquire) != RUNNING,
+            frozen: matches!(self.course(), Course::Frozen(_)),
             offset_millis: now.0.saturating_sub(system_millis()),
         }
     }
@@ -136,7 +155,7 @@ impl Clock {
 
     /// Back to the operating system's time, running.
     pub fn reset(&self) {
-        self.shift(|_| system_millis(), |_| false);
+        self.shift(|_| self.steady(), |_| false);
     }
 
     /// Tells `watcher` of every move from now on, as long as it lives.
@@ -149,11 +168,11 @@ impl Clock {
     fn shift(&self, target: impl FnOnce(i64) -> i64, frozen_after: impl FnOnce(bool) -> bool) {
         let inner = &*self.0;
         let watchers = inner.moving.lock();
-        let was_frozen = inner.frozen.load(Ordering::Acquire) != RUNNING;
+        let was_frozen = matches!(self.course(), Course::Frozen(_));
         let now = self.now();
         // Time stands still while the watchers work: nothing can end unnoticed between their work and the move.
-        inner.frozen.store(now.0, Ordering::Release);
-        let to = target(now.0);
+        self.set_course(Course::Frozen(now.0));
+        let to = target(now.0).clamp(-FAR, FAR);
         let live: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
         if to < now.0 {
             for watcher in &live {
@@ -161,22 +180,32 @@ impl Clock {
             }
             inner.going_back.store(true, Ordering::SeqCst);
         }
-        inner
-            .offset
-            .store(to.saturating_sub(system_millis()), Ordering::Release);
-        inner.high_water.store(to, Ordering::Release);
-        inner.frozen.store(
-            if frozen_after(was_frozen) {
-                to
-            } else {
-                RUNNING
-            },
-            Ordering::Release,
-        );
+        self.set_course(match frozen_after(was_frozen) {
+            true => Course::Frozen(to),
+            false => Course::Running(to - self.steady()),
+        });
         for watcher in &live {
             watcher.moved(to < now.0);
         }
         inner.going_back.store(false, Ordering::Release);
+    }
+}
+
+// === impl Course ===
+
+impl Course {
+    fn encode(self) -> i64 {
+        match self {
+            Self::Frozen(at) => at << 1 | 1,
+            Self::Running(offset) => offset << 1,
+        }
+    }
+
+    fn decode(word: i64) -> Self {
+        match word & 1 {
+            1 => Self::Frozen(word >> 1),
+            _ => Self::Running(word >> 1),
+        }
     }
 }
 
@@ -216,6 +245,53 @@ mod tests {
         assert!(!clock.status().frozen);
         clock.reset();
         assert!(clock.now().0 < first.0 + 3_600_000);
+    }
+
+    /// Somebody who had asked for the time before, and is told only now, must not keep it from going back.
+    #[test]
+    fn time_goes_back_whoever_is_asking_meanwhile() {
+        let clock = Clock::system();
+        let asking: Vec<_> = (0..2)
+            .map(|_| {
+                let clock = clock.clone();
+                std::thread::spawn(move || {
+                    for _ in 0..200_000 {
+                        clock.now();
+                    }
+                })
+            })
+            .collect();
+        let hour = 3_600_000;
+        while asking.iter().any(|thread| !thread.is_finished()) {
+            let before = clock.now().0;
+            clock.advance(hour);
+            clock.advance(-hour);
+            let after = clock.now().0;
+            assert!(
+                (before..before + hour / 2).contains(&after),
+                "{before} {after}"
+            );
+        }
+        for thread in asking {
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn how_time_goes_fits_one_word() {
+        for moment in [0, 1, -1, 1_893_456_000_000, FAR, -FAR, 2 * FAR, -2 * FAR] {
+            for course in [Course::Frozen(moment), Course::Running(moment)] {
+                assert_eq!(Course::decode(course.encode()), course);
+            }
+        }
+        let clock = Clock::frozen(Millis(0));
+        for (to, stands) in [(i64::MAX, FAR), (i64::MIN, -FAR)] {
+            clock.set(Millis(to));
+            assert_eq!(clock.now(), Millis(stands));
+            clock.unfreeze();
+            assert!(clock.now().0.abs_diff(stands) < 3_600_000);
+            clock.freeze();
+        }
     }
 
     #[test]
