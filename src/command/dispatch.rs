@@ -160,11 +160,12 @@ fn attempt(
         }
     };
     context.counters.ran(shard, command);
-    context.reaper.note_request();
     if !command.flags.has(Flags::UNCOUNTED) {
         context.counters.add(shard, Counted::Command, 1);
     }
-    match run(context, client, session, request, command, out) {
+    let ran = run(context, client, session, request, command, out);
+    context.reaper.note_request();
+    match ran {
         Ok(done @ (Attempt::Replied | Attempt::Streaming)) => done,
         Ok(other) => {
             out.truncate(start);

@@ -45,6 +45,13 @@ pub(super) struct Running {
 
 // === impl Running ===
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have made something expire long after it began.
+        self.context.reaper.note_request();
+    }
+}
+
 impl Work for Running {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();

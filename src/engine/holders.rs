@@ -42,8 +42,9 @@ pub(super) fn holders<'v>(
                     return None;
                 }
                 key::encode(value, descending, &mut bytes);
-                for id in index.holders(&bytes) {
-                    if found.len() == MOST {
+                // Entries of ended documents count, too: somebody has to pass over them while the collection is locked.
+                for (nth, id) in index.holders(&bytes).enumerate() {
+                    if nth == MOST {
                         return None;
                     }
                     found.extend(view.get(id).map(|stored| (id, stored)));

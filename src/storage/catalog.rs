@@ -1,6 +1,7 @@
 //! Which collections there are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ahash::RandomState;
@@ -21,6 +22,8 @@ pub struct Catalog {
     changing: Mutex<()>,
     /// The server's, which may be set back.
     clock: Option<Clock>,
+    /// Ended documents freed by anybody: the reaper, a change of rules, or a write that took their place.
+    freed: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +59,7 @@ impl Catalog {
             collections: DashMap::with_hasher(RandomState::new()),
             changing: Mutex::new(()),
             clock: None,
+            freed: Arc::default(),
         }
     }
 
@@ -93,10 +97,7 @@ impl Catalog {
         match self.collections.entry(Namespace::new(database, collection)) {
             Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
             Entry::Vacant(entry) => {
-                let made = Arc::new(
-                    Collection::new(entry.key().clone(), Options::default())
-                        .with_clock(self.clock.clone()),
-                );
+                let made = self.made(entry.key(), Options::default());
                 entry.insert(Arc::clone(&made));
                 Ok((made, true))
             }
@@ -116,14 +117,17 @@ impl Catalog {
         match self.collections.entry(namespace) {
             Entry::Occupied(_) => Err(CreateError::Exists),
             Entry::Vacant(entry) => {
-                let made = Arc::new(
-                    Collection::new(entry.key().clone(), options).with_clock(self.clock.clone()),
-                );
+                let made = self.made(entry.key(), options);
                 prepare(&made);
                 entry.insert(Arc::clone(&made));
                 Ok(made)
             }
         }
+    }
+
+    fn made(&self, namespace: &Namespace, options: Options) -> Arc<Collection> {
+        let made = Collection::new(namespace.clone(), options);
+        Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
     }
 
     /// Takes a collection away. Whoever still holds it finds it dropped.
@@ -228,31 +232,45 @@ impl Catalog {
         names
     }
 
-    /// Whether there is a collection in which something can ever end (or memory waits to be given back).
-    pub fn can_expire(&self) -> bool {
-        self.collections.iter().any(|e| e.value().can_expire())
+    /// All collections, also one that is just being given another name. Without order or names: this is asked several times a
+    /// second, and there may be thousands. No lock of the map is held while a collection's is taken.
+    fn each(&self) -> Vec<Arc<Collection>> {
+        let _changing = self.changing.lock();
+        self.collections
+            .iter()
+            .map(|e| Arc::clone(e.value()))
+            .collect()
     }
 
-    /// Frees everything that has ended by `now`, in every collection; says how many documents.
-    pub fn sweep(&self, now: Millis) -> u64 {
-        let mut removed = 0;
-        for collection in self.collections() {
-            loop {
-                let slice = collection.reap(now, clock::monotonic() + SWEEP_SLICE);
-                removed += slice.removed;
-                if !slice.more {
-                    break;
-                }
-            }
+    /// Whether there is a collection in which something can ever end (or memory waits to be given back).
+    pub(super) fn can_expire(&self) -> bool {
+        self.each().iter().any(|collection| collection.can_expire())
+    }
+
+    /// The collections in which there is something to free.
+    pub(super) fn due(&self, now: Millis) -> Vec<Arc<Collection>> {
+        let mut all = self.each();
+        all.retain(|collection| collection.wants_reaping(now));
+        all
+    }
+
+    /// Frees everything that has ended by `now`, in every collection.
+    pub(super) fn sweep(&self, now: Millis) {
+        for collection in self.each() {
+            while collection.reap(now, clock::monotonic() + SWEEP_SLICE).more {}
         }
-        removed
     }
 
     /// The clock was set back.
-    pub fn forget_seen(&self) {
-        for entry in &self.collections {
-            entry.value().forget_seen();
+    pub(super) fn forget_seen(&self) {
+        for collection in self.each() {
+            collection.forget_seen();
         }
+    }
+
+    /// How many ended documents have been freed since the start.
+    pub fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
     }
 }
 
@@ -277,5 +295,49 @@ pub fn free(contents: impl Send + 'static, entries: u64) {
         if let Err(error) = spawned {
             tracing::debug!(%error, "no thread to free on; freed in place");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::ttl::DefaultTtl;
+    use bson::doc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_sweep_misses_no_collection_that_is_being_given_another_name() {
+        let catalog = Catalog::new();
+        let names = [Namespace::new("db", "a"), Namespace::new("db", "b")];
+        let ends = |collection: &Collection| {
+            let set = collection.write(Millis(0), |w| {
+                w.set_default_ttl(DefaultTtl::Seconds(1), None);
+            });
+            set.expect("nobody has dropped it");
+        };
+        let made = catalog.create(names[0].clone(), Options::default(), ends);
+        let made = made.unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for at in (0..2).cycle() {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    catalog.rename(&names[at], &names[1 - at], false).unwrap();
+                }
+            });
+            for n in 0..3_000_i64 {
+                let document = doc! {"_id": n}.to_vec().unwrap();
+                let added = made.write(Millis(n * 1_000), |w| w.insert(&document));
+                added.unwrap().unwrap();
+                catalog.sweep(Millis(n * 1_000 + 1_000));
+                if catalog.freed() != n.unsigned_abs() + 1 {
+                    over.store(true, Ordering::Relaxed);
+                    panic!("the {n}th document was passed over");
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 }

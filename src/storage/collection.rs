@@ -1,6 +1,7 @@
 //! One collection: its documents, its indexes, its TTL settings, and the lock around them.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -29,6 +30,8 @@ pub struct Collection {
     pub(super) latest: AtomicI64,
     /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
     clock: Option<Clock>,
+    /// Ended documents freed, in all collections of the catalog together.
+    pub(super) freed: Arc<AtomicU64>,
 }
 
 /// Everything that the lock guards.
@@ -86,6 +89,14 @@ pub struct Cap {
     pub documents: Option<u64>,
 }
 
+// === impl Cap ===
+
+impl Cap {
+    pub(super) fn holds(self, documents: Totals) -> bool {
+        documents.bytes <= self.bytes && self.documents.is_none_or(|most| documents.count <= most)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexingMode {
     Consistent,
@@ -124,13 +135,15 @@ impl Collection {
             }),
             latest: AtomicI64::new(i64::MIN),
             clock: None,
+            freed: Arc::default(),
         }
     }
 
-    /// A collection in a server whose clock may be set back.
+    /// A collection in a server, whose clock may be set back.
     #[must_use]
-    pub fn with_clock(mut self, clock: Option<Clock>) -> Self {
+    pub(super) fn with(mut self, clock: Option<Clock>, freed: Arc<AtomicU64>) -> Self {
         self.clock = clock;
+        self.freed = freed;
         self
     }
 
@@ -172,7 +185,7 @@ impl Collection {
             return Err(Dropped);
         }
         let seen = self.seen(now);
-        Ok(change(&mut Writer::new(&mut state, &self.ids, now, seen)))
+        Ok(change(&mut Writer::new(self, &mut state, now, seen)))
     }
 
     /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
@@ -209,15 +222,10 @@ impl Collection {
         self.shared().namespace.clone()
     }
 
-    /// Since when something here is due to be freed, if it is.
-    pub(super) fn due_since(&self, now: Millis) -> Option<Millis> {
+    /// Whether something here may be due to be freed, or memory waits to be given back.
+    pub(super) fn wants_reaping(&self, now: Millis) -> bool {
         let state = self.shared();
-        let earliest = state.bounds.earliest(state.default);
-        earliest.has_come(now).then(|| Millis(earliest.millis()))
-    }
-
-    pub(super) fn wants_shrinking(&self) -> bool {
-        self.shared().shrink_from.is_some()
+        state.shrink_from.is_some() || state.bounds.earliest(state.default).has_come(now)
     }
 
     /// Whether anything here can ever end under the present rules, or memory waits to be given back.
@@ -363,7 +371,7 @@ mod tests {
             .unwrap();
         assert_eq!(replaced, Replaced::Stale);
         let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
-        assert_eq!(touched, None);
+        assert_eq!(touched, Replaced::Stale);
     }
 
     #[test]
@@ -379,7 +387,7 @@ mod tests {
     #[test]
     fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
         let clock = Clock::frozen(Millis(5_000));
-        let c = collection(DefaultTtl::Seconds(10)).with_clock(Some(clock.clone()));
+        let c = collection(DefaultTtl::Seconds(10)).with(Some(clock.clone()), Arc::default());
         add(&c, 5_000, doc! {"_id": 1}).unwrap();
         // It began when it was 90 seconds later.
         let late = Millis(95_000);
@@ -390,8 +398,65 @@ mod tests {
             add(&c, 5_000, doc! {"_id": 1}).is_err(),
             "it lives, so nobody takes its place"
         );
+        // What it writes is written now, and lives no longer than its ttl.
+        add(&c, late.0, doc! {"_id": 2}).unwrap();
+        clock.set(Millis(14_999));
+        assert_eq!(ids(&c, 14_999), [1, 2]);
         clock.set(Millis(15_000));
         assert_eq!(ids(&c, 15_000), Vec::<i32>::new());
+    }
+
+    /// Counted in documents looked at: each insert into a full collection may look at a few, not at all that have ended.
+    #[test]
+    fn a_capped_collection_makes_room_first_where_documents_have_ended() {
+        let cap = Cap {
+            bytes: u64::MAX,
+            documents: Some(100),
+        };
+        let options = Options {
+            cap: Some(cap),
+            ..Options::default()
+        };
+        let c = Collection::new(Namespace::new("db", "c"), options);
+        c.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
+            .unwrap();
+        // Every other one ends after a second.
+        for n in 0..100 {
+            let ttl = if n % 2 == 0 { 1 } else { -1 };
+            add(&c, 0, doc! {"_id": n, "ttl": ttl}).unwrap();
+        }
+        for n in 100..150 {
+            add(&c, 1_000, doc! {"_id": n}).unwrap();
+        }
+        let living: Vec<i32> = (0..150).filter(|n| n % 2 == 1 || *n >= 100).collect();
+        assert_eq!(ids(&c, 1_000), living, "nobody had to go");
+        assert_eq!(c.state.read().evicted, None);
+        add(&c, 1_000, doc! {"_id": 150}).unwrap();
+        assert_eq!(ids(&c, 1_000).first(), Some(&3), "the oldest has made way");
+        assert_eq!(ids(&c, 1_000).len(), 100);
+        assert_eq!(c.freed.load(Ordering::Relaxed), 50);
+    }
+
+    #[test]
+    fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
+        let options = Options {
+            cap: Some(Cap {
+                bytes: 20_000,
+                documents: None,
+            }),
+            ..Options::default()
+        };
+        let c = Collection::new(Namespace::new("db", "c"), options);
+        c.write(Millis(0), |w| {
+            w.set_default_ttl(DefaultTtl::Seconds(1), None)
+        })
+        .unwrap();
+        for n in 0..20_000 {
+            add(&c, i64::from(n), doc! {"_id": n}).unwrap();
+            assert!(c.state.read().totals.bytes <= 20_000, "{n}");
+        }
+        assert_eq!(ids(&c, 19_999), (19_000..20_000).collect::<Vec<_>>());
+        assert_eq!(c.state.read().evicted, None);
     }
 
     #[test]

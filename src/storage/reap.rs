@@ -34,7 +34,7 @@ impl Collection {
         // Asked under the lock: if time was set back since, what was written after that has not ended.
         let now = self.come(now);
         let seen = self.seen(now);
-        Writer::new(&mut state, &self.ids, now, seen).reap(now, until)
+        Writer::new(self, &mut state, now, seen).reap(now, until)
     }
 
     /// Makes a change that could bring documents back, but only when everything that has ended under the rule that still holds
@@ -51,7 +51,7 @@ impl Collection {
             return Err(Dropped);
         }
         let seen = self.seen(now);
-        let mut writer = Writer::new(&mut state, &self.ids, now, seen);
+        let mut writer = Writer::new(self, &mut state, now, seen);
         // By the latest moment at which anybody looked, not just by this command's.
         if writer.reap(seen, until).due {
             return Ok(Err(change));
@@ -65,52 +65,63 @@ impl Collection {
 impl Writer<'_> {
     fn reap(&mut self, now: Millis, until: Instant) -> Slice {
         let mut slice = Slice::default();
-        let default = self.state.default;
-        while self.state.bounds.earliest(default).has_come(now) {
-            let from = self.state.reap_from;
-            let due = self
-                .state
-                .segments
-                .from(from.segment())
-                .find(|(_, s)| s.bounds().earliest(default).has_come(now));
-            let Some((number, segment)) = due else {
-                // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
-                // through the exact bounds.
-                self.state.reap_from = RecordId::FIRST;
-                self.state.tighten();
-                continue;
-            };
-            let slot = if number == from.segment() {
-                from.slot()
-            } else {
-                0
-            };
-            let ended: SmallVec<[u16; CHUNK]> =
-                segment.ended(slot, default, now).take(CHUNK).collect();
-            for &slot in &ended {
-                self.take_out(RecordId::new(number, slot));
-            }
-            slice.removed += ended.len() as u64;
-            self.state.reap_from = match ended.last() {
-                Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
-                // Through, but for those before that have ended meanwhile.
-                _ => RecordId::new(number, 0),
-            };
-            if self.state.reap_from.slot() == 0
-                && let Some(segment) = self.state.segments.get_mut(number)
-            {
-                // Only now: what is about to go need not be moved before.
-                segment.compact_if_worth_it();
-                segment.tighten();
-            }
+        let before = self.state.totals.count;
+        while self.reap_some(now) {
             if clock::monotonic() >= until {
-                slice.due = self.state.bounds.earliest(default).has_come(now);
+                slice.removed = before - self.state.totals.count;
+                slice.due = self.state.is_due(now);
                 slice.more = slice.due || self.state.shrink_from.is_some();
                 return slice;
             }
         }
+        slice.removed = before - self.state.totals.count;
         slice.more = self.shrink(until);
         slice
+    }
+
+    /// Frees some documents that have ended by `now`, or finds out that there are none where there might have been. `false`:
+    /// there are none left.
+    pub(super) fn reap_some(&mut self, now: Millis) -> bool {
+        if !self.state.is_due(now) {
+            return false;
+        }
+        let default = self.state.default;
+        let from = self.state.reap_from;
+        let due = self
+            .state
+            .segments
+            .from(from.segment())
+            .find(|(_, s)| s.bounds().earliest(default).has_come(now));
+        let Some((number, segment)) = due else {
+            // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
+            // through the exact bounds.
+            self.state.reap_from = RecordId::FIRST;
+            self.state.tighten();
+            return true;
+        };
+        let slot = if number == from.segment() {
+            from.slot()
+        } else {
+            0
+        };
+        let ended: SmallVec<[u16; CHUNK]> = segment.ended(slot, default, now).take(CHUNK).collect();
+        for &slot in &ended {
+            self.take_out(RecordId::new(number, slot));
+        }
+        self.note_freed(ended.len());
+        self.state.reap_from = match ended.last() {
+            Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
+            // Through, but for those before that have ended meanwhile.
+            _ => RecordId::new(number, 0),
+        };
+        if self.state.reap_from.slot() == 0
+            && let Some(segment) = self.state.segments.get_mut(number)
+        {
+            // Only now: what is about to go need not be moved before.
+            segment.compact_if_worth_it();
+            segment.tighten();
+        }
+        true
     }
 
     /// Gives back what the `_id` map and the indexes no longer need. Returns whether there may be more to give.
@@ -138,6 +149,11 @@ impl Writer<'_> {
 // === impl State ===
 
 impl State {
+    /// Whether something may have ended by `now`.
+    fn is_due(&self, now: Millis) -> bool {
+        self.bounds.earliest(self.default).has_come(now)
+    }
+
     /// Makes the collection's bounds as exact as those of its segments.
     fn tighten(&mut self) {
         let mut bounds = Bounds::NONE;

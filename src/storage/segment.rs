@@ -431,6 +431,18 @@ impl Segment {
         totals
     }
 
+    /// When the first of them ended.
+    pub fn first_ended(&self, default: DefaultTtl, now: Millis) -> Option<End> {
+        if !self.bounds.earliest(default).has_come(now) {
+            return None;
+        }
+        (0..self.slots.len())
+            .filter(|&at| self.slots[at].len > 0)
+            .map(|at| self.end(at, default))
+            .min()
+            .filter(|end| end.has_come(now))
+    }
+
     /// Makes the bounds exact.
     pub fn tighten(&mut self) {
         let mut bounds = Bounds::NONE;

@@ -179,8 +179,16 @@ impl<'a> View<'a> {
         ended
     }
 
+    /// When the first of them ended.
+    pub fn waiting_since(&self) -> Option<End> {
+        let segments = self.state.segments.all();
+        segments
+            .filter_map(|segment| segment.first_ended(self.state.default, self.now))
+            .min()
+    }
+
     /// Nothing here ends before this moment.
-    pub fn earliest_end(&self) -> End {
+    fn earliest_end(&self) -> End {
         self.state.bounds.earliest(self.state.default)
     }
 
@@ -200,12 +208,12 @@ impl<'a> View<'a> {
         &self.state.namespace
     }
 
-    /// The collection was dropped since it was looked up.
     /// How often the collection was renamed.
     pub fn renames(&self) -> u32 {
         self.state.renames
     }
 
+    /// The collection was dropped since it was looked up.
     pub fn is_dropped(&self) -> bool {
         self.state.dropped
     }

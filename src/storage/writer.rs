@@ -1,5 +1,7 @@
 //! The one write path: every change of a document goes through here, all or nothing.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use smallvec::SmallVec;
 
 use super::collection::State;
@@ -7,7 +9,7 @@ use super::idmap::{IdMap, id_key};
 use super::index::{Index, IndexKeys, IndexSpec};
 use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
-use super::{Cap, IndexingMode, Options, RecordId, Stored, Totals, TsIndex, View};
+use super::{Cap, Collection, IndexingMode, Options, RecordId, Stored, TsIndex, View};
 use crate::error::Error;
 use crate::value::{Doc, Millis};
 
@@ -15,6 +17,8 @@ use crate::value::{Doc, Millis};
 pub struct Writer<'a> {
     pub(super) state: &'a mut State,
     pub(super) ids: &'a IdMap,
+    /// How many ended documents have been freed so far.
+    freed: &'a AtomicU64,
     /// What `_ts` becomes.
     now: Millis,
     /// Whatever had ended by then is gone for this writer: at least `now`.
@@ -55,11 +59,19 @@ type AllKeys = SmallVec<[IndexKeys; 2]>;
 // === impl Writer ===
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(state: &'a mut State, ids: &'a IdMap, now: Millis, seen: Millis) -> Self {
+    /// `seen` is what [`Collection::seen`] says of `now`. It is the earlier of the two only if the clock was set back since the
+    /// command began: then the document is written now, and not in a future that it would have to live through first.
+    pub(super) fn new(
+        collection: &'a Collection,
+        state: &'a mut State,
+        now: Millis,
+        seen: Millis,
+    ) -> Self {
         Self {
             state,
-            ids,
-            now,
+            ids: &collection.ids,
+            freed: &collection.freed,
+            now: now.min(seen),
             seen,
         }
     }
@@ -87,9 +99,7 @@ impl<'a> Writer<'a> {
         for (index, keys) in self.state.indexes.iter().zip(&keys) {
             self.check_unique(index, keys, None, &mut in_the_way)?;
         }
-        for holder in in_the_way {
-            self.remove(holder);
-        }
+        self.free(&in_the_way);
         let stamp = self.stamp(doc);
         let id = self.place(bytes, stamp);
         for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
@@ -105,20 +115,20 @@ impl<'a> Writer<'a> {
         Ok(id)
     }
 
-    /// Removes the oldest documents until a capped collection holds no more than it may. The newest always stays.
+    /// Removes documents until a capped collection holds no more than it may: first those that have ended, which count for
+    /// nobody, then the oldest. The newest always stays. What is in memory is counted, so this costs nothing while it fits.
     fn make_room(&mut self, cap: Cap, newest: RecordId) {
-        loop {
-            let view = self.view();
-            let Totals { count, bytes } = view.totals();
-            let fits = bytes <= cap.bytes && cap.documents.is_none_or(|most| count <= most);
-            let oldest = view.scan_up(RecordId::FIRST).next().map(|(id, _)| id);
-            match oldest {
-                Some(oldest) if !fits && oldest != newest => {
-                    self.state.evicted = Some(oldest);
-                    self.remove(oldest);
-                }
-                _ => return,
-            }
+        let seen = self.seen;
+        while !cap.holds(self.state.totals) && self.reap_some(seen) {}
+        while !cap.holds(self.state.totals) {
+            // Nothing here has ended, so the first record is the oldest document; and behind the last that made way it is near.
+            let from = self.state.evicted.unwrap_or(RecordId::FIRST);
+            let oldest = self.view().scan_up(from).next();
+            let Some((oldest, _)) = oldest.filter(|(id, _)| *id != newest) else {
+                return;
+            };
+            self.state.evicted = Some(oldest);
+            self.remove(oldest);
         }
     }
 
@@ -151,16 +161,14 @@ impl<'a> Writer<'a> {
         if !self.state.indexes.is_empty() {
             let before = self.keys_of(Doc::new(old), ts)?;
             let after = self.keys_of(doc, self.now)?;
-            let mut in_the_way = SmallVec::new();
+            let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
             for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
             {
                 if before != after {
                     self.check_unique(index, after, Some(id), &mut in_the_way)?;
                 }
             }
-            for holder in in_the_way {
-                self.remove(holder);
-            }
+            self.free(&in_the_way);
             for (index, (before, after)) in
                 self.state.indexes.iter_mut().zip(before.iter().zip(&after))
             {
@@ -179,22 +187,22 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A write that matches a document and changes nothing still restarts its clock. Returns the `_ts` that it had; `None` if it
-    /// is not the one seen.
-    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Option<Millis> {
-        let ts = self.unchanged(id, expected)?;
+    /// A write that matches a document and changes nothing still restarts its clock.
+    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Replaced {
         if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
-            // The key of such an index is the time of the last write: go the long way.
-            let replaced = self.replace_checked(id, expected, expected, ts);
-            return replaced.is_ok().then_some(ts);
+            // The key of such an index is the time of the last write, and it may be unique: go the long way.
+            return self.replace(id, expected, expected);
         }
+        let Some(ts) = self.unchanged(id, expected) else {
+            return Replaced::Stale;
+        };
         let dates = self.state.date_end(Doc::new(expected));
         let own = OwnTtl::of(Doc::new(expected));
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.touch(id.slot(), self.now);
         }
         self.state.bounds.include(own, self.now, dates);
-        Some(ts)
+        Replaced::Done(ts)
     }
 
     /// Removes the document, if it still is the one that the caller has seen. Returns the `_ts` that it had.
@@ -205,10 +213,24 @@ impl<'a> Writer<'a> {
     }
 
     /// Removes a document with all that belongs to it, ended or not.
-    pub(super) fn remove(&mut self, id: RecordId) {
+    fn remove(&mut self, id: RecordId) {
         self.take_out(id);
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.compact_if_worth_it();
+        }
+    }
+
+    /// Removes ended documents that are in the way.
+    fn free(&mut self, ended: &[RecordId]) {
+        for &id in ended {
+            self.remove(id);
+        }
+        self.note_freed(ended.len());
+    }
+
+    pub(super) fn note_freed(&self, documents: usize) {
+        if documents > 0 {
+            self.freed.fetch_add(documents as u64, Ordering::Relaxed);
         }
     }
 
@@ -352,15 +374,13 @@ impl<'a> Writer<'a> {
             .map_err(Refused::Unindexable)?;
             found.push((id, keys));
         }
-        let mut in_the_way = SmallVec::new();
+        let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.
             self.check_unique(&self.state.indexes[at], &keys, Some(id), &mut in_the_way)?;
             self.state.indexes[at].insert(&keys, id);
         }
-        for holder in in_the_way {
-            self.remove(holder);
-        }
+        self.free(&in_the_way);
         Ok(next)
     }
 

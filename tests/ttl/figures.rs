@@ -111,6 +111,59 @@ fn what_waits_is_reported() {
     assert_eq!(world.int_ids("c", doc! {}), [5]);
 }
 
+/// How long the one that has waited longest has been waiting, whatever was written before and renewed since.
+#[test]
+fn the_lag_is_that_of_a_document_that_has_ended() {
+    let mut world = World::new(Reaper::Off);
+    world.run(doc! {"create": "c", "defaultTtl": 10});
+    world.insert("c", (0..10).map(|id| doc! {"_id": id}));
+    world.at(9_000);
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": {"$gt": 0}}, "u": {"$set": {"a": 1}}, "multi": true}, {"q": {"_id": 0}, "u": {"$set": {"ttl": 2}}}]});
+    world.at(10_999);
+    assert_eq!(world.ttl_metric("pendingDocuments"), 0);
+    assert_eq!(world.ttl_metric("lagMillis"), 0);
+    world.at(12_500);
+    assert_eq!(world.ttl_metric("pendingDocuments"), 1);
+    assert_eq!(world.ttl_metric("lagMillis"), 1_500);
+    world.at(19_700);
+    assert_eq!(world.ttl_metric("pendingDocuments"), 10);
+    assert_eq!(world.ttl_metric("lagMillis"), 8_700);
+}
+
+/// Whoever frees them: the reaper, a change of the rules, time that goes back, or who takes their place.
+#[test]
+fn all_that_ended_and_are_freed_are_counted() {
+    let mut world = World::new(Reaper::Off);
+    world.run(doc! {"create": "c", "defaultTtl": 10});
+    world.index("c", doc! {"key": {"u": 1}, "unique": true});
+    let steps: [(&str, fn(&mut World), i64); 5] = [
+        ("an _id", |w| w.insert("c", [doc! {"_id": 1, "u": 101}]), 1),
+        ("a key", |w| w.insert("c", [doc! {"_id": 2_000, "u": 2}]), 1),
+        (
+            "a setting",
+            |w| drop(w.run(doc! {"collMod": "c", "defaultTtl": 11})),
+            100,
+        ),
+        ("time", |w| w.clock.advance(-1_000), 100),
+        ("validate", |w| drop(w.run(doc! {"validate": "c"})), 100),
+    ];
+    for (what, step, freed) in steps {
+        world.run(doc! {"delete": "c", "deletes": [{"q": {}, "limit": 0}]});
+        world.run(doc! {"validate": "c"});
+        world.insert("c", (0..100).map(|id| doc! {"_id": id, "u": id}));
+        let before = world.ttl_metric("deletedDocuments");
+        world.clock.advance(11_000);
+        assert_eq!(world.ttl_metric("pendingDocuments"), 100, "{what}");
+        step(&mut world);
+        assert_eq!(
+            world.ttl_metric("deletedDocuments") - before,
+            freed,
+            "{what}"
+        );
+        assert_eq!(world.ttl_metric("pendingDocuments"), 100 - freed, "{what}");
+    }
+}
+
 /// explain counts work on documents, and there is none on those that have ended.
 #[test]
 fn explain_counts_the_living() {

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, bson, doc};
 
-use crate::support::world::{Reaper, World, create_index, int};
+use crate::support::world::{Reaper, START, World, create_index, failure, int};
 
 /// A document under a default of ten seconds, written at 0; the command comes at 6 s. Whether the document then lives to
 /// 16 s, or ends at 10 s as before.
@@ -251,5 +251,30 @@ fn a_document_that_is_written_lives() {
         assert_eq!(world.rows(doc! {"find": "c"}), [doc! {"_id": 1, "n": 20}]);
         world.at(20 * 9_999 + 10_000);
         assert_eq!(world.rows(doc! {"find": "c"}), Vec::<Document>::new());
+    }
+}
+
+/// Where an index makes the moment of the last write unique, also a write that changes nothing may clash; it fails, and the
+/// document's clock goes on.
+#[test]
+fn a_write_that_would_share_a_unique_moment() {
+    for reaper in [Reaper::On, Reaper::Off] {
+        let mut world = World::new(reaper);
+        world.run(doc! {"create": "c", "defaultTtl": 10});
+        world.index("c", doc! {"key": {"_ts": 1, "z": 1}, "unique": true});
+        world.insert("c", [doc! {"_id": 1, "a": 1}]);
+        world.at(5_000);
+        world.insert("c", [doc! {"_id": 2}]);
+        for change in [doc! {"$set": {"a": 2}}, doc! {"$set": {"a": 1}}] {
+            let reply = world.raw(update(doc! {"q": {"_id": 1}, "u": change.clone()}));
+            let (code, message) = failure(&reply).unwrap();
+            let key = format!("{{ _ts: {}, z: null }}", (START + 5_000) / 1000);
+            assert_eq!(code, 11_000, "{change}: {reply}");
+            assert!(message.contains(&key), "{change}: {message}");
+        }
+        world.at(9_999);
+        assert_eq!(world.int_ids("c", doc! {}), [1, 2]);
+        world.at(10_000);
+        assert_eq!(world.int_ids("c", doc! {}), [2]);
     }
 }

@@ -54,11 +54,15 @@ impl Candidate<'_> {
         loop {
             let computed = compute(Doc::new(self.current), self.ts)?;
             let written = collection.write(now, |writer| {
-                let Some(bytes) = &computed else {
-                    return Ok(writer.touch(id, self.current));
+                let replaced = match &computed {
+                    Some(bytes) => writer.replace(id, self.current, bytes),
+                    None => writer.touch(id, self.current),
                 };
-                match writer.replace(id, self.current, bytes) {
-                    Replaced::Refused(reason) => Err(refused(&reason, &writer.view(), bytes)),
+                match replaced {
+                    Replaced::Refused(reason) => {
+                        let bytes = computed.as_deref().unwrap_or(self.current);
+                        Err(refused(&reason, &writer.view(), bytes))
+                    }
                     Replaced::Done(ts) => Ok(Some(ts)),
                     Replaced::Stale => Ok(None),
                 }

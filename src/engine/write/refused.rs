@@ -1,6 +1,8 @@
 //! Storage's refusals in MongoDB's words.
 
+use super::with_ts;
 use crate::error::{Code, Error};
+use crate::storage::index::TS_FIELD;
 use crate::storage::{Refused, View};
 use crate::value::{Doc, DocBuf, ValueRef};
 
@@ -9,7 +11,15 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
     match reason {
         Refused::Unindexable(error) => error.clone(),
         Refused::Duplicate { index, .. } => {
-            let doc = Doc::new(document);
+            let shown;
+            let mut doc = Doc::new(document);
+            if index
+                .as_ref()
+                .is_some_and(|index| index.key.as_doc().has(TS_FIELD))
+            {
+                shown = with_ts(doc, view.now());
+                doc = Doc::new(&shown);
+            }
             let (name, pattern) = match index {
                 None => (
                     "_id_",

@@ -3,7 +3,7 @@
 //! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits two whole
 //! milliseconds after each, so it takes a twentieth of a core from them and still gets its share when they never stop. (Not
 //! more: whenever the system takes the processor away in the middle of a slice, everybody else waits for the lock.) An idle server
-//! is swept at full speed. While nothing can expire it sleeps until a request comes in (which may have changed that);
+//! is swept at full speed. While nothing can expire it sleeps until a request has been served (which may have changed that);
 //! otherwise it wakes at most four times a second.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,7 +33,6 @@ pub struct Reaper {
     asleep: AtomicBool,
     bells: Arc<Bells>,
     passes: AtomicU64,
-    deleted: AtomicU64,
 }
 
 /// How long a busy server is left alone after a slice. Where more ends than is freed, the pauses get shorter, so that
@@ -46,7 +45,7 @@ fn pause(working_for: Duration) -> Duration {
 /// What the task listens to while it does nothing.
 #[derive(Default)]
 struct Bells {
-    /// A request came in: perhaps something can expire now.
+    /// A request was served: perhaps something can expire now.
     stirred: Notify,
     /// Someone moved the clock or switched the reaper: no nap.
     woken: Notify,
@@ -56,6 +55,7 @@ struct Bells {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReaperStats {
     pub passes: u64,
+    /// Ended and freed, by whomever.
     pub deleted: u64,
     /// Ended, not yet freed.
     pub pending: u64,
@@ -75,7 +75,6 @@ impl Reaper {
             asleep: AtomicBool::new(false),
             bells: Arc::default(),
             passes: AtomicU64::new(0),
-            deleted: AtomicU64::new(0),
         });
         let weak: Weak<Self> = Arc::downgrade(&reaper);
         clock.watch(weak);
@@ -85,14 +84,12 @@ impl Reaper {
     /// Runs as long as the server lives.
     pub async fn run(reaper: Weak<Self>) {
         while let Some(reaper) = reaper.upgrade() {
-            if reaper.enabled.load(Ordering::Relaxed) && reaper.catalog.can_expire() {
+            let asleep = reaper.falls_asleep();
+            if !asleep {
                 reaper.pass().await;
-            } else {
-                reaper.asleep.store(true, Ordering::Relaxed);
             }
             // Only the bells are kept meanwhile, so that a server that nobody holds any more can go.
             let bells = Arc::clone(&reaper.bells);
-            let asleep = reaper.asleep.load(Ordering::Relaxed);
             drop(reaper);
             if asleep {
                 tokio::select! {
@@ -107,24 +104,32 @@ impl Reaper {
         }
     }
 
+    /// Whether there is nothing to do until a request has been served. Whoever makes something expire rings when he is done: either
+    /// he finds this flag set, or what he has done is found here.
+    fn falls_asleep(&self) -> bool {
+        self.asleep.store(true, Ordering::SeqCst);
+        self.served.load(Ordering::SeqCst);
+        if !self.is_enabled() || !self.catalog.can_expire() {
+            return true;
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+        false
+    }
+
     /// Frees everything that is due.
     async fn pass(&self) {
         let mut worked = false;
         let mut served = self.served.load(Ordering::Relaxed);
         let mut quiet_since = clock::monotonic();
-        for collection in self.catalog.collections() {
+        for collection in self.catalog.due(self.clock.now()) {
             let begun = clock::monotonic();
             loop {
-                if !self.enabled.load(Ordering::Relaxed) {
+                if !self.is_enabled() {
                     return;
                 }
                 let now = self.clock.now();
-                if collection.due_since(now).is_none() && !collection.wants_shrinking() {
-                    break;
-                }
                 let slice = collection.reap(now, clock::monotonic() + SLICE);
                 worked |= slice.removed > 0;
-                self.deleted.fetch_add(slice.removed, Ordering::Relaxed);
                 if !slice.more {
                     break;
                 }
@@ -144,15 +149,6 @@ impl Reaper {
         }
     }
 
-    /// Frees everything that is due, here and now: for tests and for those who move the clock.
-    pub fn sweep(&self) -> u64 {
-        let now = self.clock.now();
-        let removed = self.catalog.sweep(now);
-        self.deleted.fetch_add(removed, Ordering::Relaxed);
-        self.passes.fetch_add(1, Ordering::Relaxed);
-        removed
-    }
-
     pub fn enable(&self, on: bool) {
         self.enabled.store(on, Ordering::Relaxed);
         self.bells.woken.notify_one();
@@ -162,11 +158,11 @@ impl Reaper {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// A request is being served.
+    /// A request has been served, and whatever it did is done.
     #[inline]
     pub fn note_request(&self) {
-        self.served.fetch_add(1, Ordering::Relaxed);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+        self.served.fetch_add(1, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::Relaxed) {
             self.bells.stirred.notify_one();
         }
     }
@@ -175,16 +171,14 @@ impl Reaper {
         let now = self.clock.now();
         let mut stats = ReaperStats {
             passes: self.passes.load(Ordering::Relaxed),
-            deleted: self.deleted.load(Ordering::Relaxed),
+            deleted: self.catalog.freed(),
             ..ReaperStats::default()
         };
-        for collection in self.catalog.collections() {
-            let (ended, since) = collection.read(now, |view| {
-                (view.ended().count, view.earliest_end().millis())
-            });
-            stats.pending += ended;
-            if ended > 0 {
-                stats.lag_millis = stats.lag_millis.max(now.0.abs_diff(since));
+        for collection in self.catalog.due(now) {
+            let (ended, since) = collection.read(now, |view| (view.ended(), view.waiting_since()));
+            stats.pending += ended.count;
+            if let Some(since) = since {
+                stats.lag_millis = stats.lag_millis.max(now.0.abs_diff(since.millis()));
             }
         }
         stats
@@ -199,8 +193,7 @@ impl Drop for Reaper {
 
 impl Watcher for Reaper {
     fn before_rewind(&self, now: Millis) {
-        let removed = self.catalog.sweep(now);
-        self.deleted.fetch_add(removed, Ordering::Relaxed);
+        self.catalog.sweep(now);
     }
 
     fn moved(&self, back: bool) {
@@ -214,6 +207,31 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
+    #[test]
+    fn it_sleeps_while_nothing_can_expire_and_is_stirred_by_what_was_done() {
+        let catalog = Arc::new(Catalog::new());
+        let reaper = Reaper::new(Arc::clone(&catalog), Clock::frozen(Millis(0)));
+        let (collection, _) = catalog.get_or_create("db", "c").unwrap();
+        let document = bson::doc! {"_id": 1, "ttl": 5}.to_vec().unwrap();
+        collection
+            .write(Millis(0), |w| w.insert(&document))
+            .unwrap()
+            .unwrap();
+        assert!(reaper.falls_asleep());
+        collection
+            .write(Millis(0), |w| {
+                w.set_default_ttl(crate::storage::ttl::DefaultTtl::Never, None);
+            })
+            .unwrap();
+        assert!(reaper.asleep.load(Ordering::Relaxed));
+        reaper.note_request();
+        assert!(!reaper.asleep.load(Ordering::Relaxed));
+        assert!(!reaper.falls_asleep());
+        reaper.enable(false);
+        assert!(reaper.falls_asleep());
+    }
 
     #[test]
     fn the_longer_it_takes_the_shorter_the_pauses() {
