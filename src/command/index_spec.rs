@@ -337,6 +337,12 @@ impl<'a> Options<'a> {
                     "cannot mix \"partialFilterExpression\" and \"sparse\" options",
                 ));
             }
+            if super::write::names_ts(partial) {
+                // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
+                return Err(cannot(format!(
+                    "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
+                )));
+            }
             let filter = Filter::parse(partial, &Scope::new())?;
             check_partial(filter.root(), partial, 0)?;
             index.partial = Some(Partial {

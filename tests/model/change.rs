@@ -9,6 +9,7 @@ use super::order::{compare, equal, number, same_value};
 pub type Refusal = i64;
 
 /// What says which elements of an array are meant.
+#[derive(Default)]
 pub struct Conditions {
     pub filter: Document,
     pub array_filters: Option<Bson>,

@@ -5,7 +5,7 @@ use bson::{Bson, Document, doc};
 use super::change::{Conditions, apply, id_first, project, seed, unchanged};
 use super::matcher::{leaves, matches};
 use super::order::{by_sort, compare, equal, number};
-use super::state::{Collection, Index, Model, distinct};
+use super::state::{Cap, Collection, Index, Model, distinct};
 
 #[derive(Debug)]
 pub enum Expect {
@@ -69,6 +69,7 @@ pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
         "findAndModify" => return find_and_modify(model, name, command),
         "bulkWrite" => return bulk_write(model, command),
         "find" => find(model, name, command),
+        "explain" => explain(model, command),
         "count" => count(model, name, command),
         "distinct" => {
             let key = command.get_str("key").expect("a key");
@@ -96,6 +97,10 @@ pub fn expect(model: &mut Model, command: &Document) -> Option<Expect> {
             let made = model.at(name);
             made.default = default;
             made.shown = "_ts_1".into();
+            made.cap = command.get_bool("capped").ok().map(|_| Cap {
+                bytes: command.get("size").and_then(number).expect("a size") as i64,
+                documents: command.get("max").and_then(number).expect("a number") as i64,
+            });
             Expect::Fields(vec![])
         }
         "drop" => {
@@ -534,7 +539,22 @@ fn find(model: &Model, name: &str, command: &Document) -> Expect {
     Expect::Ordered(show(rows.into_iter().skip(skip).take(limit).collect()))
 }
 
+/// explain counts what a find would return.
+fn explain(model: &Model, command: &Document) -> Expect {
+    let command = command.get_document("explain").expect("a command");
+    let name = command.get_str("find").expect("a collection");
+    let rows = match find(model, name, command) {
+        Expect::Ordered(rows) | Expect::Set(rows) => rows.len(),
+        Expect::Some(count, _) => count,
+        failure => return failure,
+    };
+    Expect::Fields(vec![("executionStats.nReturned", Bson::Int64(rows as i64))])
+}
+
 fn count(model: &Model, name: &str, command: &Document) -> Expect {
+    if bad_hint(model.collections.get(name), command) {
+        return Expect::Error(2);
+    }
     let found = model
         .get(name)
         .matching(&filter(command, "query"), names_ts(command))
@@ -635,11 +655,10 @@ fn aggregate(model: &mut Model, name: &str, command: &Document) -> Option<Expect
             }
             "$merge" if with_ts => return None,
             "$merge" => {
-                merge(
-                    model,
-                    spec.as_document().expect("a merge"),
-                    std::mem::take(&mut rows),
-                )?;
+                let rows = std::mem::take(&mut rows);
+                if let Err(code) = merge(model, spec.as_document().expect("a merge"), rows)? {
+                    return Some(Expect::Error(code));
+                }
             }
             other => panic!("the model knows no {other}"),
         }
@@ -672,14 +691,19 @@ fn out(model: &mut Model, into: &str, rows: Vec<Document>) -> Option<()> {
     Some(())
 }
 
-fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<()> {
+/// What went wrong first; the rows behind it are written all the same.
+fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<Result<(), i64>> {
     let into = spec.get_str("into").expect("a name");
     if has_unique(model, into) {
         return None;
     }
-    let replaces = spec.get_str("whenMatched").expect("a word") == "replace";
+    let how = &spec["whenMatched"];
+    let by_name = matches!(how.as_str(), Some("merge" | "keepExisting"));
+    let mut failed = Ok(());
     for mut row in rows {
-        if !replaces {
+        // What a row before it has made end (a date of long ago) is gone for this one.
+        model.expire();
+        if by_name {
             // It is an update with $set or $setOnInsert: new fields come in the order of their names.
             let mut fields: Vec<(String, Bson)> = row.into_iter().collect();
             fields.sort_by(|(a, _), (b, _)| (a != "_id", a).cmp(&(b != "_id", b)));
@@ -700,18 +724,21 @@ fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<()> 
         if there.doc["_id"] != row["_id"] {
             return None;
         }
-        let changed = match spec.get_str("whenMatched").expect("a word") {
-            "replace" => row,
-            "merge" => {
+        let changed = match how.as_str() {
+            Some("replace") => Ok(row),
+            Some("merge") => {
                 let mut merged = there.doc.clone();
                 merged.extend(row);
-                merged
+                Ok(merged)
             }
-            _ => continue,
+            Some("fail") => Err(11_000),
+            Some(_) => continue,
+            None => apply(how, &there.doc, &Conditions::default(), model.now, false),
         };
-        model.write(into, there.uid, changed).ok()?;
+        let written = changed.and_then(|changed| model.write(into, there.uid, changed));
+        failed = failed.and(written);
     }
-    Some(())
+    Some(failed)
 }
 
 fn unwind(row: &Document, field: &str) -> Vec<Document> {
@@ -801,6 +828,16 @@ fn coll_mod(model: &mut Model, name: &str, command: &Document) -> Expect {
     let Some(collection) = model.collections.get_mut(name) else {
         return Expect::Error(26);
     };
+    let documents = command.get("cappedMax").and_then(number);
+    let bytes = command.get("cappedSize").and_then(number);
+    if documents.or(bytes).is_some() {
+        let Some(cap) = &mut collection.cap else {
+            return Expect::Error(72);
+        };
+        cap.documents = documents.map_or(cap.documents, |n| n as i64);
+        cap.bytes = bytes.map_or(cap.bytes, |n| n as i64);
+        return Expect::Fields(vec![]);
+    }
     if let Some(default) = command.get("defaultTtl") {
         if collection.default.is_none() {
             collection.shown = "_ts_1".into();
@@ -809,6 +846,15 @@ fn coll_mod(model: &mut Model, name: &str, command: &Document) -> Expect {
         return Expect::Fields(vec![]);
     }
     let change = command.get_document("index").expect("an index");
+    if change.contains_key("keyPattern") {
+        // The one that shows the default; one that was given another name is found by its key as well.
+        if collection.default.is_none() {
+            return Expect::Error(27);
+        }
+        let seconds = change.get("expireAfterSeconds").and_then(number);
+        collection.default = seconds.map(|n| n as i64);
+        return Expect::Fields(vec![]);
+    }
     let index = change.get_str("name").expect("a name");
     let Some(there) = collection
         .indexes

@@ -31,6 +31,14 @@ pub struct Collection {
     /// The name of the index that shows the default.
     pub shown: String,
     pub indexes: Vec<Index>,
+    pub cap: Option<Cap>,
+}
+
+/// What a capped collection holds at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Cap {
+    pub bytes: i64,
+    pub documents: i64,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +102,7 @@ impl Model {
         collection.clash(&stored.doc, None, now)?;
         collection.remove_ended_rivals(&stored.doc, now);
         collection.docs.push(stored);
+        collection.make_room(now);
         Ok(())
     }
 
@@ -161,6 +170,31 @@ impl Collection {
             .map(|other| other.uid)
             .collect();
         self.docs.retain(|other| !ended.contains(&other.uid));
+    }
+
+    /// The oldest of the living make way until the rest fits. The newest stays.
+    fn make_room(&mut self, now: i64) {
+        let Some(cap) = self.cap else { return };
+        loop {
+            let living: Vec<&Stored> = self
+                .docs
+                .iter()
+                .filter(|stored| self.end(stored).is_none_or(|end| now < end))
+                .collect();
+            let bytes: usize = living
+                .iter()
+                .map(|stored| stored.doc.to_vec().expect("encodes").len())
+                .sum();
+            let fits = bytes as i64 <= cap.bytes && living.len() as i64 <= cap.documents;
+            let newest = self.docs.last().map(|newest| newest.uid);
+            match living.first() {
+                Some(oldest) if !fits && Some(oldest.uid) != newest => {
+                    let gone = oldest.uid;
+                    self.docs.retain(|stored| stored.uid != gone);
+                }
+                _ => return,
+            }
+        }
     }
 
     /// The document as a command sees it that names `_ts`, or does not.

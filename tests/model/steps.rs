@@ -44,8 +44,26 @@ impl fmt::Display for Step {
 /// How many cursors are open at once.
 pub const SLOTS: usize = 3;
 
+/// The collection that is capped.
+pub const CAPPED: &str = "k";
+
+fn capped(random: &mut Random) -> Document {
+    let mut command = doc! {"create": CAPPED, "capped": true, "size": 256 * (2 + random.below(6) as i32), "max": 3 + random.below(10) as i32};
+    if random.chance(60) {
+        command.insert("defaultTtl", 1 + random.below(60) as i32);
+    }
+    command
+}
+
 pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
-    let name = if random.chance(75) { "c" } else { "d" };
+    let name = match random.below(100) {
+        0..=64 => "c",
+        65..=86 => "d",
+        _ => CAPPED,
+    };
+    if name == CAPPED && !model.collections.contains_key(name) {
+        return Step::Command(capped(random));
+    }
     match random.below(100) {
         0..=14 => write(random, name, model.now, insert),
         15..=17 => Step::Command(bulk_write(random, model.now)),
@@ -53,7 +71,10 @@ pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
         32..=36 => write(random, name, model.now, delete),
         37..=43 => write(random, name, model.now, find_and_modify),
         44..=58 => Step::Command(find(random, name, model)),
-        59..=61 => Step::Command(count(random, name, model.now)),
+        59..=60 => Step::Command(count(random, name, model)),
+        61 => Step::Command(
+            doc! {"explain": find(random, name, model), "verbosity": "executionStats"},
+        ),
         62..=63 => Step::Command(
             doc! {"distinct": name, "key": *random.pick(&["a", "b", "c.x", "arr", "u", "_ts"]), "query": random.filter(model.now, 1)},
         ),
@@ -295,7 +316,23 @@ fn find(random: &mut Random, name: &str, model: &Model) -> Document {
 }
 
 fn open(random: &mut Random, name: &str, model: &Model) -> Document {
-    let mut command = doc! {"find": name, "filter": if random.chance(50) { doc! {} } else { random.filter(model.now, 1) }, "batchSize": random.below(4) as i32};
+    let filter = match random.chance(50) {
+        true => doc! {},
+        false => random.filter(model.now, 1),
+    };
+    let size = random.below(4) as i32;
+    if random.chance(20) {
+        let mut pipeline = vec![doc! {"$match": filter}];
+        if random.chance(60) {
+            pipeline.push(doc! {"$sort": random.sort()});
+        }
+        return doc! {"aggregate": name, "pipeline": pipeline, "cursor": {"batchSize": size}};
+    }
+    let mut command = doc! {"find": name, "filter": filter, "batchSize": size};
+    if model.get(name).cap.is_some() && random.chance(40) {
+        command.insert("tailable", true);
+        return command;
+    }
     if random.chance(50) {
         command.insert("sort", random.sort());
     }
@@ -305,10 +342,13 @@ fn open(random: &mut Random, name: &str, model: &Model) -> Document {
     command
 }
 
-fn count(random: &mut Random, name: &str, now: i64) -> Document {
+fn count(random: &mut Random, name: &str, model: &Model) -> Document {
     let mut command = doc! {"count": name};
     if random.chance(70) {
-        command.insert("query", random.filter(now, 2));
+        command.insert("query", random.filter(model.now, 2));
+    }
+    if let Some(hint) = hint(random, name, model) {
+        command.insert("hint", hint);
     }
     if random.chance(15) {
         command.insert("skip", random.below(5) as i32);
@@ -324,20 +364,27 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
     if random.chance(70) {
         pipeline.push(doc! {"$match": random.filter(now, 1)});
     }
-    let other = if name == "c" { "d" } else { "c" };
+    let other = match name {
+        "c" if random.chance(15) => CAPPED,
+        "c" => "d",
+        _ => "c",
+    };
     match random.below(10) {
         8 => {
             let into = if random.chance(80) { other } else { name };
-            let matched = *random.pick(&["replace", "merge", "keepExisting"]);
-            let not = match matched {
-                "keepExisting" => "insert",
+            let matched = match random.below(5) {
+                0 => random.pipeline(),
+                _ => Bson::String(random.pick(&["replace", "merge", "keepExisting", "fail"]).to_string()),
+            };
+            let not = match matched.as_str() {
+                Some("keepExisting" | "fail") => "insert",
                 _ => *random.pick(&["insert", "discard"]),
             };
             // In an order of its own, which then is the natural one.
             pipeline.push(doc! {"$sort": {"_id": 1}});
             pipeline.push(doc! {"$merge": {"into": into, "whenMatched": matched, "whenNotMatched": not}});
         }
-        9 if random.chance(40) => pipeline.extend([doc! {"$sort": {"_id": -1}}, doc! {"$out": if random.chance(80) { other } else { name }}]),
+        9 if random.chance(40) && name != CAPPED && other != CAPPED => pipeline.extend([doc! {"$sort": {"_id": -1}}, doc! {"$out": if random.chance(80) { other } else { name }}]),
         0 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$limit": 1 + random.below(6) as i32}]),
         1 => pipeline.extend([doc! {"$sort": random.sort()}, doc! {"$skip": random.below(6) as i32}]),
         2 => pipeline.push(doc! {"$group": {"_id": *random.pick(&["$a", "$b", "$u"]), "count": {"$sum": 1}, "total": {"$sum": "$n"}}}),
@@ -375,7 +422,16 @@ fn setting(random: &mut Random, name: &str) -> Document {
         0 => -1,
         _ => 1 + random.below(60) as i64,
     };
-    match random.below(8) {
+    if name == CAPPED && random.chance(30) {
+        return match random.chance(50) {
+            true => doc! {"collMod": name, "cappedMax": 2 + random.below(12) as i32},
+            false => doc! {"collMod": name, "cappedSize": 256 * (1 + random.below(8) as i32)},
+        };
+    }
+    match random.below(9) {
+        8 => {
+            doc! {"collMod": name, "index": {"keyPattern": {"_ts": 1}, "expireAfterSeconds": seconds}}
+        }
         0..=3 => doc! {"collMod": name, "defaultTtl": seconds},
         4 => doc! {"collMod": name, "defaultTtl": null},
         5..=6 => {
@@ -390,7 +446,7 @@ fn whole(random: &mut Random, name: &str, now: i64) -> Document {
     match random.below(4) {
         0 => doc! {"drop": name},
         1 => doc! {"renameCollection": "test.d", "to": "test.c", "dropTarget": true},
-        2 => doc! {"create": name, "defaultTtl": 1 + random.below(60) as i32},
+        2 if name != CAPPED => doc! {"create": name, "defaultTtl": 1 + random.below(60) as i32},
         _ => doc! {"delete": name, "deletes": [{"q": random.filter(now, 1), "limit": 0}]},
     }
 }

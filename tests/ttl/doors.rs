@@ -309,6 +309,9 @@ fn which_indexes_are_refused() {
         doc! {"key": {"_ts": "text"}, "expireAfterSeconds": 20},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "partialFilterExpression": {"a": 1}},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "unique": true},
+        // Documents do not carry `_ts`: what such an index holds would not be what its filter says.
+        doc! {"key": {"a": 1}, "partialFilterExpression": {"_ts": {"$gt": 0}}},
+        doc! {"key": {"a": 1}, "partialFilterExpression": {"$and": [{"a": 1}, {"_ts": {"$gt": 0}}]}},
     ] {
         let (code, message) = world.refused(create_index("c", index.clone()));
         assert_eq!(code, 67, "{index}: {message}");

@@ -136,7 +136,8 @@ fn all_that_ended_and_are_freed_are_counted() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.index("c", doc! {"key": {"u": 1}, "unique": true});
-    let steps: [(&str, fn(&mut World), i64); 5] = [
+    type Step = fn(&mut World);
+    let steps: [(&str, Step, i64); 5] = [
         ("an _id", |w| w.insert("c", [doc! {"_id": 1, "u": 101}]), 1),
         ("a key", |w| w.insert("c", [doc! {"_id": 2_000, "u": 2}]), 1),
         (
