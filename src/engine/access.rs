@@ -399,7 +399,7 @@ impl Walk {
                 stretch.walk(view, index.up(from, &range.upper), test)?
             };
             if let ControlFlow::Break(entry) = stopped {
-                let behind = entry.cloned();
+                let behind = entry.map(Entry::from_slice);
                 self.place = Place::Entry(at, behind.or(last));
                 return Ok(Pace::More);
             }
@@ -427,11 +427,11 @@ impl Stretch<'_> {
     fn walk<'e, F: Sink>(
         &mut self,
         view: &View<'_>,
-        mut entries: impl Iterator<Item = &'e Entry>,
+        mut entries: impl Iterator<Item = &'e [u8]>,
         test: &mut Test<'_, F>,
-    ) -> Result<ControlFlow<Option<&'e Entry>>> {
+    ) -> Result<ControlFlow<Option<&'e [u8]>>> {
         let mut current = None;
-        let mut ahead: SmallVec<[&Entry; AHEAD]> = SmallVec::new();
+        let mut ahead: SmallVec<[&[u8]; AHEAD]> = SmallVec::new();
         let mut ids: SmallVec<[RecordId; AHEAD]> = SmallVec::new();
         let mut found: SmallVec<[Option<Stored<'_>>; AHEAD]> = SmallVec::new();
         while self.left > 0 {

@@ -264,7 +264,7 @@ impl std::fmt::Debug for Collection {
 mod tests {
     use super::*;
     use crate::clock::monotonic;
-    use crate::storage::index::{Entry, IndexSpec};
+    use crate::storage::index::IndexSpec;
     use crate::storage::{RecordId, Refused, Replaced};
     use crate::value::{Doc, key};
     use bson::doc;
@@ -485,7 +485,7 @@ mod tests {
             let index = view.index("n_1").unwrap();
             let through: Vec<RecordId> = index
                 .up(Bound::Unbounded, &[0xff])
-                .map(|entry: &Entry| crate::storage::index::split(entry).1)
+                .map(|entry| crate::storage::index::split(entry).1)
                 .collect();
             assert_eq!(through.len(), 2_000);
             assert!(through.iter().all(|&id| view.get(id).is_some()));

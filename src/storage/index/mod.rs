@@ -5,9 +5,10 @@
 //! the reaper takes them; whoever reads an index asks the record whether it is still visible.
 
 mod keys;
+mod packed;
 mod spec;
+mod tree;
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use smallvec::SmallVec;
@@ -15,6 +16,7 @@ use smallvec::SmallVec;
 use super::record::RecordId;
 pub use keys::{IndexKeys, KeyBytes};
 pub use spec::{Condition, ID_INDEX, IndexSpec, Partial, TS_FIELD};
+use tree::Tree;
 
 /// Key bytes, then the record id in 8 big-endian bytes.
 pub type Entry = SmallVec<[u8; 24]>;
@@ -27,13 +29,13 @@ pub struct Index {
     pub multikey: u64,
     /// False while the index is being built: writers keep it up, readers must not use it yet.
     pub ready: bool,
-    entries: BTreeSet<Entry>,
+    entries: Tree,
     /// The most entries that it had since its nodes were last written anew.
     most: usize,
     /// The entries up to the last one here, in new nodes: the others are still to come.
-    anew: BTreeSet<Entry>,
+    anew: Tree,
     /// Nodes that are no longer used.
-    old: BTreeSet<Entry>,
+    old: Option<Tree>,
 }
 
 /// An index with fewer entries is left as it is.
@@ -47,10 +49,10 @@ impl Index {
             spec,
             multikey: 0,
             ready: false,
-            entries: BTreeSet::new(),
+            entries: Tree::default(),
             most: 0,
-            anew: BTreeSet::new(),
-            old: BTreeSet::new(),
+            anew: Tree::default(),
+            old: None,
         }
     }
 
@@ -59,9 +61,9 @@ impl Index {
         for key in &keys.keys {
             let entry = entry(key, id);
             if self.is_anew(&entry) {
-                self.anew.insert(entry.clone());
+                self.anew.insert(&entry);
             }
-            self.entries.insert(entry);
+            self.entries.insert(&entry);
         }
         self.most = self.most.max(self.entries.len());
     }
@@ -78,42 +80,42 @@ impl Index {
 
     /// Whether that entry's place has been written anew already.
     #[inline]
-    fn is_anew(&self, entry: &Entry) -> bool {
+    fn is_anew(&self, entry: &[u8]) -> bool {
         self.anew.last().is_some_and(|last| entry <= last)
     }
 
     /// Whether most of its memory is of no use any more, or on its way to be given back.
     pub(super) fn wants_rewriting(&self) -> bool {
         let shrunken = self.most >= WORTH_REWRITING && self.entries.len() < self.most / 4 * 3;
-        shrunken || !self.old.is_empty()
+        shrunken || self.old.is_some()
     }
 
-    /// Writes the nodes anew, or gives old ones back: `some` entries of them. When most entries of a tree are gone, those that
-    /// remain hold a node each among a thousand free places, and no page of it can be given back to the system. A copy
-    /// fills the places that come first, and leaves the rest free.
+    /// Writes the nodes anew, or gives old ones back: `some` entries, or that many nodes. When most entries of a tree are gone, those that
+    /// remain keep a thin node each; a copy has full ones.
     pub(super) fn rewrite(&mut self, some: usize) {
-        if !self.old.is_empty() {
-            for _ in 0..some {
-                self.old.pop_first();
+        if let Some(old) = &mut self.old {
+            if !(0..some).all(|_| old.drop_leaf()) {
+                self.old = None;
             }
             return;
         }
         let from = match self.anew.last() {
-            Some(last) => Bound::Excluded(last.as_slice()),
+            Some(last) => Bound::Excluded(last),
             None => Bound::Unbounded,
         };
         let next: Vec<Entry> = self
             .entries
-            .range::<[u8], _>((from, Bound::Unbounded))
+            .up(from)
             .take(some)
-            .cloned()
+            .map(Entry::from_slice)
             .collect();
-        let is_last = next.len() < some;
-        self.anew.extend(next);
-        if is_last {
+        for entry in &next {
+            self.anew.insert(entry);
+        }
+        if next.len() < some {
             debug_assert_eq!(self.anew.len(), self.entries.len());
             let anew = std::mem::take(&mut self.anew);
-            self.old = std::mem::replace(&mut self.entries, anew);
+            self.old = Some(std::mem::replace(&mut self.entries, anew));
             self.most = self.entries.len();
         }
     }
@@ -122,7 +124,7 @@ impl Index {
     pub fn holders<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = RecordId> + 'a {
         // Keys are self-delimiting: an entry that begins with the key is the key and a record id.
         self.entries
-            .range::<[u8], _>((Bound::Included(key), Bound::Unbounded))
+            .up(Bound::Included(key))
             .take_while(move |entry| entry.starts_with(key))
             .map(|entry| split(entry).1)
     }
@@ -130,29 +132,17 @@ impl Index {
     /// Entries of the half-open byte range, upwards.
     pub fn up<'a>(
         &'a self,
-        lower: Bound<&'a [u8]>,
+        lower: Bound<&[u8]>,
         upper: &'a [u8],
-    ) -> impl Iterator<Item = &'a Entry> {
-        let empty = match lower {
-            Bound::Included(from) | Bound::Excluded(from) => from >= upper,
-            Bound::Unbounded => false,
-        };
-        let upper = Bound::Excluded(upper);
-        // An empty range is no error here, though BTreeSet calls it one.
-        (!empty)
-            .then(|| self.entries.range::<[u8], _>((lower, upper)))
-            .into_iter()
-            .flatten()
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let entries = self.entries.up(lower);
+        entries.take_while(move |&entry| entry < upper)
     }
 
     /// Entries of the half-open byte range, downwards; `below` moves the upper end for going on.
-    pub fn down<'a>(&'a self, lower: &'a [u8], below: &'a [u8]) -> impl Iterator<Item = &'a Entry> {
-        let empty = lower >= below;
-        let range = (Bound::Included(lower), Bound::Excluded(below));
-        (!empty)
-            .then(|| self.entries.range::<[u8], _>(range).rev())
-            .into_iter()
-            .flatten()
+    pub fn down<'a>(&'a self, lower: &'a [u8], below: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+        let entries = self.entries.down(below);
+        entries.take_while(move |&entry| entry >= lower)
     }
 
     pub fn len(&self) -> usize {
@@ -165,8 +155,7 @@ impl Index {
 
     /// About how many bytes the entries take.
     pub fn bytes(&self) -> usize {
-        // A B-tree's nodes are about three quarters full.
-        self.entries.len() * size_of::<Entry>() * 4 / 3
+        self.entries.used() + self.entries.len() * size_of::<u32>()
     }
 }
 
@@ -193,6 +182,7 @@ mod tests {
     use super::*;
     use crate::value::DocBuf;
     use bson::doc;
+    use std::collections::BTreeSet;
 
     fn keys(n: u32) -> IndexKeys {
         IndexKeys {

@@ -1,0 +1,443 @@
+//! An ordered set of byte strings: a B+ tree whose nodes are packed.
+//!
+//! In a tree of single entries every long key is a piece of memory of its own and nodes for short ones are half empty; and when
+//! most entries go, those that stay hold on to nearly every page. Here a node is a piece of two pages that holds its entries
+//! itself, so an entry costs its length and four bytes, and a node that is emptied is memory given back.
+//!
+//! Nodes are split when they are full and go when they are empty; thin ones are not merged. Whoever wants a thinned-out tree
+//! dense again copies it, in order: a tree that was filled in order has full nodes.
+
+use std::ops::Bound;
+
+use super::packed::Packed;
+
+#[derive(Default)]
+pub struct Tree {
+    root: Node,
+    len: usize,
+    /// The length of all entries together.
+    used: usize,
+}
+
+enum Node {
+    Leaf(Packed),
+    Branch(Box<Branch>),
+}
+
+/// Child n holds what is not less than fence n, and less than fence n + 1.
+#[derive(Default)]
+struct Branch {
+    /// As many as children. The first one is empty and says nothing: its limit stands further up.
+    fences: Packed,
+    children: Vec<Node>,
+}
+
+enum Inserted {
+    Already,
+    Done,
+    /// The node was split: this one, with what is not less than the fence, belongs behind it.
+    Split(Vec<u8>, Node),
+}
+
+/// A leaf on the way through a tree.
+#[derive(Clone, Copy)]
+struct Stop<'t> {
+    leaf: &'t Packed,
+    /// The limits that the branches above set: nothing in the leaf is less than `low`, nothing as much as `high`. None at the edges.
+    low: Option<&'t [u8]>,
+    high: Option<&'t [u8]>,
+}
+
+// === impl Tree ===
+
+impl Tree {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The length of all entries together.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Does nothing if it is there already.
+    pub fn insert(&mut self, entry: &[u8]) {
+        let inserted = self.root.insert(entry);
+        if matches!(inserted, Inserted::Already) {
+            return;
+        }
+        self.len += 1;
+        self.used += entry.len();
+        if let Inserted::Split(fence, right) = inserted {
+            let mut root = Branch::of(std::mem::take(&mut self.root));
+            root.fences.insert(1, &fence);
+            root.children.push(right);
+            self.root = Node::Branch(Box::new(root));
+        }
+    }
+
+    /// Does nothing if it is not there.
+    pub fn remove(&mut self, entry: &[u8]) {
+        if !self.root.remove(entry) {
+            return;
+        }
+        self.len -= 1;
+        self.used -= entry.len();
+        while let Node::Branch(branch) = &mut self.root
+            && branch.children.len() <= 1
+        {
+            self.root = branch.children.pop().unwrap_or_default();
+        }
+    }
+
+    pub fn last(&self) -> Option<&[u8]> {
+        let mut node = &self.root;
+        while let Node::Branch(branch) = node {
+            node = branch.children.last()?;
+        }
+        match node {
+            Node::Leaf(leaf) if !leaf.is_empty() => Some(leaf.last()),
+            _ => None,
+        }
+    }
+
+    /// All entries from there on, upwards.
+    pub fn up<'t>(&'t self, lower: Bound<&[u8]>) -> impl Iterator<Item = &'t [u8]> + use<'t> {
+        let (mut stop, mut at) = match lower {
+            Bound::Unbounded => (self.descend(|fences| fences.find(&[])), 0),
+            Bound::Included(place) | Bound::Excluded(place) => {
+                let stop = self.descend(|fences| fences.find(place));
+                let at = match (stop.leaf.find(place), lower) {
+                    (Ok(at), Bound::Excluded(_)) => at + 1,
+                    (Ok(at) | Err(at), _) => at,
+                };
+                (stop, at)
+            }
+        };
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(entry) = stop.leaf.get(at) {
+                    at += 1;
+                    return Some(entry);
+                }
+                let high = stop.high?;
+                stop = self.descend(|fences| fences.find(high));
+                at = 0;
+            }
+        })
+    }
+
+    /// All entries that are less, downwards.
+    pub fn down<'t>(&'t self, below: &[u8]) -> impl Iterator<Item = &'t [u8]> + use<'t> {
+        /// The child before the one that begins there: what it says is the child behind.
+        fn before(fences: &Packed, limit: &[u8]) -> Result<usize, usize> {
+            Err(fences.find(limit).unwrap_or_else(|at| at))
+        }
+        let mut stop = self.descend(|fences| before(fences, below));
+        let mut at = stop.leaf.find(below).unwrap_or_else(|at| at);
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(previous) = at.checked_sub(1) {
+                    at = previous;
+                    return stop.leaf.get(at);
+                }
+                let low = stop.low?;
+                stop = self.descend(|fences| before(fences, low));
+                at = stop.leaf.len();
+            }
+        })
+    }
+
+    /// The leaf to which a question leads that is asked at every branch: a fence's own child, or the one before where it belongs.
+    #[inline]
+    fn descend(&self, ask: impl Fn(&Packed) -> Result<usize, usize>) -> Stop<'_> {
+        let (mut node, mut low, mut high) = (&self.root, None, None);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return Stop { leaf, low, high },
+                Node::Branch(branch) => {
+                    let at = ask(&branch.fences).unwrap_or_else(|at| at.saturating_sub(1));
+                    if at > 0 {
+                        low = branch.fences.get(at);
+                    }
+                    high = branch.fences.get(at + 1).or(high);
+                    node = &branch.children[at];
+                }
+            }
+        }
+    }
+
+    /// Gives one leaf back, whatever it holds: for a tree that nobody needs any more, and that is too large to be dropped in one
+    /// go. Returns whether there was one.
+    pub fn drop_leaf(&mut self) -> bool {
+        self.root.drop_leaf()
+    }
+}
+
+/// The shortest that separates two entries, the first of which is less.
+fn fence_between(left: &[u8], right: &[u8]) -> Vec<u8> {
+    let alike = left.iter().zip(right).take_while(|(l, r)| l == r).count();
+    right.get(..=alike).unwrap_or(right).to_vec()
+}
+
+// === impl Node ===
+
+impl Default for Node {
+    fn default() -> Self {
+        Self::Leaf(Packed::default())
+    }
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Leaf(leaf) => leaf.is_empty(),
+            Self::Branch(branch) => branch.children.is_empty(),
+        }
+    }
+
+    fn insert(&mut self, entry: &[u8]) -> Inserted {
+        let leaf = match self {
+            Self::Leaf(leaf) => leaf,
+            Self::Branch(branch) => {
+                let at = branch.child(entry);
+                return match branch.children[at].insert(entry) {
+                    Inserted::Split(fence, right) => branch.put(at + 1, fence, right),
+                    inserted => inserted,
+                };
+            }
+        };
+        let Err(at) = leaf.find(entry) else {
+            return Inserted::Already;
+        };
+        if leaf.has_room_for(entry, 1) {
+            leaf.insert(at, entry);
+            return Inserted::Done;
+        }
+        let cut = leaf.cut(at);
+        let mut right = leaf.split_off(cut);
+        if at > cut || right.is_empty() {
+            right.insert(at - cut, entry);
+        } else {
+            leaf.insert(at, entry);
+        }
+        Inserted::Split(fence_between(leaf.last(), right.first()), Self::Leaf(right))
+    }
+
+    /// Drops one leaf below it, if there is one.
+    fn drop_leaf(&mut self) -> bool {
+        let Self::Branch(branch) = self else {
+            return false;
+        };
+        while let Some(child) = branch.children.last_mut() {
+            if child.drop_leaf() || matches!(branch.children.pop(), Some(Self::Leaf(_))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns whether it was there.
+    fn remove(&mut self, entry: &[u8]) -> bool {
+        match self {
+            Self::Leaf(leaf) => {
+                let found = leaf.find(entry);
+                if let Ok(at) = found {
+                    leaf.remove(at);
+                }
+                found.is_ok()
+            }
+            Self::Branch(branch) => {
+                let at = branch.child(entry);
+                let removed = branch.children[at].remove(entry);
+                if branch.children[at].is_empty() {
+                    branch.children.remove(at);
+                    // The first fence stays, since it says nothing: what the next child needs.
+                    branch.fences.remove(at.max(1).min(branch.children.len()));
+                }
+                removed
+            }
+        }
+    }
+}
+
+// === impl Branch ===
+
+impl Branch {
+    /// A branch has room for so many children, however long their fences are: the height of a tree stays small.
+    const AT_LEAST: usize = 8;
+
+    fn of(child: Node) -> Self {
+        let mut fences = Packed::default();
+        fences.insert(0, &[]);
+        Self {
+            fences,
+            children: vec![child],
+        }
+    }
+
+    fn child(&self, entry: &[u8]) -> usize {
+        self.fences
+            .find(entry)
+            .unwrap_or_else(|at| at.saturating_sub(1))
+    }
+
+    /// Takes a child in, behind another.
+    fn put(&mut self, at: usize, fence: Vec<u8>, child: Node) -> Inserted {
+        if self.fences.has_room_for(&fence, Self::AT_LEAST) {
+            self.fences.insert(at, &fence);
+            self.children.insert(at, child);
+            return Inserted::Done;
+        }
+        let cut = self.fences.cut(at);
+        if cut == self.children.len() {
+            return Inserted::Split(fence, Node::Branch(Box::new(Self::of(child))));
+        }
+        let mut right = Self {
+            fences: self.fences.split_off(cut),
+            children: self.children.split_off(cut),
+        };
+        let between = right.fences.first().to_vec();
+        right.fences.remove(0);
+        right.fences.insert(0, &[]);
+        let (home, at) = if at > cut {
+            (&mut right, at - cut)
+        } else {
+            (self, at)
+        };
+        home.fences.insert(at, &fence);
+        home.children.insert(at, child);
+        Inserted::Split(between, Node::Branch(Box::new(right)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packed::NODE;
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Everything that must hold between two calls. Returns how many leaves there are.
+    fn check(tree: &Tree, model: &BTreeSet<Vec<u8>>) -> usize {
+        fn leaves<'t>(node: &'t Node, depth: usize, out: &mut Vec<(&'t Packed, usize)>) {
+            match node {
+                Node::Leaf(leaf) => out.push((leaf, depth)),
+                Node::Branch(branch) => {
+                    assert_eq!(branch.fences.len(), branch.children.len());
+                    assert_eq!(branch.fences.first(), b"");
+                    for child in &branch.children {
+                        assert!(!child.is_empty());
+                        leaves(child, depth + 1, out);
+                    }
+                }
+            }
+        }
+        let held: Vec<&[u8]> = tree.up(Bound::Unbounded).collect();
+        assert_eq!(held, model.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        assert_eq!(tree.len(), model.len());
+        assert_eq!(tree.used(), model.iter().map(Vec::len).sum::<usize>());
+        assert_eq!(tree.last(), model.last().map(Vec::as_slice));
+        let mut found = Vec::new();
+        leaves(&tree.root, 0, &mut found);
+        let deepest = found.iter().map(|&(_, depth)| depth).max();
+        assert!(deepest <= Some(6), "{deepest:?}");
+        found.len()
+    }
+
+    fn numbered(n: u32, long: usize) -> Vec<u8> {
+        let mut entry = n.to_be_bytes().to_vec();
+        entry.resize(long, 0);
+        entry
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn it_is_an_ordered_set(
+            common in prop_oneof![Just(0usize), Just(300), Just(9_000)],
+            steps in prop::collection::vec(
+                (0u8..8, 0u32..3_000, prop_oneof![9 => 4usize..40, 2 => 100usize..1_500, 1 => 3_000usize..70_000]),
+                0..1_200,
+            ),
+        ) {
+            let (mut tree, mut model) = (Tree::default(), BTreeSet::new());
+            for (kind, n, long) in steps {
+                let entry = [vec![7; common], numbered(n, long)].concat();
+                match kind {
+                    0..4 => {
+                        tree.insert(&entry);
+                        model.insert(entry);
+                    }
+                    4 => {
+                        tree.remove(&entry);
+                        model.remove(&entry);
+                    }
+                    5 | 6 => {
+                        // One that is there.
+                        let there = model.range(entry..).next().cloned().unwrap_or_default();
+                        tree.remove(&there);
+                        model.remove(&there);
+                    }
+                    _ => {
+                        let up: Vec<&[u8]> = tree.up(Bound::Excluded(&entry)).take(50).collect();
+                        let range = (Bound::Excluded(entry.clone()), Bound::Unbounded);
+                        let expected: Vec<&[u8]> =
+                            model.range(range).map(Vec::as_slice).take(50).collect();
+                        prop_assert_eq!(up, expected);
+                        let from = tree.up(Bound::Included(&entry)).next();
+                        prop_assert_eq!(from, model.range(entry.clone()..).next().map(Vec::as_slice));
+                        let down: Vec<&[u8]> = tree.down(&entry).take(50).collect();
+                        let expected: Vec<&[u8]> =
+                            model.range(..entry).rev().map(Vec::as_slice).take(50).collect();
+                        prop_assert_eq!(down, expected);
+                    }
+                }
+            }
+            check(&tree, &model);
+            for entry in std::mem::take(&mut model) {
+                tree.remove(&entry);
+            }
+            check(&tree, &model);
+        }
+    }
+
+    #[test]
+    fn rows_that_go_up_or_down_leave_full_nodes() {
+        for descending in [false, true] {
+            let (mut tree, mut model) = (Tree::default(), BTreeSet::new());
+            for n in 0..50_000u32 {
+                let entry = numbered(if descending { 50_000 - n } else { n }, 20);
+                tree.insert(&entry);
+                model.insert(entry);
+            }
+            let leaves = check(&tree, &model);
+            assert!(
+                tree.used() * 100 >= leaves * NODE * 98,
+                "{descending}: {leaves}"
+            );
+            let mut dropped = 0;
+            while tree.drop_leaf() {
+                dropped += 1;
+            }
+            assert_eq!(dropped, leaves);
+        }
+    }
+
+    #[test]
+    fn what_comes_in_any_order_leaves_nodes_at_least_half_full() {
+        let (mut tree, mut model) = (Tree::default(), BTreeSet::new());
+        for n in 0..50_000u32 {
+            let entry = numbered(n.wrapping_mul(0x9e37_79b9), 20);
+            tree.insert(&entry);
+            model.insert(entry);
+        }
+        let leaves = check(&tree, &model);
+        assert!(tree.used() * 2 >= leaves * NODE, "{leaves}");
+    }
+}
