@@ -12,7 +12,7 @@ use crate::value::{DocBuf, DocBuilder};
 pub(super) const COMMAND: Command = Command::ready(
     "validate",
     Access::Read,
-    "Looks whether documents and indexes agree.",
+    "Looks whether documents and indexes agree, once what has ended is freed.",
     run,
 )
 .with(Flags::SECONDARY)

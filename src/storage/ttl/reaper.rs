@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -19,8 +19,10 @@ const SLICE: Duration = Duration::from_micros(100);
 const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(2);
 /// A server without a request for that long is idle. (Between two requests of a busy one there is room for a slice or two.)
 const QUIET: Duration = Duration::from_millis(5);
-/// A collection that has not been brought up to date for that long is no longer worked on with pauses.
+/// A pass that takes that long is no longer made with pauses.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Slices of work on one collection before the next has its turn.
+const TURN: u32 = 50;
 const NAP: Duration = Duration::from_millis(250);
 
 pub struct Reaper {
@@ -35,11 +37,12 @@ pub struct Reaper {
     passes: AtomicU64,
 }
 
-/// How long a busy server is left alone after a slice. Where more ends than is freed, the pauses get shorter, so that
-/// memory stays bounded by what ends in half a minute or so.
-fn pause(working_for: Duration) -> Duration {
-    let patience = PATIENCE.saturating_sub(working_for);
-    PAUSE_WHEN_BUSY.mul_f64(patience.as_secs_f64() / PATIENCE.as_secs_f64())
+/// How fast a pass goes on.
+struct Pace {
+    begun: Instant,
+    /// Requests served when it last looked, and since when there were no more.
+    served: u64,
+    quiet_since: Instant,
 }
 
 /// What the task listens to while it does nothing.
@@ -61,6 +64,35 @@ pub struct ReaperStats {
     pub pending: u64,
     /// How long the longest ended document has been waiting to be freed.
     pub lag_millis: u64,
+}
+
+// === impl Pace ===
+
+impl Pace {
+    fn new(served: u64) -> Self {
+        let begun = clock::monotonic();
+        Self {
+            begun,
+            served,
+            quiet_since: begun,
+        }
+    }
+
+    /// How long to leave the server alone, if it is busy.
+    fn pause(&mut self, served: u64) -> Option<Duration> {
+        let at = clock::monotonic();
+        if std::mem::replace(&mut self.served, served) != served {
+            self.quiet_since = at;
+        }
+        (at - self.quiet_since < QUIET).then(|| pause(at - self.begun))
+    }
+}
+
+/// How long a busy server is left alone after a slice. Where more ends than is freed, the pauses get shorter, so that
+/// memory stays bounded by what ends in half a minute or so.
+fn pause(working_for: Duration) -> Duration {
+    let patience = PATIENCE.saturating_sub(working_for);
+    PAUSE_WHEN_BUSY.mul_f64(patience.as_secs_f64() / PATIENCE.as_secs_f64())
 }
 
 // === impl Reaper ===
@@ -116,31 +148,28 @@ impl Reaper {
         false
     }
 
-    /// Frees everything that is due.
+    /// Frees everything that is due, a turn for each collection, so that a small one need not wait for a large one.
     async fn pass(&self) {
+        let mut pace = Pace::new(self.served.load(Ordering::Relaxed));
         let mut worked = false;
-        let mut served = self.served.load(Ordering::Relaxed);
-        let mut quiet_since = clock::monotonic();
-        for collection in self.catalog.due(self.clock.now()) {
-            let begun = clock::monotonic();
-            loop {
-                if !self.is_enabled() {
-                    return;
-                }
-                let now = self.clock.now();
-                let slice = collection.reap(now, clock::monotonic() + SLICE);
-                worked |= slice.removed > 0;
-                if !slice.more {
-                    break;
-                }
-                tokio::task::yield_now().await;
-                let requests = self.served.load(Ordering::Relaxed);
-                if std::mem::replace(&mut served, requests) != requests {
-                    quiet_since = clock::monotonic();
-                }
-                let at = clock::monotonic();
-                if at - quiet_since < QUIET {
-                    tokio::time::sleep(pause(at - begun)).await;
+        let mut unfinished = true;
+        while unfinished && self.is_enabled() {
+            unfinished = false;
+            for collection in self.catalog.due(self.clock.now()) {
+                for turn in 0..TURN {
+                    if !self.is_enabled() {
+                        return;
+                    }
+                    let slice = collection.reap(self.clock.now(), clock::monotonic() + SLICE);
+                    worked |= slice.removed > 0;
+                    if !slice.more {
+                        break;
+                    }
+                    unfinished |= turn + 1 == TURN;
+                    tokio::task::yield_now().await;
+                    if let Some(pause) = pace.pause(self.served.load(Ordering::Relaxed)) {
+                        tokio::time::sleep(pause).await;
+                    }
                 }
             }
         }
@@ -207,6 +236,7 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::ttl::DefaultTtl;
 
     /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
     #[test]
@@ -221,9 +251,7 @@ mod tests {
             .unwrap();
         assert!(reaper.falls_asleep());
         collection
-            .write(Millis(0), |w| {
-                w.set_default_ttl(crate::storage::ttl::DefaultTtl::Never, None);
-            })
+            .write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
             .unwrap();
         assert!(reaper.asleep.load(Ordering::Relaxed));
         reaper.note_request();
@@ -231,6 +259,56 @@ mod tests {
         assert!(!reaper.falls_asleep());
         reaper.enable(false);
         assert!(reaper.falls_asleep());
+    }
+
+    /// A large collection that is being swept does not keep the others waiting.
+    #[test]
+    fn collections_have_their_turns() {
+        const DOCUMENTS: u64 = 5_000;
+        let catalog = Arc::new(Catalog::new());
+        let clock = Clock::frozen(Millis(0));
+        let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
+        for name in ["a", "b", "c"] {
+            let (collection, _) = catalog.get_or_create("db", name).unwrap();
+            for n in 0..DOCUMENTS.cast_signed() {
+                let document = bson::doc! {"_id": n, "ttl": 1}.to_vec().unwrap();
+                let added = collection.write(Millis(0), |w| w.insert(&document));
+                added.unwrap().unwrap();
+            }
+            let set = collection.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None));
+            set.unwrap();
+        }
+        clock.advance(1_000);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(async {
+            let pass = reaper.pass();
+            let mut pass = std::pin::pin!(pass);
+            let mut side_by_side = 0;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut pass => break,
+                    () = tokio::task::yield_now() => {}
+                }
+                let left = catalog.collections().into_iter().map(|collection| {
+                    collection.read(Millis(0), |view| view.ended().count + view.totals().count)
+                });
+                let begun = left.filter(|left| (1..DOCUMENTS).contains(left)).count();
+                side_by_side = side_by_side.max(begun);
+            }
+            assert_eq!(side_by_side, 3);
+        });
+        assert_eq!(catalog.freed(), 3 * DOCUMENTS);
+        assert_eq!(
+            reaper.stats(),
+            ReaperStats {
+                passes: 1,
+                deleted: 3 * DOCUMENTS,
+                ..ReaperStats::default()
+            }
+        );
     }
 
     #[test]
