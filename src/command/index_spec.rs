@@ -230,7 +230,7 @@ impl<'a> Options<'a> {
             "key" => self.key = Some(value.as_doc().ok_or_else(|| mismatch("an object"))?),
             "unique" => self.unique = flag()?,
             "sparse" => self.sparse = flag()?,
-            "hidden" => self.hidden = flag()?,
+            "hidden" => self.hidden = value.as_bool().ok_or_else(|| mismatch("a bool"))?,
             "background" | "dropDups" | "prepareUnique" | "clustered" => {
                 flag()?;
             }
@@ -343,7 +343,7 @@ impl<'a> Options<'a> {
                     "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
                 )));
             }
-            let filter = Filter::parse(partial, &Scope::new())?;
+            let filter = Filter::parse_plain(partial, &Scope::new())?;
             check_partial(filter.root(), partial, 0)?;
             index.partial = Some(Partial {
                 filter: DocBuf::from(partial),
