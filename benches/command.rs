@@ -16,10 +16,7 @@ fn request(command: &Document) -> Request {
 
 fn commands(c: &mut Criterion) {
     let commands = Commands::new(Context::new(Config::default(), Clock::system()));
-    let peer = Peer {
-        id: 1,
-        address: ([127, 0, 0, 1], 1).into(),
-    };
+    let peer = Peer::plain(1, ([127, 0, 0, 1], 1).into());
     let mut connection = commands.open(peer);
     let lsid = doc! {"id": bson::Uuid::new()};
     let mut reply = Vec::with_capacity(64 * 1024);

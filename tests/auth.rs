@@ -501,6 +501,45 @@ async fn failures_in_a_row_are_slowed_down_and_others_are_not() {
     server.stop().await;
 }
 
+/// Between the proof and the empty message behind it somebody may change the password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_of_an_old_password_lets_nobody_in() {
+    let server = shop().await;
+    let address = server.local_addr();
+    for change in [
+        doc! {"updateUser": "root", "pwd": "another"},
+        doc! {"dropUser": "root"},
+    ] {
+        let password = if change.contains_key("pwd") {
+            "toor"
+        } else {
+            "another"
+        };
+        talk(&server, move |client| {
+            let log_in = |client: &mut raw::Client, finish: bool| {
+                let begin = start(binary(&format!("n,,{BARE}")));
+                let first = client.command("admin", begin).unwrap();
+                let proof = scram::proof(password, BARE, &text(&first));
+                let second = client.command("admin", go_on(binary(&proof))).unwrap();
+                assert!(text(&second).starts_with("v="), "{second}");
+                if finish {
+                    client.command("admin", go_on(binary(""))).unwrap();
+                }
+            };
+            log_in(client, false);
+            let mut other = raw::Client::connect(address).unwrap();
+            log_in(&mut other, true);
+            let changed = other.command("admin", change).unwrap();
+            assert_eq!(changed.get_f64("ok").ok(), Some(1.0), "{changed}");
+            let last = client.command("admin", go_on(binary(""))).unwrap();
+            assert_eq!(last.get_i32("code").ok(), Some(18), "{last}");
+            assert_eq!(find(client), Some(13));
+        })
+        .await;
+    }
+    server.stop().await;
+}
+
 /// While a proof waits its command is seen by others, and what is in it is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payload_is_no_part_of_current_op() {

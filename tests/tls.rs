@@ -264,6 +264,11 @@ async fn both_versions_and_every_name() {
         ..trusting(&authority)
     };
     assert!(other.dial(server.local_addr()).await.is_err());
+    let mut plain = Client::connect(server.local_addr()).await;
+    let status = plain.ask(doc! {"serverStatus": 1, "$db": "admin"}).await;
+    let secured = status.get_document("transportSecurity").unwrap();
+    assert_eq!(secured.get_i64("1.2").ok(), Some(6), "{secured}");
+    assert_eq!(secured.get_i64("1.3").ok(), Some(6), "{secured}");
 }
 
 /// A plain message may begin with the byte that TLS begins with.

@@ -146,7 +146,7 @@ thread_local! {
     static SERVER: RefCell<(Commands, Connection)> = RefCell::new({
         let config = Config { enable_test_commands: true, ..Config::default() };
         let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))));
-        let peer = Peer { id: 1, address: ([127, 0, 0, 1], 1).into() };
+        let peer = Peer::plain(1, ([127, 0, 0, 1], 1).into());
         let connection = commands.open(peer);
         (commands, connection)
     });

@@ -134,7 +134,7 @@ fuzz_target!(|data: &[u8]| {
     greet(data);
     SERVER.with_borrow(|commands| {
         let mut source = Source(data);
-        let peer = Peer { id: 1, address: ([127, 0, 0, 1], 1).into() };
+        let peer = Peer::plain(1, ([127, 0, 0, 1], 1).into());
         let mut connection = commands.open(peer);
         let process = commands.context().process;
         while !source.0.is_empty() {

@@ -71,11 +71,9 @@ fn exchange(mechanism: Mechanism, first: &[u8], proof: &[u8]) {
 
 /// The same bytes on a connection: nothing that comes of them lets anybody in.
 fn converse(commands: &Commands, id: u64, choice: u8, mechanism: Mechanism, parts: [&[u8]; 3]) {
-    let mut connection = commands.open(Peer {
-        id,
-        // Each one another address, so that nobody has to wait.
-        address: ([10, (id >> 16) as u8, (id >> 8) as u8, id as u8], 1).into(),
-    });
+    // Each one another address, so that nobody has to wait.
+    let address = ([10, (id >> 16) as u8, (id >> 8) as u8, id as u8], 1).into();
+    let mut connection = commands.open(Peer::plain(id, address));
     let payload = |doc: &mut DocBuilder<'_>, bytes: &[u8]| {
         match std::str::from_utf8(bytes) {
             Ok(text) if choice & 2 != 0 && !text.contains('\0') => doc.put_str("payload", text),

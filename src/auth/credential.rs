@@ -226,6 +226,10 @@ impl Credentials {
     ) -> Result<Self, Unusable> {
         let mut credentials = Self::default();
         for &mechanism in mechanisms {
+            if credentials.get(mechanism).is_some() {
+                // A list may name one thousands of times.
+                continue;
+            }
             let prepared = mechanism.prepare(user, password)?;
             let salt = super::random_bytes(mechanism.salt_length());
             let credential =

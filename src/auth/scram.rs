@@ -147,6 +147,11 @@ impl Exchange {
         (exchange, reply)
     }
 
+    /// What the proof is checked against.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
     /// Checks the proof; answers with ours. Takes as long for a user who does not exist, and for any wrong proof.
     pub fn prove(&self, payload: &[u8]) -> Result<String, Failed> {
         let text = read(payload)?;

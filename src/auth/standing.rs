@@ -145,4 +145,11 @@ impl Conversation {
     pub fn is_proved(&self) -> bool {
         self.proved
     }
+
+    /// The user whose password was proved; nobody, if the user or the password has changed since.
+    pub fn proved_user(&self, users: &Users) -> Option<Arc<User>> {
+        users.get(&self.user).filter(|user| {
+            self.proved && user.credentials.get(self.mechanism) == Some(self.exchange.credential())
+        })
+    }
 }

@@ -5,7 +5,7 @@
 //! waits, and somebody who comes back later does not wait either.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -20,17 +20,27 @@ const LONGEST: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After that long without a failure it is forgotten.
 const MEMORY: Duration = Duration::from_secs(600);
-/// So many are remembered; more than these share one memory.
-const MOST: usize = 10_000;
+/// So many names that one address has tried are remembered one by one; all further ones together.
+const NAMES: usize = 100;
+/// So many addresses are remembered; of more, those that failed last. Nobody pays for the failures of another address.
+const ADDRESSES: usize = 1_000;
 
 #[derive(Default)]
-pub struct Throttle(Mutex<HashMap<Option<Guess>, Record, ahash::RandomState>>);
+pub struct Throttle(Mutex<HashMap<IpAddr, Address, ahash::RandomState>>);
 
 /// Who tries to be whom.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guess {
     pub address: IpAddr,
     pub user: UserName,
+}
+
+/// What has failed from one address.
+struct Address {
+    names: HashMap<UserName, Record, ahash::RandomState>,
+    /// The names beyond [`NAMES`].
+    others: Option<Record>,
+    last: Instant,
 }
 
 struct Record {
@@ -45,8 +55,9 @@ struct Record {
 impl Throttle {
     /// How long an attempt has to wait; `None` if it is not worth waiting.
     pub fn wait(&self, guess: &Guess, now: Instant) -> Option<Duration> {
-        let mut records = self.0.lock();
-        let Some(record) = find(&mut records, guess) else {
+        let mut addresses = self.0.lock();
+        let known = addresses.get_mut(&origin(guess.address));
+        let Some(record) = known.and_then(|address| address.find(&guess.user)) else {
             return Some(Duration::ZERO);
         };
         let turn = record.next.max(now);
@@ -59,46 +70,75 @@ impl Throttle {
     }
 
     pub fn failed(&self, guess: &Guess, now: Instant) {
-        let mut records = self.0.lock();
-        let key = Some(guess.clone());
-        let key = if records.contains_key(&key) || records.len() < MOST {
-            key
-        } else {
-            None
-        };
-        let record = records.entry(key).or_insert(Record {
-            failures: 0,
-            next: now,
-            last: now,
-        });
-        record.failures = record.failures.saturating_add(1);
-        record.last = now;
-        record.next = record.next.max(now + pause(record.failures));
+        let mut addresses = self.0.lock();
+        let origin = origin(guess.address);
+        if addresses.len() >= ADDRESSES && !addresses.contains_key(&origin) {
+            let oldest = addresses.iter().min_by_key(|(_, address)| address.last);
+            let oldest = oldest.map(|(origin, _)| *origin);
+            oldest.map(|oldest| addresses.remove(&oldest));
+        }
+        addresses
+            .entry(origin)
+            .or_insert_with(|| Address::new(now))
+            .fail(&guess.user, now);
     }
 
     pub fn succeeded(&self, guess: &Guess) {
-        self.0.lock().remove(&Some(guess.clone()));
+        if let Some(address) = self.0.lock().get_mut(&origin(guess.address)) {
+            address.names.remove(&guess.user);
+        }
     }
 
     /// Forgets what is long ago. Called once a minute.
     pub fn sweep(&self, now: Instant) {
-        self.0
-            .lock()
-            .retain(|_, record| now.saturating_duration_since(record.last) < MEMORY);
+        let recent = |last: Instant| now.saturating_duration_since(last) < MEMORY;
+        self.0.lock().retain(|_, address| {
+            address.names.retain(|_, record| recent(record.last));
+            address.others.take_if(|record| !recent(record.last));
+            !address.names.is_empty() || address.others.is_some()
+        });
     }
 }
 
-fn find<'a>(
-    records: &'a mut HashMap<Option<Guess>, Record, ahash::RandomState>,
-    guess: &Guess,
-) -> Option<&'a mut Record> {
-    let key = Some(guess.clone());
-    let key = if records.contains_key(&key) {
-        key
-    } else {
-        None
-    };
-    records.get_mut(&key)
+/// What counts as one address: one machine has as many of the sixth version as it likes.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
+        four => four,
+    }
+}
+
+// === impl Address ===
+
+impl Address {
+    fn new(now: Instant) -> Self {
+        Self {
+            names: HashMap::default(),
+            others: None,
+            last: now,
+        }
+    }
+
+    fn find(&mut self, user: &UserName) -> Option<&mut Record> {
+        self.names.get_mut(user).or(self.others.as_mut())
+    }
+
+    fn fail(&mut self, user: &UserName, now: Instant) {
+        let fresh = || Record {
+            failures: 0,
+            next: now,
+            last: now,
+        };
+        let record = if self.names.contains_key(user) || self.names.len() < NAMES {
+            self.names.entry(user.clone()).or_insert_with(fresh)
+        } else {
+            self.others.get_or_insert_with(fresh)
+        };
+        record.failures = record.failures.saturating_add(1);
+        record.last = now;
+        record.next = record.next.max(now + pause(record.failures));
+        self.last = now;
+    }
 }
 
 /// The time between two attempts.
@@ -111,6 +151,8 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
     use crate::clock::monotonic;
 
@@ -178,19 +220,47 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_fades() {
+    fn who_tries_many_names_slows_down_only_themselves() {
         let throttle = Throttle::default();
         let now = monotonic();
-        for n in 0..MOST + 50 {
+        for n in 0..NAMES + 50 {
             throttle.failed(&guess(1, &n.to_string()), now);
         }
-        assert_eq!(throttle.0.lock().len(), MOST + 1);
-        let wait = throttle.wait(&guess(7, "stranger"), now);
-        assert!(
-            wait.is_none_or(|wait| !wait.is_zero()),
-            "the overflow is shared"
-        );
+        let wait = throttle.wait(&guess(1, "another"), now);
+        assert!(wait.is_none_or(|wait| !wait.is_zero()), "one more name");
+        assert_eq!(throttle.wait(&guess(7, "ann"), now), Some(Duration::ZERO));
         throttle.sweep(now + MEMORY);
         assert!(throttle.0.lock().is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_oldest_goes_first() {
+        let throttle = Throttle::default();
+        let now = monotonic();
+        let from = |n: u32| Guess {
+            address: Ipv4Addr::from_bits(n).into(),
+            user: UserName::new("ann", "admin"),
+        };
+        for n in 0..ADDRESSES as u32 + 50 {
+            for _ in 0..=FREE {
+                throttle.failed(&from(n), now + Duration::from_micros(n.into()));
+            }
+        }
+        assert_eq!(throttle.0.lock().len(), ADDRESSES);
+        assert_eq!(throttle.wait(&from(0), now), Some(Duration::ZERO));
+        assert_ne!(throttle.wait(&from(1_000), now), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_network_of_the_sixth_version_is_one_address() {
+        for (address, same) in [
+            ("2001:db8::1", "2001:db8::ffff:0:0:2"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+        ] {
+            let [one, other] = [address, same].map(|text| origin(text.parse().unwrap()));
+            assert_eq!(one, other);
+        }
+        let [one, other] = ["2001:db8::1", "2001:db8:0:1::1"].map(|text| text.parse().unwrap());
+        assert_ne!(origin(one), origin(other));
     }
 }

@@ -52,6 +52,13 @@ impl fmt::Display for UserName {
     }
 }
 
+impl UserName {
+    /// What names the user in the ids of its sessions.
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::digest(self.to_string()).into()
+    }
+}
+
 // === impl User ===
 
 impl User {
@@ -61,7 +68,7 @@ impl User {
         roles: Vec<RoleName>,
     ) -> Result<Self, NoSuchRole> {
         let mut user = Self {
-            digest: Sha256::digest(name.to_string()).into(),
+            digest: name.digest(),
             name,
             id: *uuid::Uuid::new_v4().as_bytes(),
             credentials,

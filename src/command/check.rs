@@ -11,10 +11,7 @@ use crate::wire::Request;
 
 pub fn server(config: Config) -> (Commands, Connection) {
     let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_000_000))));
-    let peer = Peer {
-        id: 7,
-        address: ([127, 0, 0, 1], 5000).into(),
-    };
+    let peer = Peer::plain(7, ([127, 0, 0, 1], 5000).into());
     let connection = commands.open(peer);
     (commands, connection)
 }

@@ -1,7 +1,7 @@
 //! What is known of a connection.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::Context;
 use crate::auth::Standing;
 use crate::cosmos::LastRequest;
-use crate::handler::Peer;
+use crate::handler::{Peer, TlsVersion};
 use crate::session::Session;
 use crate::value::{Doc, DocBuf};
 
@@ -33,6 +33,15 @@ pub struct Client {
     last_request: Mutex<Option<LastRequest>>,
 }
 
+/// How many connections there have been.
+#[derive(Default)]
+pub struct Connections {
+    pub opened: AtomicUsize,
+    pub turned_away: AtomicUsize,
+    pub tls_1_2: AtomicUsize,
+    pub tls_1_3: AtomicUsize,
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -45,7 +54,7 @@ impl Connection {
             last_request: Mutex::new(None),
         });
         context.clients.insert(peer.id, Arc::clone(&client));
-        context.connections_total.fetch_add(1, Ordering::Relaxed);
+        context.connections.opened(peer);
         Self {
             client,
             session: None,
@@ -57,6 +66,19 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.context.clients.remove(&self.client.id);
+    }
+}
+
+// === impl Connections ===
+
+impl Connections {
+    fn opened(&self, peer: Peer) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        match peer.tls {
+            Some(TlsVersion::V12) => self.tls_1_2.fetch_add(1, Ordering::Relaxed),
+            Some(TlsVersion::V13) => self.tls_1_3.fetch_add(1, Ordering::Relaxed),
+            None => 0,
+        };
     }
 }
 

@@ -1,13 +1,12 @@
 //! What all commands share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 use dashmap::DashMap;
 
 use super::FailPoints;
-use super::client::Client;
+use super::client::{Client, Connections};
 use super::counters::Counters;
 use super::hello::Monitors;
 use super::operations::Operations;
@@ -44,7 +43,7 @@ pub struct Context {
     pub process: [u8; 12],
     /// Who is connected, by the number of the connection. Connections put themselves in and take themselves out.
     pub clients: DashMap<u64, Arc<Client>, ahash::RandomState>,
-    pub connections_total: AtomicUsize,
+    pub connections: Connections,
     pub monitors: Monitors,
     /// What is Azure Cosmos DB's and not MongoDB's.
     pub cosmos: Cosmos,
@@ -80,7 +79,7 @@ impl Context {
             started: monotonic(),
             process: bson::oid::ObjectId::new().bytes(),
             clients: DashMap::default(),
-            connections_total: AtomicUsize::new(0),
+            connections: Connections::default(),
             monitors: Monitors::default(),
             cosmos: Cosmos::new(
                 config.cosmos.profile,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -118,6 +119,11 @@ impl Handler for Commands {
 
     fn open(&self, peer: Peer) -> Connection {
         Connection::new(&self.0, peer)
+    }
+
+    fn turned_away(&self) {
+        let counter = &self.0.connections.turned_away;
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     fn call(

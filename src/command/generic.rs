@@ -61,18 +61,28 @@ impl<'a> Generic<'a> {
         };
         let mut database = None;
         let mut rare = None;
+        // One bit for each generic field that was met.
+        let mut met = 0_u32;
         let mut fields = request.body().iter();
         own.extend(fields.next());
         for elem in fields {
             let value = elem.value;
-            match elem.name_bytes() {
-                b"$db" => database = Some(value),
-                b"lsid" => {
-                    generic.session = Some(SessionId::parse(value, "OperationSessionInfo.lsid")?)
+            let bit = match elem.name_bytes() {
+                b"$db" => {
+                    database = Some(value);
+                    0
                 }
-                b"txnNumber" if value.is_nullish() => {}
-                b"txnNumber" => generic.number = Some(read_number(value)?),
-                b"$clusterTime" | b"$readPreference" => {
+                b"lsid" => {
+                    generic.session = Some(SessionId::parse(value, "OperationSessionInfo.lsid")?);
+                    1
+                }
+                b"txnNumber" => {
+                    if !value.is_nullish() {
+                        generic.number = Some(read_number(value)?);
+                    }
+                    2
+                }
+                name @ (b"$clusterTime" | b"$readPreference") => {
                     if value.as_doc().is_none() && !value.is_nullish() {
                         return Err(Error::wrong_type(
                             "",
@@ -81,23 +91,35 @@ impl<'a> Generic<'a> {
                             &[Type::Document],
                         ));
                     }
+                    if name == b"$clusterTime" { 3 } else { 4 }
                 }
-                b"readConcern" => concern::check_read(command, topology, value)?,
+                b"readConcern" => {
+                    concern::check_read(command, topology, value)?;
+                    5
+                }
                 b"writeConcern" => {
                     generic.unacknowledged = concern::check_write(command, topology, value)?;
+                    6
                 }
                 b"maxTimeMS" => {
                     generic.max_time_millis = read_max_time(command, value)?;
                     generic.has_max_time = !value.is_nullish();
+                    7
                 }
-                b"comment" => generic.comment = value,
-                b"help" => generic.help = truthy(value),
+                b"comment" => {
+                    generic.comment = value;
+                    8
+                }
+                b"help" => {
+                    generic.help = truthy(value);
+                    9
+                }
                 b"apiVersion"
                 | b"apiStrict"
                 | b"apiDeprecationErrors"
                 | b"autocommit"
                 | b"startTransaction" => {
-                    rare.get_or_insert_with(Rare::default).read(command, elem)?;
+                    rare.get_or_insert_with(Rare::default).read(command, elem)?
                 }
                 b"$audit"
                 | b"$client"
@@ -121,9 +143,16 @@ impl<'a> Generic<'a> {
                 | b"shardVersion"
                 | b"startOrContinueTransaction"
                 | b"traceCtx"
-                | b"versionContext" => {}
-                _ => own.push(elem),
+                | b"versionContext" => continue,
+                _ => {
+                    own.push(elem);
+                    continue;
+                }
+            };
+            if met & 1 << bit != 0 {
+                return Err(duplicate(command, elem.name()));
             }
+            met |= 1 << bit;
         }
         refuse_duplicates(command, own)?;
         generic.database = match (database, &request.query_database) {
@@ -212,33 +241,40 @@ impl<'a> Generic<'a> {
 // === impl Rare ===
 
 impl<'a> Rare<'a> {
-    fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<()> {
-        let value = elem.value;
-        if value.is_nullish() {
-            return Ok(());
-        }
-        if elem.name() == "apiVersion" {
-            if value.as_str().is_none() {
-                return Err(Error::wrong_type(
-                    command.name,
-                    "apiVersion",
-                    value.ty(),
-                    &[Type::String],
-                ));
+    /// Takes one of them. Returns its bit among the generic fields.
+    fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<u32> {
+        let (name, value) = (elem.name(), elem.value);
+        let is_there = !value.is_nullish();
+        let wrong_type = |wanted| Error::wrong_type(command.name, name, value.ty(), &[wanted]);
+        if name == "apiVersion" {
+            if is_there {
+                value.as_str().ok_or_else(|| wrong_type(Type::String))?;
+                self.api_version = Some(value);
             }
-            self.api_version = Some(value);
-            return Ok(());
+            return Ok(10);
         }
-        let flag = value.as_bool().ok_or_else(|| {
-            Error::wrong_type(command.name, elem.name(), value.ty(), &[Type::Bool])
-        })?;
-        match elem.name() {
-            "apiStrict" => self.api_strict = Some(flag),
-            "apiDeprecationErrors" => self.api_deprecation_errors = Some(flag),
-            "autocommit" => self.autocommit = Some(flag),
-            _ => self.start_transaction = flag,
-        }
-        Ok(())
+        let flag = match is_there {
+            true => Some(value.as_bool().ok_or_else(|| wrong_type(Type::Bool))?),
+            false => None,
+        };
+        Ok(match name {
+            "apiStrict" => {
+                self.api_strict = flag;
+                11
+            }
+            "apiDeprecationErrors" => {
+                self.api_deprecation_errors = flag;
+                12
+            }
+            "autocommit" => {
+                self.autocommit = flag;
+                13
+            }
+            _ => {
+                self.start_transaction = flag == Some(true);
+                14
+            }
+        })
     }
 
     fn check_api(&self, command: &Command) -> Result<()> {
@@ -322,28 +358,88 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
 /// A field that stands there twice could mean either: MongoDB refuses it.
 #[inline]
 fn refuse_duplicates(command: &Command, own: &[Elem<'_>]) -> Result<()> {
-    let duplicate = |name: &str| {
-        Err(Error::new(
-            Code::IDLDuplicateField,
-            format!("BSON field '{}.{name}' is a duplicate field", command.name),
-        ))
-    };
     // Commands have a handful of fields; only a hostile one has so many that pairs cost more than a sorted list.
     if own.len() > 64 {
-        let mut names: Vec<_> = own.iter().map(Elem::name_bytes).collect();
+        let mut names: Vec<_> = own.iter().map(Elem::name).collect();
         names.sort_unstable();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return duplicate("(one of many)");
-        }
-        return Ok(());
+        return match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(duplicate(command, pair[0])),
+            None => Ok(()),
+        };
     }
     for (i, elem) in own.iter().enumerate() {
         if own[..i]
             .iter()
             .any(|other| other.name_bytes() == elem.name_bytes())
         {
-            return duplicate(elem.name());
+            return Err(duplicate(command, elem.name()));
         }
     }
     Ok(())
+}
+
+#[cold]
+fn duplicate(command: &Command, name: &str) -> Error {
+    Error::new(
+        Code::IDLDuplicateField,
+        format!("BSON field '{}.{name}' is a duplicate field", command.name),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::dispatch::find;
+    use crate::value::DocBuf;
+
+    #[test]
+    fn no_field_stands_twice() {
+        let names = [
+            "$clusterTime",
+            "$db",
+            "$readPreference",
+            "apiDeprecationErrors",
+            "apiStrict",
+            "apiVersion",
+            "autocommit",
+            "batchSize",
+            "comment",
+            "find",
+            "help",
+            "limit",
+            "lsid",
+            "maxTimeMS",
+            "readConcern",
+            "startTransaction",
+            "txnNumber",
+            "writeConcern",
+        ];
+        let find = find(b"find").unwrap();
+        for name in names {
+            for further in [0, 100] {
+                let body = DocBuf::build(|doc| {
+                    doc.put_str("find", "c").put_str("$db", "shop");
+                    for n in 0..further {
+                        doc.put_i32(&format!("x{n}"), 1);
+                    }
+                    for _ in 0..2 {
+                        match name {
+                            "$db" => drop(doc.put_str(name, "shop")),
+                            "lsid" => SessionId::new([7; 16]).put(doc, name),
+                            _ => drop(doc.put_null(name)),
+                        }
+                    }
+                });
+                let request = Request::new(body.bytes().to_vec());
+                let parsed =
+                    Generic::parse(find, &Topology::Router, &request, &mut SmallVec::new());
+                let error = parsed.err().unwrap_or_else(|| panic!("{name}"));
+                assert_eq!(error.code(), Code::IDLDuplicateField, "{name}: {error}");
+                assert_eq!(
+                    error.message(),
+                    format!("BSON field 'find.{name}' is a duplicate field")
+                );
+            }
+        }
+    }
 }

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use super::{Call, Command, Flags};
+use super::args::truthy;
+use super::{Access, Call, Command, Flags};
 use crate::auth::{Action, Privileges, Target, User};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Output, Pipeline, WhenMatched, WhenNotMatched};
@@ -68,6 +69,12 @@ pub(super) fn check(call: &Call<'_>) -> Result<()> {
         return Err(requires_login(call.command));
     }
     let database = call.database();
+    if call.command.access == Access::Write
+        && let Some(name) = call.target().as_str()
+        && !call.may_bypass(Target::Collection(database, name))
+    {
+        return Err(refusal(call));
+    }
     let allowed = match call.command.needs {
         Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
         // A name of the wrong type is the command's to complain of: it reaches nothing.
@@ -90,7 +97,7 @@ pub(super) fn requires_login(command: &Command) -> Error {
     )
 }
 
-fn foreign_session() -> Error {
+pub(super) fn foreign_session() -> Error {
     Error::new(
         Code::Unauthorized,
         "Unauthorized to set user digest in LogicalSessionId",
@@ -140,6 +147,7 @@ pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline) -> Result<()>
         let into = Output::into(output);
         let into = Target::Collection(&into.db, &into.coll);
         allowed &= writes(output).iter().all(|action| call.may(into, *action));
+        allowed &= call.may_bypass(into);
     }
     if allowed { Ok(()) } else { Err(refusal(call)) }
 }
@@ -196,6 +204,13 @@ impl Call<'_> {
     pub(super) fn may(&self, target: Target<'_>, action: Action) -> bool {
         self.rights
             .has(|privileges| privileges.allow(target, action))
+    }
+
+    /// Whether the sender may write there without validation, if that is asked for.
+    pub(super) fn may_bypass(&self, target: Target<'_>) -> bool {
+        let asked = self.arg("bypassDocumentValidation");
+        !asked.is_some_and(|arg| truthy(arg.value()))
+            || self.may(target, Action::BypassDocumentValidation)
     }
 
     /// Whether the sender may do anything in that database.

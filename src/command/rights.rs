@@ -186,6 +186,26 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             doc! {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}, {"delete": 1, "filter": {}}], "nsInfo": [{"ns": "shop.c"}, {"ns": "other.c"}]},
             "Wx",
         ),
+        (
+            "shop",
+            doc! {"insert": "c", "documents": [{}], "bypassDocumentValidation": true},
+            "ox",
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$merge": "d"}], "cursor": {}, "bypassDocumentValidation": true},
+            "ox",
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [], "cursor": {}, "bypassDocumentValidation": true},
+            READS,
+        ),
+        (
+            "admin",
+            doc! {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "shop.c"}], "bypassDocumentValidation": true},
+            "ox",
+        ),
         // Shaping.
         ("shop", doc! {"create": "n"}, SHAPES),
         (
@@ -451,6 +471,49 @@ fn lists_show_what_the_user_may_use() {
     root.1.client.standing.log_out();
     log_in(&root, bob);
     assert_eq!(names(&mut root, all), ["shop"]);
+}
+
+#[test]
+fn sessions_of_others_are_out_of_reach() {
+    let mut server = logged_in(&["readWrite@shop"]);
+    let own = doc! {"id": bson::Uuid::new()};
+    let mut foreign = own.clone();
+    foreign.insert(
+        "uid",
+        bson::Binary {
+            subtype: bson::spec::BinarySubtype::Generic,
+            bytes: vec![7; 32],
+        },
+    );
+    for (command, wanted) in [
+        (doc! {"find": "c", "lsid": foreign.clone()}, Some(13)),
+        (doc! {"killSessions": [foreign.clone()]}, Some(13)),
+        (doc! {"endSessions": [foreign.clone()]}, Some(13)),
+        (doc! {"refreshSessions": [foreign.clone()]}, Some(13)),
+        (doc! {"refreshSessions": [own.clone()]}, None),
+        (doc! {"killSessions": [own.clone()]}, None),
+    ] {
+        assert_eq!(code(&mut server, "shop", &command), wanted, "{command}");
+    }
+    // Whoever may kill all of them names users, and means theirs only.
+    let mut root = logged_in(&["root"]);
+    let write = doc! {"insert": "c", "documents": [{}], "lsid": own, "txnNumber": 1_i64};
+    assert_eq!(code(&mut root, "shop", &write), None);
+    let context = Arc::clone(root.0.context());
+    for (command, left) in [
+        (
+            doc! {"killAllSessions": [{"user": "bob", "db": "admin"}]},
+            1,
+        ),
+        (doc! {"killAllSessionsByPattern": [{"lsid": foreign}]}, 1),
+        (
+            doc! {"killAllSessions": [{"user": "ann", "db": "admin"}]},
+            0,
+        ),
+    ] {
+        assert_eq!(code(&mut root, "admin", &command), None, "{command}");
+        assert_eq!(context.sessions.len(), left, "{command}");
+    }
 }
 
 #[test]

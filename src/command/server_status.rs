@@ -39,6 +39,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("repl", replica_set),
     ("storageEngine", storage_engine),
     ("transactions", transactions),
+    ("transportSecurity", transport_security),
 ];
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -122,8 +123,8 @@ fn connections(context: &Context, out: &mut DocBuilder<'_>) {
             "available",
             number(context.config.max_connections.saturating_sub(current)),
         )
-        .put_i32("totalCreated", gauge(&context.connections_total))
-        .put_i32("rejected", 0)
+        .put_i32("totalCreated", gauge(&context.connections.opened))
+        .put_i32("rejected", gauge(&context.connections.turned_away))
         .put_i32("active", 1)
         .put_i32("threaded", number(current))
         .put_i32("exhaustIsMaster", gauge(&monitors.streaming_legacy))
@@ -265,4 +266,14 @@ fn transactions(_: &Context, out: &mut DocBuilder<'_>) {
     ] {
         out.put_i64(name, 0);
     }
+}
+
+/// Encrypted connections since the start, by version.
+fn transport_security(context: &Context, out: &mut DocBuilder<'_>) {
+    let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
+    out.put_i64("1.0", 0)
+        .put_i64("1.1", 0)
+        .put_i64("1.2", count(&context.connections.tls_1_2))
+        .put_i64("1.3", count(&context.connections.tls_1_3))
+        .put_i64("unknown", 0);
 }

@@ -1,7 +1,8 @@
 //! `startSession`, `refreshSessions`, `endSessions` and the kill commands.
 
+use super::guard::foreign_session;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome};
-use crate::auth::Action;
+use crate::auth::{Action, UserName};
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
 use crate::value::{DocBuilder, Type, ValueRef};
@@ -87,22 +88,22 @@ fn end(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
 fn kill(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let ids = ids(call)?;
     if ids.is_empty() {
-        kill_every(call.context, call.owner());
+        let owner = call.owner();
+        kill_where(call.context, |id| {
+            owner.is_none_or(|owner| id.is_of(&owner))
+        });
     }
     for id in ids {
-        let context = call.context;
-        context.operations.kill_where(|op| op.session == Some(id));
-        context
-            .cursors
-            .kill_where(|cursor| cursor.session == Some(id));
-        context.sessions.end(&id);
+        kill_where(call.context, |other| *other == id);
     }
     Ok(Outcome::Reply)
 }
 
 fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
-    for pattern in patterns(call)? {
-        for elem in pattern {
+    let patterns = patterns(call)?;
+    let mut owners = Vec::new();
+    for pattern in &patterns {
+        for elem in *pattern {
             if !matches!(elem.name(), "user" | "db") {
                 return Err(Error::unknown_field(
                     "KillAllSessionsCmd.killAllSessions",
@@ -110,7 +111,7 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
                 ));
             }
         }
-        for part in ["user", "db"] {
+        let named = |part| {
             let value = pattern.get(part);
             if value.is_nullish() {
                 return Err(Error::missing_field(
@@ -118,53 +119,70 @@ fn kill_all(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
                     part,
                 ));
             }
-            if value.as_str().is_none() {
-                return Err(Error::wrong_type(
+            value.as_str().ok_or_else(|| {
+                Error::wrong_type(
                     "KillAllSessionsCmd.killAllSessions",
                     part,
                     value.ty(),
                     &[Type::String],
-                ));
-            }
-        }
+                )
+            })
+        };
+        owners.push(UserName::new(named("user")?, named("db")?).digest());
     }
-    kill_every(call.context, None);
+    kill_where(call.context, |id| {
+        owners.is_empty() || owners.iter().any(|owner| id.is_of(owner))
+    });
     Ok(Outcome::Reply)
 }
 
 fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let patterns: Vec<_> = patterns(call)?;
-    if patterns.is_empty() {
-        kill_every(call.context, None);
-        return Ok(Outcome::Reply);
+    const PATH: &str = "KillAllSessionsByPatternCmd.killAllSessionsByPattern";
+    enum Meant {
+        All,
+        One(SessionId),
+        Of([u8; 32]),
     }
-    for pattern in patterns {
-        let lsid = pattern.get("lsid");
-        if lsid.is_missing() {
-            continue;
+    let mut meant = Vec::new();
+    for pattern in patterns(call)? {
+        for elem in pattern {
+            match elem.name() {
+                "lsid" | "uid" => {}
+                name @ ("users" | "roles") => {
+                    return Err(Error::not_implemented(format_args!("{PATH}.{name}")));
+                }
+                name => return Err(Error::unknown_field(PATH, name)),
+            }
         }
-        let id = SessionId::parse(
-            lsid,
-            "KillAllSessionsByPatternCmd.killAllSessionsByPattern.lsid",
-        )?;
-        call.context
-            .cursors
-            .kill_where(|cursor| cursor.session == Some(id));
-        call.context.sessions.end(&id);
+        let (lsid, uid) = (pattern.get("lsid"), pattern.get("uid"));
+        meant.push(if !lsid.is_nullish() {
+            Meant::One(SessionId::parse(lsid, &format!("{PATH}.lsid"))?)
+        } else if !uid.is_nullish() {
+            Meant::Of(SessionId::parse_user(uid, PATH)?)
+        } else {
+            Meant::All
+        });
     }
+    kill_where(call.context, |id| {
+        meant.is_empty()
+            || meant.iter().any(|meant| match meant {
+                Meant::All => true,
+                Meant::One(one) => id == one,
+                Meant::Of(user) => id.is_of(user),
+            })
+    });
     Ok(Outcome::Reply)
 }
 
-/// All sessions, or all of one user.
-fn kill_every(context: &Context, owner: Option<[u8; 32]>) {
-    let meant = |id: &SessionId| owner.is_none_or(|owner| id.is_of(&owner));
+/// Ends sessions, with what runs in them and what they left open.
+fn kill_where(context: &Context, meant: impl Fn(&SessionId) -> bool) {
     context
         .operations
-        .kill_where(|op| op.session.as_ref().is_some_and(meant));
+        .kill_where(|op| op.session.as_ref().is_some_and(&meant));
     context
         .cursors
-        .kill_where(|cursor| cursor.session.as_ref().is_some_and(meant));
-    context.sessions.end_where(meant);
+        .kill_where(|cursor| cursor.session.as_ref().is_some_and(&meant));
+    context.sessions.end_where(&meant);
 }
 
 fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {
@@ -191,11 +209,11 @@ fn ids(call: &Call<'_>) -> Result<Vec<SessionId>> {
         .filter(|elem| !elem.value.is_nullish())
         .map(|elem| {
             let id = SessionId::parse(elem.value, &path)?;
-            // Everybody's sessions are their own: the id of somebody else's names another session.
-            Ok(match call.owner() {
-                Some(owner) => id.of(&owner).unwrap_or(id),
-                None => id,
-            })
+            // Everybody's sessions are their own; those of somebody else are none of their business.
+            match call.owner() {
+                Some(owner) => id.of(&owner).ok_or_else(foreign_session),
+                None => Ok(id),
+            }
         })
         .collect::<Result<Vec<_>>>()?;
     if ids.len() > MOST && call.command.name != "killSessions" {

@@ -18,6 +18,9 @@ pub trait Handler: Send + Sync + 'static {
 
     fn open(&self, peer: Peer) -> Self::Connection;
 
+    /// A connection was turned away: too many are open.
+    fn turned_away(&self) {}
+
     /// Runs one command. `reply` may hold earlier replies already: append to it, never look at it.
     fn call(
         &self,
@@ -33,6 +36,14 @@ pub struct Peer {
     /// A number that no other connection of this server has had.
     pub id: u64,
     pub address: SocketAddr,
+    /// How the connection is encrypted, if it is.
+    pub tls: Option<TlsVersion>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsVersion {
+    V12,
+    V13,
 }
 
 pub enum Outcome {
@@ -61,4 +72,17 @@ pub enum Progress {
     Done,
     /// It was, and it is one of several, as in [`Outcome::Streaming`].
     Streaming,
+}
+
+// === impl Peer ===
+
+impl Peer {
+    /// Somebody whose connection is not encrypted.
+    pub fn plain(id: u64, address: SocketAddr) -> Self {
+        Self {
+            id,
+            address,
+            tls: None,
+        }
+    }
 }

@@ -116,6 +116,7 @@ impl Server {
                 (stream, address) = accept(&listener, &mut pause) => {
                     if connections.tasks.len() >= config.max_connections {
                         connections.refuse(address, config.max_connections);
+                        handler.turned_away();
                     } else {
                         connections.open((stream, address), door.clone(), |peer, duty| Opening {
                             handler: Arc::clone(&handler),
@@ -156,7 +157,7 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
 }
 
 /// A connection that may be encrypted. The server that shuts down does not wait for one that is still at the door.
-async fn enter<H: Handler>(door: Arc<Door>, opening: Opening<H>, stream: TcpStream) -> End {
+async fn enter<H: Handler>(door: Arc<Door>, mut opening: Opening<H>, stream: TcpStream) -> End {
     if !opening.duty.wait() {
         return End::Closed;
     }
@@ -169,7 +170,10 @@ async fn enter<H: Handler>(door: Arc<Door>, opening: Opening<H>, stream: TcpStre
     }
     match met {
         Met::Plain(stream) => Connection::new(opening, stream).run().await,
-        Met::Tls(stream) => Connection::new(opening, *stream).run().await,
+        Met::Tls(version, stream) => {
+            opening.peer.tls = Some(version);
+            Connection::new(opening, *stream).run().await
+        }
     }
 }
 
@@ -184,10 +188,7 @@ impl Connections {
     ) {
         self.refusing = false;
         self.opened += 1;
-        let peer = Peer {
-            id: self.opened,
-            address,
-        };
+        let peer = Peer::plain(self.opened, address);
         // Without it a small reply waits for the acknowledgement of the one before: 40 ms.
         if let Err(problem) = stream.set_nodelay(true) {
             debug!(connection = peer.id, %problem, "connection lost at once");

@@ -62,7 +62,7 @@ impl SessionId {
                         "UUID",
                     )?);
                 }
-                b"uid" => user = Self::bytes::<32>(elem.value, 0, path, "uid", "general")?,
+                b"uid" => user = Self::parse_user(elem.value, path)?,
                 // Written by routers for internal transactions; nothing here makes use of them.
                 b"txnNumber" | b"txnUUID" => {}
                 _ => {
@@ -72,6 +72,11 @@ impl SessionId {
         }
         let uuid = id.ok_or_else(|| Error::missing_field(path, "id"))?;
         Ok(Self { uuid, user })
+    }
+
+    /// Reads the digest that names a user in the ids of its sessions.
+    pub fn parse_user(value: ValueRef<'_>, path: &str) -> Result<[u8; 32]> {
+        Self::bytes(value, 0, path, "uid", "general")
     }
 
     fn bytes<const N: usize>(

@@ -112,7 +112,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
             }
             Op::Delete(..) => call.may(place, Action::Remove),
         };
-        if !allowed {
+        if !allowed || !call.may_bypass(place) {
             return Ok(false);
         }
     }

@@ -294,7 +294,7 @@ impl Proving {
     fn log_in(&self, conversation: &Conversation) -> Result<()> {
         let users = &self.context.users;
         let standing = &self.client.standing;
-        let user = users.get(&conversation.user).ok_or_else(failed)?;
+        let user = conversation.proved_user(users).ok_or_else(failed)?;
         standing
             .log_in(users, user, conversation.mechanism)
             .map_err(|taken| {

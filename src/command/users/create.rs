@@ -1,6 +1,7 @@
 //! `createUser` and `updateUser`.
 
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
+use crate::aside::uncut;
 use crate::auth::{Action, Credentials, Mechanism, Password, RoleName, Target, Unusable, User};
 use crate::command::args::{Arg, required};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
@@ -181,7 +182,7 @@ impl<'a> Said<'a> {
             Password::Plain(password)
         };
         let mechanisms = self.mechanisms.as_deref().unwrap_or(Mechanism::ALL);
-        Credentials::new(user, password, mechanisms)
+        uncut(|| Credentials::new(user, password, mechanisms))
             .map(Some)
             .map_err(|problem: Unusable| Error::bad_value(problem.to_string()))
     }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::{ProtocolVersion, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tracing::{error, info};
 
 use crate::clock::Clock;
 use crate::config::{Config, Tls, TlsMode};
 use crate::error::Hangup;
+use crate::handler::TlsVersion;
 
 use super::super::connection::End;
 use super::identity::{self, names};
@@ -40,7 +41,7 @@ pub enum Greeting {
 /// A connection that may be served.
 pub(in crate::server) enum Met {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(TlsVersion, Box<TlsStream<TcpStream>>),
 }
 
 /// A client that wants to be served gets through the handshake in this time.
@@ -133,7 +134,13 @@ impl Door {
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.read()));
         match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => Ok(Met::Tls(Box::new(stream))),
+            Ok(Ok(stream)) => {
+                let version = match stream.get_ref().1.protocol_version() {
+                    Some(ProtocolVersion::TLSv1_2) => TlsVersion::V12,
+                    _ => TlsVersion::V13,
+                };
+                Ok(Met::Tls(version, Box::new(stream)))
+            }
             Ok(Err(problem)) if problem.kind() == io::ErrorKind::InvalidData => {
                 Err(Hangup::new(format!("TLS handshake failed: {problem}")).into())
             }
