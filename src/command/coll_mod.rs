@@ -80,7 +80,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let plan = collection.read(call.now, |view| changes.plan(view))?;
     let drain = plan.drain;
     let rules = plan.date_rules();
-    let change = move |writer: &mut Writer<'_>| plan.make(writer);
+    // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
+    let change = move |writer: &mut Writer<'_>| changes.plan(&writer.view())?.make(writer);
     if drain {
         let change = move |writer: &mut Writer<'_>| {
             change(writer).map(|reply| Done {

@@ -305,10 +305,18 @@ impl Building {
             let drained =
                 self.collection
                     .drain_then(now, until.until(), |writer: &mut Writer<'_>| {
-                        default_ttl::set(writer, default, Some(shown));
+                        // Asked again: the mode may have been changed while there was something to drain.
+                        let mode = writer.view().options().indexing_mode;
+                        let allowed =
+                            default_ttl::check_mode(mode, default, Code::CannotCreateIndex);
+                        if allowed.is_ok() {
+                            default_ttl::set(writer, default, Some(shown));
+                        }
+                        allowed
                     });
-            if drained.map_err(|_| drained::dropped())?.is_err() {
-                return Ok(Step::More);
+            match drained.map_err(|_| drained::dropped())? {
+                Ok(set) => set?,
+                Err(_) => return Ok(Step::More),
             }
         }
         self.collection

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ObjectIds;
 use super::write::{BATCH, Intake, insert_batch, other_case};
+use super::{ObjectIds, STEP};
+use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
-use crate::storage::{Catalog, Collection, CreateError, Namespace};
+use crate::storage::{Catalog, Collection, CreateError, Namespace, View, Writer};
+use crate::value::Millis;
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
 pub struct Out {
@@ -69,6 +71,28 @@ pub fn begin(
 
 // === impl Out ===
 
+impl Out {
+    /// The target keeps its DefaultTTL, also one that it was given while this was being filled.
+    fn take_default(&self, now: Millis) {
+        let target = self
+            .catalog
+            .get(self.into.database(), self.into.collection());
+        let Some(target) = target else { return };
+        let setting = |view: &View<'_>| (view.default_ttl(), view.ts_index().cloned());
+        let (default, index) = target.read(now, setting);
+        if self.aside.read(now, |view| view.default_ttl()) == default {
+            return;
+        }
+        let mut change = |writer: &mut Writer<'_>| writer.set_default_ttl(default, index);
+        loop {
+            match self.aside.drain_then(now, monotonic() + STEP, change) {
+                Ok(Err(again)) => change = again,
+                _ => return,
+            }
+        }
+    }
+}
+
 impl Sink for Out {
     fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
         let now = cx.vars.now();
@@ -102,7 +126,8 @@ impl Sink for Out {
         Ok(())
     }
 
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<()> {
+    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        self.take_default(cx.vars.now());
         let from = self.aside.namespace();
         self.catalog.rename(&from, &self.into, true).map_err(|_| {
             Error::new(
@@ -122,5 +147,44 @@ impl Drop for Out {
             self.catalog
                 .drop_collection(name.database(), name.collection());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineSources;
+    use crate::query::Vars;
+    use crate::query::stage::{Endless, Limits};
+    use crate::storage::ttl::DefaultTtl;
+
+    #[test]
+    fn the_target_keeps_a_default_that_it_was_given_meanwhile() {
+        let now = Millis(0);
+        let catalog = Arc::new(Catalog::new());
+        let sources = EngineSources::new(Arc::clone(&catalog), false);
+        let vars = Vars::at(now);
+        let mut cx = Cx {
+            vars: &vars,
+            slice: &Endless,
+            limits: Limits::default(),
+            sources: &sources,
+        };
+        let into = Target {
+            db: "db".into(),
+            coll: "c".into(),
+        };
+        let (target, _) = catalog.get_or_create("db", "c").unwrap();
+        for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
+            let mut out = begin(Arc::clone(&catalog), Arc::default(), &into, &cx).unwrap();
+            let target = catalog.get("db", "c").unwrap();
+            let set = target.write(now, |writer| writer.set_default_ttl(default, None));
+            set.unwrap();
+            out.finish(&mut cx).unwrap();
+            let made = catalog.get("db", "c").unwrap();
+            assert!(!Arc::ptr_eq(&made, &target));
+            assert_eq!(made.read(now, |view| view.default_ttl()), default);
+        }
+        assert!(target.read(now, |view| view.is_dropped()));
     }
 }

@@ -18,6 +18,7 @@ mod run;
 mod state;
 mod steps;
 
+use random::{Crowd, Random};
 use run::{Run, Setting};
 use steps::Step;
 use support::world::Reaper;
@@ -51,8 +52,8 @@ fn play(setting: Setting, steps: &[Step]) -> Result<(), (usize, String)> {
 }
 
 /// Generates and plays as it goes: what is generated depends on what is there.
-fn explore(setting: Setting, seed: u64, count: usize) {
-    let mut random = random::Random::new(seed);
+fn explore(setting: Setting, crowd: Crowd, seed: u64, count: usize) {
+    let mut random = Random::new(seed, crowd);
     let mut run = Run::new(setting);
     let mut steps: Vec<Step> = Vec::new();
     let mut problem = None;
@@ -67,7 +68,7 @@ fn explore(setting: Setting, seed: u64, count: usize) {
     let (steps, problem) = shrink(setting, steps, problem);
     let shown: Vec<String> = steps.iter().map(ToString::to_string).collect();
     panic!(
-        "seed {seed}, {setting:?}\n{problem}\nsteps:\n{}",
+        "seed {seed}, {setting:?}, {crowd:?}\n{problem}\nsteps:\n{}",
         shown.join("\n")
     );
 }
@@ -98,35 +99,48 @@ fn shrink(setting: Setting, steps: Vec<Step>, problem: String) -> (Vec<Step>, St
     (steps, problem)
 }
 
-fn seeds(first: u64, rounds: u64, count: usize) {
+fn seeds(crowd: Crowd, first: u64, rounds: u64, count: usize) {
     if let Ok(seed) = std::env::var("MODEL_SEED") {
         let count = std::env::var("MODEL_STEPS").map_or(count, |n| n.parse().unwrap());
         for setting in SETTINGS {
-            explore(setting, seed.parse().unwrap(), count);
+            explore(setting, crowd, seed.parse().unwrap(), count);
         }
         return;
     }
     for round in 0..rounds {
-        explore(SETTINGS[(round % 4) as usize], first + round, count);
+        let setting = SETTINGS[(round % 4) as usize];
+        explore(setting, crowd, first + round, count);
     }
 }
 
 /// 20,000 steps, in two halves that run side by side.
 #[test]
 fn ten_thousand() {
-    seeds(1, 16, 625);
+    seeds(Crowd::Few, 1, 16, 625);
 }
 
 #[test]
 fn another_ten_thousand() {
-    seeds(1_001, 16, 625);
+    seeds(Crowd::Few, 1_001, 16, 625);
+}
+
+/// The same with collections that fill several segments.
+#[test]
+fn a_thousand_in_a_crowd() {
+    seeds(Crowd::Many, 2_001, 4, 250);
 }
 
 #[test]
 #[ignore = "minutes: run by name, in a release build"]
 fn million() {
     let threads: Vec<_> = (0..2u64)
-        .map(|nth| std::thread::spawn(move || seeds(1_000_000 * (nth + 1), 250, 2_000)))
+        .map(|nth| {
+            std::thread::spawn(move || {
+                let first = 1_000_000 * (nth + 1);
+                seeds(Crowd::Many, first + 500_000, 20, 500);
+                seeds(Crowd::Few, first, 250, 2_000);
+            })
+        })
         .collect();
     for thread in threads {
         thread.join().unwrap();

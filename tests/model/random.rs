@@ -4,18 +4,46 @@ use bson::{Bson, Document, bson, doc};
 
 /// Same seed, same numbers.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random {
+    state: u64,
+    crowd: Crowd,
+}
+
+/// How full collections get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowd {
+    /// A handful of documents that get in each other's way.
+    Few,
+    /// Hundreds, some of them large: enough for several pieces of memory, which are rewritten as documents come and go.
+    Many,
+}
 
 // === impl Random ===
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
+    pub fn new(seed: u64, crowd: Crowd) -> Self {
+        Self { state: seed, crowd }
+    }
+
+    /// Documents of one insert.
+    pub fn several(&mut self) -> u64 {
+        match self.crowd {
+            Crowd::Few => 1 + self.below(4),
+            Crowd::Many => 1 + self.below(60),
+        }
+    }
+
+    /// How many `_id`s there are.
+    fn ids(&self) -> u64 {
+        match self.crowd {
+            Crowd::Few => 24,
+            Crowd::Many => 400,
+        }
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -35,14 +63,15 @@ impl Random {
     }
 
     pub fn id(&mut self) -> Bson {
+        let ids = self.ids();
         match self.below(30) {
             0 => Bson::String("x".into()),
             1 => Bson::Double(2.5),
             2 => Bson::Null,
             // Equal to the int of that value.
-            3 => Bson::Double(self.below(24) as f64),
-            4 => Bson::Int64(self.below(24) as i64),
-            _ => Bson::Int32(self.below(24) as i32),
+            3 => Bson::Double(self.below(ids) as f64),
+            4 => Bson::Int64(self.below(ids) as i64),
+            _ => Bson::Int32(self.below(ids) as i32),
         }
     }
 
@@ -105,7 +134,7 @@ impl Random {
                 _ => Bson::Int32(self.below(9) as i32),
             },
             "arr" => self.array(now),
-            "u" => Bson::Int32(self.below(40) as i32),
+            "u" => Bson::Int32(self.below(self.ids() * 5 / 3) as i32),
             "at" => match self.below(8) {
                 0 => Bson::Array(vec![self.date(now), Bson::Int32(1), self.date(now)]),
                 1 => Bson::String("soon".into()),
@@ -155,6 +184,10 @@ impl Random {
             if self.chance(percent) {
                 document.insert(field, self.value(field, now));
             }
+        }
+        if self.crowd == Crowd::Many && self.chance(40) {
+            let most = if self.chance(4) { 40_000 } else { 6_000 };
+            document.insert("pad", "x".repeat(self.below(most) as usize));
         }
         document
     }
@@ -214,10 +247,11 @@ impl Random {
 
     fn clause(&mut self, now: i64) -> (String, Bson) {
         if self.chance(12) {
+            let ids = self.ids();
             let id = match self.below(4) {
                 0 => bson!({"$in": [(self.id()), (self.id()), (self.id())]}),
-                1 => bson!({"$gte": (self.below(24) as i32)}),
-                2 => bson!({"$lt": (self.below(24) as i32), "$gt": 2}),
+                1 => bson!({"$gte": (self.below(ids) as i32)}),
+                2 => bson!({"$lt": (self.below(ids) as i32), "$gt": 2}),
                 _ => self.id(),
             };
             return ("_id".into(), id);

@@ -131,7 +131,7 @@ fn write(
 }
 
 fn insert(random: &mut Random, name: &str, now: i64) -> Document {
-    let documents: Vec<Document> = (0..=random.below(4))
+    let documents: Vec<Document> = (0..random.several())
         .map(|_| {
             let mut document = doc! {"_id": random.id()};
             document.extend(random.document(now));
