@@ -6,7 +6,9 @@ use super::args::{self, Arg, fields, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
-use super::{Access, Call, Command, Flags, Needs, Outcome, current_op, explain, guard};
+use super::{
+    Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
+};
 use crate::auth::{Action, Target};
 use crate::engine::EngineSources;
 use crate::engine::choose::Hint;
@@ -175,7 +177,6 @@ impl<'a> Aggregate<'a> {
                 | "needsSortedMerge"
                 | "exchange"
                 | "encryptionInformation"
-                | "collectionUUID"
                 | "isClusterQueryWithoutShardKeyCmd"
                 | "requestReshardingResumeToken"
                 | "resumeAfter" => {
@@ -183,6 +184,7 @@ impl<'a> Aggregate<'a> {
                         return Err(arg.not_implemented());
                     }
                 }
+                "collectionUUID" if collection.is_some() => collection_uuid::check(call, arg)?,
                 "querySettings" => {
                     arg.doc()?;
                 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::args::{Arg, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
 use super::drained::{Done, Rules, rules_after};
-use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl, drained};
+use super::{
+    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, default_ttl, drained,
+};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
@@ -129,7 +131,10 @@ impl CollMod {
     fn parse(call: &Call<'_>) -> Result<Self> {
         let mut changes = Self::default();
         for arg in call.args().skip(1) {
-            changes.read(arg)?;
+            match arg.name() {
+                "collectionUUID" => collection_uuid::check(call, arg)?,
+                _ => changes.read(arg)?,
+            }
         }
         Ok(changes)
     }

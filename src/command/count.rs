@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::args::Arg;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Needs, Outcome, reply};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
@@ -39,7 +39,7 @@ pub(super) struct Counting {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let count = Count::read(call.args().skip(1))?;
+    let count = Count::read(call)?;
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.
         let known = call.context.catalog.get(call.database(), collection);
@@ -64,9 +64,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 impl<'a> Count<'a> {
     /// From the fields of a count, wherever it stands (explain has one inside).
-    pub fn read(args: impl Iterator<Item = Arg<'a>>) -> Result<Self> {
+    pub fn read(call: &Call<'a>) -> Result<Self> {
         let mut count = Self::default();
-        for arg in args {
+        for arg in call.args().skip(1) {
             match arg.name() {
                 "query" => count.filter = arg.doc()?.filter(|filter| !filter.is_empty()),
                 "skip" => count.skip = arg.int_at_least(0)?.unwrap_or(0).unsigned_abs(),
@@ -76,9 +76,8 @@ impl<'a> Count<'a> {
                 // What drivers of old sent along without meaning anything by it.
                 "fields" | "queryOptions" => {}
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
-                "collectionUUID" | "encryptionInformation" => {
-                    return Err(arg.not_implemented());
-                }
+                "collectionUUID" => collection_uuid::check(call, arg)?,
+                "encryptionInformation" => return Err(arg.not_implemented()),
                 _ => return Err(arg.unknown()),
             }
         }

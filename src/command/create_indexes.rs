@@ -9,8 +9,8 @@ use super::args::required;
 use super::drained::{prepare, rules_after};
 use super::index_spec::{self, Wanted};
 use super::{
-    Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, default_ttl, drained,
-    list_indexes,
+    Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, collection_uuid,
+    default_ttl, drained, list_indexes,
 };
 use crate::auth::Action;
 use crate::engine::TimeSlice;
@@ -61,6 +61,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     for arg in call.args().skip(1) {
         match arg.name() {
             "indexes" => specs = arg.docs()?,
+            "collectionUUID" => collection_uuid::check(call, arg)?,
             "ignoreUnknownIndexOptions" => {
                 arg.bool()?;
             }

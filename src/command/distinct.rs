@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::args::{self, Arg};
+use super::args;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
-use super::{Access, Call, Command, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
@@ -41,7 +41,7 @@ pub(super) struct Values {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
-    let distinct = Distinct::read(call.args().skip(1))?;
+    let distinct = Distinct::read(call)?;
     let values = Values::new(distinct.key);
     let filter = distinct.filter.unwrap_or(Doc::EMPTY);
     let selecting = Selecting {
@@ -61,18 +61,17 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 impl<'a> Distinct<'a> {
     /// From the fields of a distinct, wherever it stands (explain has one inside).
-    pub fn read(args: impl Iterator<Item = Arg<'a>>) -> Result<Self> {
+    pub fn read(call: &Call<'a>) -> Result<Self> {
         let (mut key, mut filter, mut hint) = (None, None, None);
-        for arg in args {
+        for arg in call.args().skip(1) {
             match arg.name() {
                 "key" => key = arg.str()?,
                 "query" => filter = arg.doc()?.filter(|filter| !filter.is_empty()),
                 "hint" => hint = write::hint(&arg)?,
                 "collation" => write::collation(&arg)?,
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
-                "collectionUUID" | "encryptionInformation" => {
-                    return Err(arg.not_implemented());
-                }
+                "collectionUUID" => collection_uuid::check(call, arg)?,
+                "encryptionInformation" => return Err(arg.not_implemented()),
                 _ => return Err(arg.unknown()),
             }
         }

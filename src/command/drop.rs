@@ -1,7 +1,7 @@
 //! `drop` and `dropDatabase`.
 
 use super::args::required;
-use super::{Access, Call, Command, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Num, Type};
@@ -24,7 +24,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     for arg in call.args().skip(1) {
         match arg.name() {
-            "collectionUUID" => check_uuid(call, name, arg)?,
+            "collectionUUID" => collection_uuid::check(call, arg)?,
             _ => return Err(arg.unknown()),
         }
     }
@@ -42,63 +42,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             .put_str("ns", &call.namespace(name));
     }
     Ok(Outcome::Reply)
-}
-
-/// A client that names the collection by its UUID, too, means just that one.
-pub(super) fn check_uuid(call: &Call<'_>, name: &str, arg: super::args::Arg<'_>) -> Result<()> {
-    check_uuid_in(call, call.database(), name, arg)
-}
-
-/// The same in any database.
-pub(super) fn check_uuid_in(
-    call: &Call<'_>,
-    database: &str,
-    name: &str,
-    arg: super::args::Arg<'_>,
-) -> Result<()> {
-    if arg.is_null() {
-        return Ok(());
-    }
-    let wanted = read_uuid(arg)?;
-    let there = call.context.catalog.get(database, name);
-    if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
-        return Ok(());
-    }
-    let actual = call
-        .context
-        .catalog
-        .in_database(database)
-        .into_iter()
-        .find(|c| *c.uuid().as_bytes() == wanted)
-        .map(|c| c.namespace().collection().to_owned());
-    let details = crate::value::DocBuf::build(|doc| {
-        doc.put_str("db", database)
-            .put("collectionUUID", arg.value())
-            .put_str("expectedCollection", name);
-        match &actual {
-            Some(actual) => doc.put_str("actualCollection", actual),
-            None => doc.put_null("actualCollection"),
-        };
-    });
-    Err(Error::new(
-        Code::CollectionUUIDMismatch,
-        "Collection UUID does not match that specified",
-    )
-    .with_details(details.into_bytes()))
-}
-
-/// Sixteen bytes of binary subtype 4.
-pub(super) fn read_uuid(arg: super::args::Arg<'_>) -> Result<[u8; 16]> {
-    let Some((subtype, bytes)) = arg.value().as_binary() else {
-        return Err(arg.wrong_type(&[Type::Binary]));
-    };
-    match bytes.try_into() {
-        Ok(uuid) if subtype == 4 => Ok(uuid),
-        _ => Err(Error::new(
-            Code::InvalidUUID,
-            "uuid must be a 16-byte binary field with UUID (4) subtype",
-        )),
-    }
 }
 
 fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {

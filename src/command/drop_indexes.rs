@@ -31,7 +31,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     for arg in call.args().skip(1) {
         match arg.name() {
             "index" => index = Some(arg.value()),
-            "collectionUUID" => super::drop::check_uuid(call, name, arg)?,
+            "collectionUUID" => super::collection_uuid::check(call, arg)?,
             _ => return Err(arg.unknown()),
         }
     }

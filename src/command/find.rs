@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::Arg;
+use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::stream::Stream;
@@ -75,14 +75,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Find ===
 
 impl<'a> Find<'a> {
-    pub fn read(call: &Call<'a>) -> Result<Self> {
-        Self::read_fields(call.args().skip(1))
-    }
-
     /// From the fields of a find command, wherever it stands (explain has one inside).
-    pub fn read_fields(args: impl Iterator<Item = Arg<'a>>) -> Result<Self> {
+    pub fn read(call: &Call<'a>) -> Result<Self> {
         let mut find = Self::default();
-        for arg in args {
+        for arg in call.args().skip(1) {
             match arg.name() {
                 "filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
                 "filter" => find.filter = arg.doc()?,
@@ -100,6 +96,7 @@ impl<'a> Find<'a> {
                 }
                 "singleBatch" => find.single_batch = arg.bool()?.unwrap_or(false),
                 "let" => find.let_vars = arg.doc()?,
+                "collectionUUID" => collection_uuid::check(call, arg)?,
                 "noCursorTimeout" => find.no_timeout = arg.bool()?.unwrap_or(false),
                 "allowDiskUse" => find.allow_disk_use = arg.bool()?,
                 "allowPartialResults" | "oplogReplay" | "mirrored" | "includeQueryStatsMetrics" => {

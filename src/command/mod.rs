@@ -19,6 +19,7 @@ mod check;
 mod client;
 mod coll_mod;
 mod coll_stats;
+mod collection_uuid;
 mod concern;
 mod context;
 mod cosmos;

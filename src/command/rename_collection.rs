@@ -58,7 +58,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
                     Some(flag) => flag,
                     // The UUID of the collection that may be dropped.
                     None if arg.value().ty() == Type::Binary => {
-                        target_uuid = Some(super::drop::read_uuid(arg)?);
+                        target_uuid = Some(super::collection_uuid::read(arg)?);
                         true
                     }
                     None => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
@@ -138,7 +138,7 @@ fn check_uuid(call: &Call<'_>, from: &Namespace, arg: super::args::Arg<'_>) -> R
     if arg.is_null() {
         return Ok(());
     }
-    let uuid = super::drop::read_uuid(arg)?;
+    let uuid = super::collection_uuid::read(arg)?;
     let there = call.context.catalog.get(from.database(), from.collection());
     if there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
         return Ok(());

@@ -7,7 +7,7 @@ mod results;
 use std::sync::Arc;
 
 use super::args::{self, fields};
-use super::drop::{check_uuid_in, read_uuid};
+use super::collection_uuid;
 use super::write::{self, Options};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{check_collection, check_database};
@@ -139,7 +139,7 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
                 "ns" => name = arg.str()?,
                 "collectionUUID" => {
                     if !arg.is_null() {
-                        read_uuid(arg)?;
+                        collection_uuid::read(arg)?;
                         uuid = Some(arg);
                     }
                 }
@@ -161,7 +161,8 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
         namespaces.push(Namespace {
             database: database.to_owned(),
             collection: collection.to_owned(),
-            mismatch: uuid.and_then(|uuid| check_uuid_in(call, database, collection, uuid).err()),
+            mismatch: uuid
+                .and_then(|uuid| collection_uuid::check_in(call, database, collection, uuid).err()),
         });
     }
     Ok(namespaces)

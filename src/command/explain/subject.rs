@@ -153,7 +153,7 @@ impl Subject {
 
     fn of_count(call: &Call<'_>) -> Result<Self> {
         let collection = call.collection()?;
-        let count = Count::read(call.args().skip(1))?;
+        let count = Count::read(call)?;
         let found = call.context.catalog.get(call.database(), collection);
         if let Some(found) = found
             && count.is_of_all()
@@ -185,7 +185,7 @@ impl Subject {
 
     fn of_distinct(call: &Call<'_>) -> Result<Self> {
         let collection = call.collection()?;
-        let distinct = Distinct::read(call.args().skip(1))?;
+        let distinct = Distinct::read(call)?;
         let filter = distinct.filter.unwrap_or(Doc::EMPTY);
         let mut subject = Self::of_scan(call, collection, filter, distinct.hint, |_| Vec::new())?;
         subject.shape.other(&format!(" distinct {}", distinct.key));

@@ -1,7 +1,7 @@
 //! What stands beside the statements of a write, and how many of them there may be.
 
 use crate::command::args::Arg;
-use crate::command::drop::check_uuid;
+use crate::command::collection_uuid;
 use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
@@ -53,7 +53,7 @@ impl<'a> Options<'a> {
                 }
                 // bulkWrite has one for each of its collections.
                 "collectionUUID" if call.command.name != "bulkWrite" => {
-                    check_uuid(call, call.collection()?, arg)?;
+                    collection_uuid::check(call, arg)?;
                 }
                 "isTimeseriesNamespace" | "encryptionInformation" | "runtimeConstants" => {
                     return Err(arg.not_implemented());

@@ -1,0 +1,137 @@
+//! `collectionUUID`: a client that names a collection by its UUID, too, means just that one.
+
+use super::Call;
+use super::args::Arg;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuf, Type};
+
+/// For a command on one collection.
+pub(super) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
+    check_in(call, call.database(), call.collection()?, arg)
+}
+
+/// For any collection.
+pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>) -> Result<()> {
+    if arg.is_null() {
+        return Ok(());
+    }
+    let wanted = read(arg)?;
+    let there = call.context.catalog.get(database, name);
+    if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
+        return Ok(());
+    }
+    let actual = call
+        .context
+        .catalog
+        .in_database(database)
+        .into_iter()
+        .find(|c| *c.uuid().as_bytes() == wanted)
+        .map(|c| c.namespace().collection().to_owned());
+    let details = DocBuf::build(|doc| {
+        doc.put_str("db", database)
+            .put("collectionUUID", arg.value())
+            .put_str("expectedCollection", name);
+        match &actual {
+            Some(actual) => doc.put_str("actualCollection", actual),
+            None => doc.put_null("actualCollection"),
+        };
+    });
+    Err(Error::new(
+        Code::CollectionUUIDMismatch,
+        "Collection UUID does not match that specified",
+    )
+    .with_details(details.into_bytes()))
+}
+
+/// Sixteen bytes of binary subtype 4.
+pub(super) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
+    let Some((subtype, bytes)) = arg.value().as_binary() else {
+        return Err(arg.wrong_type(&[Type::Binary]));
+    };
+    match bytes.try_into() {
+        Ok(uuid) if subtype == 4 => Ok(uuid),
+        _ => Err(Error::new(
+            Code::InvalidUUID,
+            "uuid must be a 16-byte binary field with UUID (4) subtype",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::check::{ask, server};
+    use crate::config::Config;
+    use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
+
+    fn uuid(subtype: BinarySubtype, bytes: &[u8]) -> Bson {
+        let bytes = bytes.to_vec();
+        Bson::Binary(Binary { subtype, bytes })
+    }
+
+    #[test]
+    fn whoever_names_a_uuid_means_just_that_collection() {
+        let mut server = server(Config::default());
+        let listed: Vec<Bson> = ["a", "b"]
+            .map(|name| {
+                ask(&mut server, doc! {"create": name, "$db": "d"});
+                let list = doc! {"listCollections": 1, "filter": {"name": name}, "$db": "d"};
+                let reply = ask(&mut server, list);
+                let cursor = reply.get_document("cursor").unwrap();
+                let first = cursor.get_array("firstBatch").unwrap()[0].as_document();
+                first.unwrap().get_document("info").unwrap()["uuid"].clone()
+            })
+            .into();
+        let commands: [Document; 12] = [
+            doc! {"find": "a"},
+            doc! {"count": "a"},
+            doc! {"distinct": "a", "key": "x"},
+            doc! {"aggregate": "a", "pipeline": [], "cursor": {}},
+            doc! {"explain": {"find": "a"}},
+            doc! {"insert": "a", "documents": [{"x": 1}]},
+            doc! {"update": "a", "updates": [{"q": {}, "u": {"$set": {"x": 2}}}]},
+            doc! {"delete": "a", "deletes": [{"q": {}, "limit": 1}]},
+            doc! {"createIndexes": "a", "indexes": [{"key": {"x": 1}, "name": "x"}]},
+            doc! {"dropIndexes": "a", "index": "x"},
+            doc! {"collMod": "a"},
+            doc! {"drop": "a"},
+        ];
+        let (own, other) = (&listed[0], &listed[1]);
+        for (given, code, actual) in [
+            (other.clone(), Some(361), Some(Bson::String("b".into()))),
+            (
+                uuid(BinarySubtype::Uuid, &[7; 16]),
+                Some(361),
+                Some(Bson::Null),
+            ),
+            (uuid(BinarySubtype::Uuid, &[7; 15]), Some(207), None),
+            (uuid(BinarySubtype::Generic, &[7; 16]), Some(207), None),
+            (Bson::String("x".into()), Some(14), None),
+            (Bson::Null, None, None),
+            (own.clone(), None, None),
+        ] {
+            for command in &commands {
+                if command.contains_key("drop") && given == Bson::Null {
+                    // It would be gone for the last row.
+                    continue;
+                }
+                let mut command = command.clone();
+                match command.get_mut("explain") {
+                    Some(Bson::Document(inside)) => {
+                        inside.insert("collectionUUID", given.clone());
+                    }
+                    _ => {
+                        command.insert("collectionUUID", given.clone());
+                    }
+                }
+                command.insert("$db", "d");
+                let reply = ask(&mut server, command.clone());
+                assert_eq!(reply.get_i32("code").ok(), code, "{command}\n{reply}");
+                assert_eq!(
+                    reply.get("actualCollection"),
+                    actual.as_ref(),
+                    "{command}\n{reply}"
+                );
+            }
+        }
+    }
+}
