@@ -204,8 +204,10 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         cosmos
             .put_bool("profile", config.cosmos.profile)
             .put_bool("strict", config.cosmos.strict);
-        if let Some(units) = config.cosmos.request_units {
-            cosmos.put_i64("requestUnits", i64::from(units));
+        if !config.cosmos.request_units.is_empty() {
+            let units = config.cosmos.request_units.iter();
+            let units: Vec<String> = units.map(ToString::to_string).collect();
+            cosmos.put_str("requestUnits", &units.join(","));
         }
         cosmos.end();
     }

@@ -29,7 +29,7 @@ pub struct Client {
     metadata: OnceLock<DocBuf>,
     /// Who has logged in.
     pub standing: Standing,
-    /// What the last request cost, where requests are measured.
+    /// What the last request that touched data was and cost.
     last_request: Mutex<Option<LastRequest>>,
 }
 

@@ -14,12 +14,12 @@ use super::parameters::Parameters;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
-use crate::cosmos::Cosmos;
+use crate::cosmos::{Cosmos, strict};
 use crate::engine::ObjectIds;
 use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
-use crate::storage::Catalog;
 use crate::storage::ttl::Reaper;
+use crate::storage::{Catalog, SizeLimit};
 use crate::value::{Millis, Value};
 
 /// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
@@ -57,7 +57,11 @@ pub struct Context {
 impl Context {
     pub fn new(config: Config, clock: Clock) -> Arc<Self> {
         let idle = Idle::default();
-        let catalog = Arc::new(Catalog::with_clock(clock.clone()));
+        let limit = config.cosmos.strict.then_some(SizeLimit {
+            bytes: strict::MAX_DOCUMENT,
+            refusal: strict::too_large,
+        });
+        let catalog = Arc::new(Catalog::with_clock(clock.clone()).with_limit(limit));
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         let parameters = Parameters::default();
         parameters.fix("port", Value::int32(i32::from(config.port)));
@@ -84,7 +88,7 @@ impl Context {
             cosmos: Cosmos::new(
                 config.cosmos.profile,
                 config.cosmos.strict,
-                config.cosmos.request_units,
+                config.cosmos.request_units.clone(),
             ),
             fail_points: FailPoints::default(),
             idle,
@@ -99,6 +103,7 @@ impl Context {
         self.sessions.sweep();
         self.cursors.sweep();
         self.users.throttle.sweep(monotonic());
+        self.cosmos.sweep(self.clock.now());
     }
 
     /// What expressions of a command that begins at `now` can read. A standalone has no cluster time.

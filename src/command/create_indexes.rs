@@ -390,7 +390,7 @@ fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> 
         Refused::Duplicate { holder, .. } => {
             view.get(*holder).map_or(&[][..], |stored| stored.bytes)
         }
-        Refused::Unindexable(_) => &[],
+        Refused::Unindexable(_) | Refused::TooLarge(_) => &[],
     };
     refused(reason, view, document).caused(&format!(
         "Index build failed: {}: Collection {} ( {} )",

@@ -21,7 +21,7 @@ use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Work};
 use crate::session::Session;
-use crate::value::DocBuilder;
+use crate::value::{Doc, DocBuilder};
 use crate::wire::Request;
 
 /// Answers requests by running commands.
@@ -79,9 +79,26 @@ impl Commands {
         Self(context)
     }
 
+    pub fn context(&self) -> &Arc<Context> {
+        &self.0
+    }
+}
+
+impl Handler for Commands {
+    type Connection = Connection;
+
+    fn open(&self, peer: Peer) -> Connection {
+        Connection::new(&self.0, peer)
+    }
+
+    fn turned_away(&self) {
+        let counter = &self.0.connections.turned_away;
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Runs a request: at once, or as work.
     #[inline]
-    pub(super) fn answer(
+    fn call(
         &self,
         connection: &mut Connection,
         request: Request,
@@ -107,35 +124,6 @@ impl Commands {
                 handler::Outcome::Work(Box::new(Waiting::new(&self.0, client, request)))
             }
         })
-    }
-
-    pub fn context(&self) -> &Arc<Context> {
-        &self.0
-    }
-}
-
-impl Handler for Commands {
-    type Connection = Connection;
-
-    fn open(&self, peer: Peer) -> Connection {
-        Connection::new(&self.0, peer)
-    }
-
-    fn turned_away(&self) {
-        let counter = &self.0.connections.turned_away;
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn call(
-        &self,
-        connection: &mut Connection,
-        request: Request,
-        out: &mut Vec<u8>,
-    ) -> Result<handler::Outcome, Hangup> {
-        if self.0.cosmos.is_metered() {
-            return cosmos::metered(self, connection, request, out);
-        }
-        self.answer(connection, request, out)
     }
 }
 
@@ -268,31 +256,22 @@ fn run(
     let terse = call.generic.unacknowledged
         && command.access == Access::Write
         && command.name != "findAndModify";
+    let mut meter = cosmos::Meter::begin(&call)?;
     let start = out.len();
     let mut builder = DocBuilder::begin(out);
     let outcome = match deadline {
-        None => run(&mut call, &mut builder)?,
+        None => run(&mut call, &mut builder),
         Some(_) => {
             let killed = None;
-            Limit { deadline, killed }.watch(|| run(&mut call, &mut builder))?
+            Limit { deadline, killed }.watch(|| run(&mut call, &mut builder))
         }
     };
-    match outcome {
-        Outcome::Reply => {
-            builder.put_f64("ok", 1.0);
+    let outcome = match outcome {
+        Ok(Outcome::Work(task)) => {
             builder.end();
-            if terse {
-                reply::shorten(out, start);
+            if let Some(meter) = &mut meter {
+                meter.pause();
             }
-            Ok(Attempt::Replied)
-        }
-        Outcome::Stream => {
-            builder.put_f64("ok", 1.0);
-            builder.end();
-            Ok(Attempt::Streaming)
-        }
-        Outcome::Work(task) => {
-            builder.end();
             let operation = context.operations.begin(
                 command.name,
                 call.database(),
@@ -300,7 +279,7 @@ fn run(
                 client,
                 call.session(),
             );
-            Ok(Attempt::Work(Box::new(Running {
+            return Ok(Attempt::Work(Box::new(Running {
                 task,
                 command,
                 context: Arc::clone(context),
@@ -308,10 +287,32 @@ fn run(
                     deadline: call.deadline,
                     killed: Some(Arc::clone(&operation.info.killed)),
                 },
-                _operation: operation,
+                operation,
+                meter,
                 shard: Counters::shard(client.id),
                 terse,
-            })))
+            })));
+        }
+        outcome => outcome,
+    };
+    if outcome.is_ok() {
+        builder.put_f64("ok", 1.0);
+    }
+    builder.end();
+    if let Some(meter) = meter {
+        let said = match outcome {
+            Ok(_) => reply::behind(out, start),
+            Err(_) => Doc::EMPTY,
+        };
+        meter.end(context, client, said);
+    }
+    match outcome? {
+        Outcome::Stream => Ok(Attempt::Streaming),
+        _ => {
+            if terse {
+                reply::shorten(out, start);
+            }
+            Ok(Attempt::Replied)
         }
     }
 }
@@ -367,7 +368,7 @@ impl Work for Struck {
         {
             reply::extend(out, start, |reply| {
                 reply.put_doc("writeConcernError", error.as_doc());
-                self.fault.put_labels(reply);
+                self.fault.put_labels(&self.asked.request, reply);
             });
         }
         Ok(progress)

@@ -37,9 +37,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .drop_collection(call.database(), name)
         .is_some()
     {
+        let namespace = call.namespace(name);
+        call.context.cosmos.offers.forget_collection(&namespace);
         reply
             .put_i32("nIndexesWas", indexes)
-            .put_str("ns", &call.namespace(name));
+            .put_str("ns", &namespace);
     }
     Ok(Outcome::Reply)
 }

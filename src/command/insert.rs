@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use super::write::{self, Options, Running, Statements, Tally};
 use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Needs, Outcome};
 use crate::auth::Action;
-use crate::cosmos::Price;
-use crate::engine::write::{BATCH, Intake};
+use crate::engine::write::Intake;
 use crate::error::Result;
 use crate::query::stage::Slice;
 use crate::session;
@@ -87,8 +86,7 @@ impl Inserts {
             if self.tally.repeat(index, run.retry.as_ref()) {
                 continue;
             }
-            let afforded = run.afford(&run.place, Price::INSERT, value.data().len());
-            match afforded.and_then(|()| {
+            match run.admit(&run.place).and_then(|()| {
                 value
                     .as_doc()
                     .map_or_else(|| Ok(Cow::Borrowed(value.data())), |doc| intake.admit(doc))
@@ -100,7 +98,7 @@ impl Inserts {
                     break;
                 }
             }
-            if admitted.len() == BATCH {
+            if admitted.len() == run.batch() {
                 over = false;
                 break;
             }
@@ -113,6 +111,7 @@ impl Inserts {
             }
             Some(error) => self.tally.fail(index, error),
         });
+        run.pay(run.place.name());
         if !go_on {
             return true;
         }

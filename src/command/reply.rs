@@ -17,6 +17,11 @@ pub(super) fn shorten(out: &mut Vec<u8>, start: usize) {
     reply.end();
 }
 
+/// The reply that stands behind `start`.
+pub(super) fn behind(out: &[u8], start: usize) -> Doc<'_> {
+    Doc::new(out.get(start..).unwrap_or_default())
+}
+
 /// Adds fields to the reply that stands behind `start`.
 pub(super) fn extend(out: &mut Vec<u8>, start: usize, write: impl FnOnce(&mut DocBuilder<'_>)) {
     let whole = out.split_off(start);

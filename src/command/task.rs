@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cosmos::Meter;
 use super::operations::Operation;
 use super::{Command, Context, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
-use crate::value::DocBuilder;
+use crate::value::{Doc, DocBuilder};
 
 /// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
 pub trait Task: Send {
@@ -36,7 +37,9 @@ pub(super) struct Running {
     pub command: &'static Command,
     pub context: Arc<Context>,
     /// On the list while it runs.
-    pub _operation: Operation,
+    pub operation: Operation,
+    /// Counts what it costs, until it has said so.
+    pub meter: Option<Meter>,
     pub limit: Limit,
     pub shard: usize,
     /// The reply is `ok` alone.
@@ -55,6 +58,9 @@ impl Drop for Running {
 impl Work for Running {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();
+        if let Some(meter) = &mut self.meter {
+            meter.go_on();
+        }
         let stepped = self.limit.check().and_then(|()| {
             let mut builder = DocBuilder::begin(out);
             let stepped = self.limit.watch(|| self.task.step(&mut builder));
@@ -64,6 +70,22 @@ impl Work for Running {
             builder.end();
             stepped
         });
+        match &stepped {
+            Ok(Step::More | Step::Sleep(_)) => {
+                if let Some(meter) = &mut self.meter {
+                    meter.pause();
+                }
+            }
+            _ => {
+                if let Some(meter) = self.meter.take() {
+                    let said = match stepped {
+                        Ok(_) => reply::behind(out, start),
+                        Err(_) => Doc::EMPTY,
+                    };
+                    meter.end(&self.context, &self.operation.info.client, said);
+                }
+            }
+        }
         Ok(match stepped {
             Ok(Step::Done) => {
                 if self.terse {

@@ -3,6 +3,8 @@
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
+use crate::cosmos::Allowance;
+
 /// Which of them the server has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cosmos {
@@ -10,8 +12,8 @@ pub struct Cosmos {
     pub profile: bool,
     /// Refuse what the service refuses.
     pub strict: bool,
-    /// What a collection may spend in a second unless it has bought something else; no limit where it is left out.
-    pub request_units: Option<u32>,
+    /// What may be spent in a second by whoever has bought nothing else; no limits where it is empty.
+    pub request_units: Vec<Allowance>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,10 +32,14 @@ pub(super) struct Arguments {
     #[arg(long, env = "SUNDOWN_STRICT", value_name = "SERVICE", value_enum)]
     strict: Option<Service>,
 
-    /// Request units that a collection may spend in a second, unless customAction gives it or its database another throughput; requests over it are answered with 16500 [default: no limit]
-    #[arg(long, env = "SUNDOWN_REQUEST_UNITS", value_name = "UNITS",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    request_units: Option<u32>,
+    /// Request units that may be spent in a second: 400 by each collection, shop=1000 by all of a database, shop.carts=400 by one collection; customAction can give another throughput. Requests over it are answered with 16500 [default: no limit]
+    #[arg(
+        long,
+        env = "SUNDOWN_REQUEST_UNITS",
+        value_name = "UNITS",
+        value_delimiter = ','
+    )]
+    request_units: Vec<Allowance>,
 }
 
 // === impl Cosmos ===
@@ -96,12 +102,16 @@ mod tests {
 
     #[test]
     fn limits_and_strictness_go_without_the_profile() {
-        let limited = config(&["--request-units", "400", "--strict", "cosmos"]).unwrap();
+        let units = "400,shop=1000";
+        let limited = config(&["--request-units", units, "--strict", "cosmos"]).unwrap();
         assert!(limited.cosmos.strict && !limited.cosmos.profile);
-        assert_eq!(limited.cosmos.request_units, Some(400));
+        let allowances = limited.cosmos.request_units.iter();
+        let allowances: Vec<String> = allowances.map(ToString::to_string).collect();
+        assert_eq!(allowances.join(","), units);
         assert_eq!(limited.port, 27017);
         assert_refused(&[
             (&["--request-units", "0"], "--request-units"),
+            (&["--request-units", "shop="], "--request-units"),
             (&["--strict", "azure"], "cosmos"),
         ]);
     }

@@ -1,27 +1,46 @@
 //! What may be spent in a second, and the refusal of whoever has spent it.
 
+use std::str::FromStr;
+
 use dashmap::DashMap;
 
+use super::Offers;
 use crate::error::{Code, Error, Result};
 use crate::value::Millis;
 
 /// The code that the service refuses with.
 pub const TOO_MANY_REQUESTS: i32 = 16500;
 
-/// What was spent, by the name of the collection or database that pays.
+/// What is spent, and what may be.
 ///
 /// Every second of the server's clock begins with the whole budget. A request passes while anything is left, however much it
 /// will cost; what is overdrawn is missing from the seconds that follow.
 pub struct Budgets {
-    /// What a collection may spend that has bought nothing itself.
-    pub units: u32,
+    allowances: Vec<Allowance>,
+    /// By the name of the collection or database that pays.
     spent: DashMap<String, Spent, ahash::RandomState>,
+}
+
+/// So many request units in a second: `400` for each collection, `shop=1000` for a database, `shop.carts=400` for a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowance {
+    /// `None` for each collection that is not named.
+    pub name: Option<String>,
+    pub units: u32,
 }
 
 #[derive(Default)]
 struct Spent {
     second: i64,
     units: f64,
+    /// What could be spent in a second when it was last looked at.
+    limit: f64,
+}
+
+/// Who pays for a collection, and how much may be spent in a second.
+struct Payer {
+    name: String,
+    limit: f64,
 }
 
 /// The refusal, in the service's words. Clients read the milliseconds out of them.
@@ -40,32 +59,111 @@ pub fn too_many_requests(retry_after_millis: i64) -> Error {
 // === impl Budgets ===
 
 impl Budgets {
-    pub fn new(units: u32) -> Self {
+    pub fn new(allowances: Vec<Allowance>) -> Self {
         Self {
-            units,
+            allowances,
             spent: DashMap::default(),
         }
     }
 
-    /// Spends `units` if anything is left of the budget, else refuses.
-    pub fn spend(&self, name: String, limit: u32, now: Millis, units: f64) -> Result<()> {
-        let mut spent = self.spent.entry(name).or_default();
-        let limit = f64::from(limit.max(1));
-        spent.turn(now, limit);
-        if spent.units >= limit {
-            let seconds = (spent.units / limit).floor() as i64;
-            let into = now.0.rem_euclid(1000);
-            return Err(too_many_requests(seconds.saturating_mul(1000) - into));
+    /// Refuses a request on `database.collection` if nothing is left.
+    pub fn admit(
+        &self,
+        offers: &Offers,
+        (database, collection): (&str, &str),
+        now: Millis,
+    ) -> Result<()> {
+        let Some(payer) = self.payer(offers, database, collection) else {
+            return Ok(());
+        };
+        let Some(mut spent) = self.spent.get_mut(&payer.name) else {
+            return Ok(());
+        };
+        spent.turn(now, payer.limit);
+        if spent.units < payer.limit {
+            return Ok(());
         }
-        spent.units += units;
-        Ok(())
+        let seconds = (spent.units / payer.limit).floor() as i64;
+        let into = now.0.rem_euclid(1000);
+        Err(too_many_requests(seconds.saturating_mul(1000) - into))
     }
 
-    /// Spends what was not known beforehand.
-    pub fn charge(&self, name: String, limit: u32, now: Millis, units: f64) {
-        let mut spent = self.spent.entry(name).or_default();
-        spent.turn(now, f64::from(limit.max(1)));
-        spent.units += units;
+    /// Takes what something turned out to cost.
+    pub fn charge(
+        &self,
+        offers: &Offers,
+        (database, collection): (&str, &str),
+        now: Millis,
+        units: f64,
+    ) {
+        if let Some(payer) = self.payer(offers, database, collection) {
+            let mut spent = self.spent.entry(payer.name).or_default();
+            spent.turn(now, payer.limit);
+            spent.units += units;
+        }
+    }
+
+    /// Forgets whose debts are paid.
+    pub fn sweep(&self, now: Millis) {
+        self.spent.retain(|_, spent| {
+            spent.turn(now, spent.limit);
+            spent.units > 0.0
+        });
+    }
+
+    /// What was bought comes before what the server was started with, the collection's own before what its database shares.
+    fn payer(&self, offers: &Offers, database: &str, collection: &str) -> Option<Payer> {
+        let allowed = |name: Option<&str>| {
+            let named = |allowance: &&Allowance| allowance.name.as_deref() == name;
+            self.allowances.iter().find(named).map(|it| it.units)
+        };
+        let full = format!("{database}.{collection}");
+        let bought = |offer: super::Offer| offer.units();
+        let own = offers.of_collection(&full).map(bought);
+        let shared = || offers.of_database(database).map(bought);
+        let (name, units) = if let Some(units) = own.or_else(|| allowed(Some(&full))) {
+            (full, units)
+        } else if let Some(units) = shared().or_else(|| allowed(Some(database))) {
+            (database.to_owned(), units)
+        } else {
+            (full, allowed(None)?)
+        };
+        Some(Payer {
+            name,
+            limit: f64::from(units.max(1)),
+        })
+    }
+}
+
+// === impl Allowance ===
+
+impl FromStr for Allowance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, units) = match text.rsplit_once('=') {
+            Some((name, units)) => (Some(name), units),
+            None => (None, text),
+        };
+        if name == Some("") {
+            return Err("no database or collection is named before '='".into());
+        }
+        match units.parse::<u32>() {
+            Ok(units) if units > 0 => Ok(Self {
+                name: name.map(ToOwned::to_owned),
+                units,
+            }),
+            _ => Err(format!("'{units}' is no number of request units above 0")),
+        }
+    }
+}
+
+impl std::fmt::Display for Allowance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}={}", self.units),
+            None => write!(f, "{}", self.units),
+        }
     }
 }
 
@@ -82,47 +180,95 @@ impl Spent {
             self.units = (self.units - limit * passed).max(0.0);
         }
         self.second = second;
+        self.limit = limit;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cosmos::{Offer, Sold};
+
+    fn budgets(allowances: &[&str]) -> Budgets {
+        Budgets::new(
+            allowances
+                .iter()
+                .map(|text| text.parse().unwrap())
+                .collect(),
+        )
+    }
 
     #[test]
     fn a_second_has_its_budget_and_debts_are_carried_over() {
-        let budgets = Budgets::new(10);
-        // (when, what is asked for, how many milliseconds later it would be let in)
+        let budgets = budgets(&["10"]);
+        let offers = Offers::default();
+        // (when, what a request costs that is let in, else how many milliseconds later it would be)
         let rows = [
-            (1000, 6.0, None),
-            (1100, 6.0, None),
-            (1200, 1.0, Some(800)),
-            (2000, 7.0, None),
-            (2100, 25.0, None),
-            (2500, 1.0, Some(2500)),
-            (4999, 1.0, Some(1)),
-            (5000, 1.0, None),
-            (90_000, 9.0, None),
-            (90_500, 1.0, None),
-            (90_500, 1.0, Some(500)),
-            (500, 1.0, None),
+            (1000, Ok(6.0)),
+            (1100, Ok(6.0)),
+            (1200, Err(800)),
+            (2000, Ok(7.0)),
+            (2100, Ok(25.0)),
+            (2500, Err(2500)),
+            (4999, Err(1)),
+            (5000, Ok(1.0)),
+            (90_000, Ok(9.0)),
+            (90_500, Ok(1.0)),
+            (90_500, Err(500)),
+            (500, Ok(1.0)),
         ];
-        for (now, units, wait) in rows {
-            let spent = budgets.spend("d.c".into(), 10, Millis(now), units);
-            let expected = wait.map(|wait| format!("RetryAfterMs={wait},"));
-            match (spent, expected) {
-                (Ok(()), None) => {}
-                (Err(error), Some(words)) => {
-                    assert!(error.message().contains(&words), "{now}: {error}");
+        let carts = ("shop", "carts");
+        for (now, expected) in rows {
+            let now = Millis(now);
+            match (budgets.admit(&offers, carts, now), expected) {
+                (Ok(()), Ok(units)) => budgets.charge(&offers, carts, now, units),
+                (Err(error), Err(wait)) => {
+                    let words = format!("RetryAfterMs={wait},");
+                    assert!(error.message().contains(&words), "{now:?}: {error}");
                     assert_eq!(error.code().number(), 16500);
                 }
-                (got, _) => panic!("{now} {units}: {got:?}"),
+                (got, _) => panic!("{now:?}: {got:?}"),
             }
         }
-        assert!(
-            budgets
-                .spend("d.other".into(), 10, Millis(90_500), 1.0)
-                .is_ok()
-        );
+        budgets.sweep(Millis(999));
+        assert_eq!(budgets.spent.len(), 1);
+        budgets.sweep(Millis(1000));
+        assert!(budgets.spent.is_empty());
+    }
+
+    #[test]
+    fn who_pays() {
+        let budgets = budgets(&["5", "shop=10", "shop.own=20", "bought=30"]);
+        let offers = Offers::default();
+        offers.set_database("sold", Some(Offer::Manual(400)));
+        offers.set_database("bought", Some(Offer::Autoscale(4000)));
+        let sold = Sold {
+            offer: Some(Offer::Manual(500)),
+            ..Sold::default()
+        };
+        offers.set_collection("shop.bought".into(), sold);
+        for (database, collection, name, limit) in [
+            ("a", "b", "a.b", 5.0),
+            ("shop", "b", "shop", 10.0),
+            ("shop", "own", "shop.own", 20.0),
+            ("shop", "bought", "shop.bought", 500.0),
+            ("sold", "b", "sold", 400.0),
+            ("bought", "b", "bought", 4000.0),
+        ] {
+            let payer = budgets.payer(&offers, database, collection).unwrap();
+            assert_eq!((payer.name.as_str(), payer.limit), (name, limit));
+        }
+        let named = Budgets::new(vec!["shop=10".parse().unwrap()]);
+        assert!(named.payer(&offers, "a", "b").is_none());
+    }
+
+    #[test]
+    fn what_an_allowance_says() {
+        for text in ["400", "shop=1000", "shop.a=b=7"] {
+            assert_eq!(text.parse::<Allowance>().unwrap().to_string(), text);
+        }
+        for text in ["", "0", "-1", "x", "=5", "shop=", "shop=0", "shop=x"] {
+            assert!(text.parse::<Allowance>().is_err(), "{text}");
+        }
     }
 }

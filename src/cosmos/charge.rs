@@ -6,70 +6,57 @@
 //! | what | RU |
 //! |---|---|
 //! | a request | at least 1 |
-//! | reading | 1 for each KB that is returned, 0.1 for each document that is looked at beyond the first |
+//! | returning documents | 1 for each KB |
+//! | looking at a document, other than by its `_id` | 0.1 |
 //! | inserting a document | 5 for each KB, at least 5 |
-//! | changing a document | 10 for each KB, at least 10 |
+//! | changing a document | 10 for each KB that it has then, at least 10 |
 //! | deleting a document | 5 |
 //! | expiry | nothing |
 //!
-//! So a point read of 1 KB costs 1, an insert of 1 KB 5, and a filter without an index pays for every document that it meets.
-//! A write pays for its search, too. Handshakes, log-ins and the like cost nothing.
+//! So a point read of 1 KB costs 1, an insert of 1 KB 5, and a filter without an index pays for every document that it meets. A
+//! write pays for its search, too, and what was done before a request failed is paid for. Handshakes, log-ins and the like
+//! cost nothing. Costs add up: a batch costs what its statements cost.
 
-/// What one document costs to write.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price(f64);
-
-/// What a request has done.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// What a request, or a part of one, has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Documents looked at.
-    pub examined: u64,
-    /// Bytes of documents in the reply.
-    pub returned: usize,
-    /// Bytes of the request.
-    pub sent: usize,
+    /// Documents looked at, but for those found by their `_id`.
+    pub looked_at: u64,
+    /// Bytes of documents added and changed, each counted as a KB at least.
     pub inserted: u64,
-    pub updated: u64,
-    pub deleted: u64,
+    pub changed: u64,
+    /// Documents removed.
+    pub removed: u64,
+    /// Bytes of documents in the reply.
+    pub returned: u64,
 }
 
-const EXAMINED: f64 = 0.1;
-
-// === impl Price ===
-
-impl Price {
-    pub const INSERT: Self = Self(5.0);
-    pub const UPDATE: Self = Self(10.0);
-    pub const DELETE: Self = Self(5.0);
-
-    /// For a statement of that many bytes.
-    pub fn of(self, bytes: usize) -> f64 {
-        self.0 * kilobytes(bytes)
-    }
-}
+const LOOK: f64 = 0.1;
+const INSERT_KB: f64 = 5.0;
+const CHANGE_KB: f64 = 10.0;
+const REMOVE: f64 = 5.0;
+const RETURN_KB: f64 = 1.0;
 
 // === impl Usage ===
 
 impl Usage {
+    /// What a part of a request costs.
+    pub fn cost(&self) -> f64 {
+        LOOK * self.looked_at as f64
+            + INSERT_KB * kilobytes(self.inserted)
+            + CHANGE_KB * kilobytes(self.changed)
+            + REMOVE * self.removed as f64
+            + RETURN_KB * kilobytes(self.returned)
+    }
+
+    /// What a whole request is charged.
     pub fn charge(&self) -> f64 {
-        let written = self.inserted + self.updated + self.deleted;
-        let looking = EXAMINED * self.examined.saturating_sub(1) as f64;
-        let units = if written == 0 {
-            kilobytes(self.returned) + looking
-        } else {
-            let each = kilobytes(self.sent / usize::try_from(written).unwrap_or(usize::MAX));
-            // What a delete sends is a filter.
-            each * (Price::INSERT.0 * self.inserted as f64 + Price::UPDATE.0 * self.updated as f64)
-                + Price::DELETE.0 * self.deleted as f64
-                + looking
-        };
-        (units * 100.0).round() / 100.0
+        (self.cost().max(1.0) * 100.0).round() / 100.0
     }
 }
 
-/// Never less than one.
-fn kilobytes(bytes: usize) -> f64 {
-    (bytes as f64 / 1024.0).max(1.0)
+fn kilobytes(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0
 }
 
 #[cfg(test)]
@@ -85,7 +72,6 @@ mod tests {
                 "a point read of 1 KB",
                 Usage {
                     returned: 1024,
-                    examined: 1,
                     ..none
                 },
                 1.0,
@@ -94,16 +80,15 @@ mod tests {
                 "of 100 KB",
                 Usage {
                     returned: 102_400,
-                    examined: 1,
                     ..none
                 },
                 100.0,
             ),
             (
-                "a scan of 1001 that finds little",
+                "a scan of 1000 that finds 1 KB",
                 Usage {
-                    returned: 300,
-                    examined: 1001,
+                    returned: 1024,
+                    looked_at: 1000,
                     ..none
                 },
                 101.0,
@@ -111,8 +96,7 @@ mod tests {
             (
                 "an insert of 1 KB",
                 Usage {
-                    sent: 1024,
-                    inserted: 1,
+                    inserted: 1024,
                     ..none
                 },
                 5.0,
@@ -120,37 +104,32 @@ mod tests {
             (
                 "ten small inserts",
                 Usage {
-                    sent: 2000,
-                    inserted: 10,
+                    inserted: 10 * 1024,
                     ..none
                 },
                 50.0,
             ),
             (
-                "an update by _id",
+                "an update by _id of a document of 3 KB",
                 Usage {
-                    sent: 200,
-                    updated: 1,
-                    examined: 1,
+                    changed: 3 * 1024,
                     ..none
                 },
-                10.0,
+                30.0,
             ),
             (
-                "a delete that scans",
+                "a delete that looks at eleven and removes two",
                 Usage {
-                    sent: 80,
-                    deleted: 2,
-                    examined: 11,
+                    removed: 2,
+                    looked_at: 11,
                     ..none
                 },
-                11.0,
+                11.1,
             ),
         ];
         for (what, usage, expected) in rows {
             assert_eq!(usage.charge(), expected, "{what}");
         }
-        assert_eq!(Price::INSERT.of(2048), 10.0);
-        assert_eq!(Price::DELETE.of(10), 5.0);
+        assert_eq!(none.cost(), 0.0);
     }
 }

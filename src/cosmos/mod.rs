@@ -1,8 +1,9 @@
 //! What Azure Cosmos DB has and MongoDB has not: request units, throughput, and a service that refuses more.
 //!
-//! [`Usage`] says what a request costs, [`Offers`] how much was bought for a collection or a database, [`Budgets`] what is left of it in
+//! [`Usage`] says what a request costs, [`Offers`] how much was bought for a collection or a database, [`budget`] what is left of it in
 //! this second, [`strict`] what the service would refuse. [`Cosmos`] holds them for one server. The room knows no command and
-//! no collection: it is told names, sizes and the time. Where nothing of it is switched on, a command pays one look at a flag.
+//! no collection: it is told names, sizes and the time. What a request costs is always
+//! counted, in passing; where limits and strictness are off, a command pays one look at a flag for each.
 
 mod budget;
 mod charge;
@@ -14,8 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::Result;
 use crate::value::Millis;
 
-pub use budget::{Budgets, TOO_MANY_REQUESTS, too_many_requests};
-pub use charge::{Price, Usage};
+use budget::Budgets;
+
+pub use budget::{Allowance, TOO_MANY_REQUESTS, too_many_requests};
+pub use charge::Usage;
 pub use offers::{Offer, Offers, Sold};
 
 /// The account of the emulator, and the key that its documentation gives to everybody. They open nothing in Azure.
@@ -25,12 +28,12 @@ pub const EMULATOR_KEY: &str =
 
 /// What one server keeps of it.
 pub struct Cosmos {
-    /// Requests are measured: from the start, or since somebody asked for what one cost.
-    metered: AtomicBool,
+    /// Requests are timed: from the start, or since somebody asked for what one cost.
+    timed: AtomicBool,
     /// What the service refuses is refused.
     pub strict: bool,
     /// Requests over what was bought are refused.
-    pub budgets: Option<Budgets>,
+    budgets: Option<Budgets>,
     pub offers: Offers,
 }
 
@@ -45,76 +48,50 @@ pub struct LastRequest {
 // === impl Cosmos ===
 
 impl Cosmos {
-    /// `units`: what each collection may spend in a second unless it has bought something else.
-    pub fn new(metered: bool, strict: bool, units: Option<u32>) -> Self {
+    /// `allowances`: what may be spent in a second by whoever has bought nothing. Without any, nothing is limited.
+    pub fn new(timed: bool, strict: bool, allowances: Vec<Allowance>) -> Self {
         Self {
-            metered: AtomicBool::new(metered || units.is_some()),
+            timed: AtomicBool::new(timed),
             strict,
-            budgets: units.map(Budgets::new),
+            budgets: (!allowances.is_empty()).then(|| Budgets::new(allowances)),
             offers: Offers::default(),
         }
     }
 
-    /// Asked before every command.
     #[inline]
-    pub fn is_metered(&self) -> bool {
-        self.metered.load(Ordering::Relaxed)
+    pub fn is_timed(&self) -> bool {
+        self.timed.load(Ordering::Relaxed)
     }
 
-    pub fn start_metering(&self) {
-        self.metered.store(true, Ordering::Relaxed);
+    pub fn start_timing(&self) {
+        self.timed.store(true, Ordering::Relaxed);
     }
 
-    /// Itself, if statements have to be looked at one by one.
+    /// Whether requests have to be let in one by one.
     #[inline]
-    pub fn limits(&self) -> Option<&Self> {
-        (self.strict || self.budgets.is_some()).then_some(self)
+    pub fn is_limited(&self) -> bool {
+        self.budgets.is_some()
     }
 
-    /// Whether a request may begin: something is left of this second's budget.
-    pub fn admit(&self, database: &str, collection: &str, now: Millis) -> Result<()> {
-        self.spend(database, collection, now, 0.0)
-    }
-
-    /// Lets one statement of a write pass, and takes what it costs from the budget.
-    pub fn afford(
-        &self,
-        (database, collection): (&str, &str),
-        now: Millis,
-        price: Price,
-        bytes: usize,
-    ) -> Result<()> {
-        if self.strict {
-            strict::check_size(bytes)?;
+    /// Whether a request on `(database, collection)` may begin: something is left of this second's budget.
+    pub fn admit(&self, place: (&str, &str), now: Millis) -> Result<()> {
+        match &self.budgets {
+            Some(budgets) => budgets.admit(&self.offers, place, now),
+            None => Ok(()),
         }
-        self.spend(database, collection, now, price.of(bytes))
-    }
-
-    fn spend(&self, database: &str, collection: &str, now: Millis, units: f64) -> Result<()> {
-        let Some(budgets) = &self.budgets else {
-            return Ok(());
-        };
-        let (name, limit) = self.limit(budgets, database, collection);
-        budgets.spend(name, limit, now, units)
     }
 
     /// Takes what a request turned out to cost.
-    pub fn charge(&self, database: &str, collection: &str, now: Millis, units: f64) {
+    pub fn charge(&self, place: (&str, &str), now: Millis, units: f64) {
         if let Some(budgets) = &self.budgets {
-            let (name, limit) = self.limit(budgets, database, collection);
-            budgets.charge(name, limit, now, units);
+            budgets.charge(&self.offers, place, now, units);
         }
     }
 
-    /// Whose budget pays for a collection, and how much that is in a second.
-    fn limit(&self, budgets: &Budgets, database: &str, collection: &str) -> (String, u32) {
-        let name = format!("{database}.{collection}");
-        if let Some(offer) = self.offers.of_collection(&name) {
-            return (name, offer.units());
-        }
-        match self.offers.of_database(database) {
-            Some(offer) => (database.to_owned(), offer.units()),
-            None => (name, budgets.units),
+    /// Forgets what nobody needs any more. Called now and then.
+    pub fn sweep(&self, now: Millis) {
+        if let Some(budgets) = &self.budgets {
+            budgets.sweep(now);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use dashmap::DashMap;
 
+use crate::value::DocBuf;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     Manual(u32),
@@ -10,14 +12,13 @@ pub enum Offer {
 }
 
 /// What is known of a collection besides what storage keeps.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sold {
     /// Which collection of that name is meant: one that is made anew has bought nothing.
     pub uuid: [u8; 16],
-    /// None where the database's is shared.
+    /// What was bought for it alone, if anything.
     pub offer: Option<Offer>,
-    /// The path of the shard key.
-    pub shard_key: Option<String>,
+    pub shard_key: Option<DocBuf>,
 }
 
 #[derive(Default)]
@@ -65,30 +66,74 @@ impl Offers {
         self.database(database).flatten()
     }
 
+    /// With its collections.
     pub fn forget_database(&self, database: &str) {
         self.databases.remove(database);
+        self.collections.retain(|name, _| {
+            let of_it = name.strip_prefix(database);
+            !of_it.is_some_and(|rest| rest.starts_with('.'))
+        });
     }
 
     pub fn set_collection(&self, name: String, sold: Sold) {
         self.collections.insert(name, sold);
     }
 
+    pub fn forget_collection(&self, name: &str) {
+        self.collections.remove(name);
+    }
+
     /// What is known of the collection `db.collection` with that UUID.
-    pub fn collection(&self, database: &str, name: &str, uuid: [u8; 16]) -> Sold {
+    pub fn collection(&self, name: &str, uuid: [u8; 16]) -> Sold {
         match self.collections.get(name) {
             Some(sold) if sold.uuid == uuid => sold.clone(),
             _ => Sold {
                 uuid,
-                offer: match self.of_database(database) {
-                    Some(_) => None,
-                    None => Some(DEFAULT),
-                },
-                shard_key: None,
+                ..Sold::default()
             },
         }
     }
 
     pub fn of_collection(&self, name: &str) -> Option<Offer> {
         self.collections.get(name)?.offer
+    }
+
+    /// What a collection has for itself, to be shown; `None` where it shares what its database has.
+    pub fn shown(&self, database: &str, sold: &Sold) -> Option<Offer> {
+        let shared = self.of_database(database).is_some();
+        sold.offer.or((!shared).then_some(DEFAULT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_collection() {
+        let offers = Offers::default();
+        let bought = Sold {
+            uuid: [1; 16],
+            offer: Some(Offer::Autoscale(4000)),
+            shard_key: None,
+        };
+        offers.set_collection("a.b".into(), bought.clone());
+        offers.set_collection("ab.c".into(), bought.clone());
+        assert_eq!(offers.collection("a.b", [1; 16]), bought);
+        let plain = offers.collection("a.b", [2; 16]);
+        assert_eq!((plain.uuid, plain.offer), ([2; 16], None));
+        assert_eq!(offers.shown("a", &plain), Some(Offer::Manual(400)));
+        assert_eq!(
+            offers.shown("a", &bought).map(Offer::provisioned),
+            Some(400)
+        );
+        offers.set_database("a", Some(Offer::Manual(1000)));
+        assert_eq!(offers.shown("a", &plain), None);
+        offers.forget_database("a");
+        assert_eq!(offers.database("a"), None);
+        assert_eq!(offers.of_collection("a.b"), None);
+        assert!(offers.of_collection("ab.c").is_some());
+        offers.forget_collection("ab.c");
+        assert_eq!(offers.of_collection("ab.c"), None);
     }
 }

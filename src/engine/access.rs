@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::examined::add_examined;
+use super::Effort;
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -241,7 +241,9 @@ impl Walk {
                 Access::Union(_) | Access::None => Ok(Pace::End),
             };
             self.counted.matched += test.matched;
-            add_examined(self.counted.documents - before);
+            if !matches!(self.access, Access::Ids(_)) {
+                Effort::add_looks(self.counted.documents - before);
+            }
             self.scratch = scratch;
             if matches!(pace, Ok(Pace::End)) {
                 if let Some(next) = self.later.pop() {

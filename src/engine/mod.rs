@@ -5,7 +5,7 @@
 
 pub mod access;
 pub mod choose;
-mod examined;
+mod effort;
 mod holders;
 mod merge;
 mod oid;
@@ -18,7 +18,7 @@ mod sources;
 pub mod stats;
 pub mod write;
 
-pub use examined::take_examined;
+pub use effort::Effort;
 pub use oid::ObjectIds;
 pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};

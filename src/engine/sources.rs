@@ -9,7 +9,7 @@ use super::choose::{Between, Hint, between, choose};
 use super::holders::holders;
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
-use super::{CollectionRows, Handles, ObjectIds, merge, out};
+use super::{CollectionRows, Effort, Handles, ObjectIds, merge, out};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -228,6 +228,7 @@ impl Sources for EngineSources {
             };
             let mut scratch = Vec::new();
             for (id, stored) in holders {
+                Effort::add_looks(1);
                 let mut doc = Doc::new(stored.bytes);
                 if self.show_ts {
                     scratch.clear();

@@ -91,6 +91,7 @@ codes! {
     66 ImmutableField,
     67 CannotCreateIndex,
     68 IndexAlreadyExists,
+    70 ShardNotFound,
     72 InvalidOptions,
     73 InvalidNamespace,
     75 WriteConcernNotDefined,

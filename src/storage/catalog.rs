@@ -10,7 +10,7 @@ use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::{Collection, Namespace, Options};
+use super::{Collection, Namespace, Options, SizeLimit};
 use crate::clock::{self, Clock};
 use crate::value::Millis;
 
@@ -24,6 +24,7 @@ pub struct Catalog {
     clock: Option<Clock>,
     /// Ended documents freed by anybody: the reaper, a change of rules, or a write that took their place.
     freed: Arc<AtomicU64>,
+    limit: Option<SizeLimit>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,7 @@ impl Catalog {
             changing: Mutex::new(()),
             clock: None,
             freed: Arc::default(),
+            limit: None,
         }
     }
 
@@ -69,6 +71,12 @@ impl Catalog {
             clock: Some(clock),
             ..Self::new()
         }
+    }
+
+    /// For a server that takes no larger documents.
+    #[must_use]
+    pub fn with_limit(self, limit: Option<SizeLimit>) -> Self {
+        Self { limit, ..self }
     }
 
     #[inline]
@@ -126,7 +134,7 @@ impl Catalog {
     }
 
     fn made(&self, namespace: &Namespace, options: Options) -> Arc<Collection> {
-        let made = Collection::new(namespace.clone(), options);
+        let made = Collection::new(namespace.clone(), options).with_limit(self.limit);
         Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
     }
 

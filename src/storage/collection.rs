@@ -15,6 +15,7 @@ use super::ttl::{Bounds, DefaultTtl, End};
 use super::{Namespace, RecordId, Totals, View, Writer};
 use crate::aside::uncut;
 use crate::clock::Clock;
+use crate::error::Error;
 use crate::value::{DocBuf, Millis};
 
 /// As long as the lock is held when all is well.
@@ -47,6 +48,7 @@ pub(super) struct State {
     /// The index on `_ts` that shows the default to clients; there while the default is on.
     pub ts_index: Option<TsIndex>,
     pub options: Options,
+    pub limit: Option<SizeLimit>,
     /// What lives in memory, ended or not.
     pub totals: Totals,
     /// Lower bounds over all segments.
@@ -80,6 +82,13 @@ pub struct Options {
     pub indexing_mode: Option<IndexingMode>,
     /// What else `create` was given and listCollections shows.
     pub shown: DocBuf,
+}
+
+/// The largest document that a server takes, where that is less than MongoDB's, and what it says of a larger one.
+#[derive(Debug, Clone, Copy)]
+pub struct SizeLimit {
+    pub bytes: usize,
+    pub refusal: fn() -> Error,
 }
 
 /// How much a capped collection holds.
@@ -124,6 +133,7 @@ impl Collection {
                 default: DefaultTtl::Off,
                 ts_index: None,
                 options,
+                limit: None,
                 totals: Totals::default(),
                 bounds: Bounds::NONE,
                 coming: None,
@@ -144,6 +154,13 @@ impl Collection {
     pub(super) fn with(mut self, clock: Option<Clock>, freed: Arc<AtomicU64>) -> Self {
         self.clock = clock;
         self.freed = freed;
+        self
+    }
+
+    /// A collection in a server that takes no larger documents.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Option<SizeLimit>) -> Self {
+        self.state.get_mut().limit = limit;
         self
     }
 

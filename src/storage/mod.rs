@@ -24,7 +24,7 @@ mod view;
 mod writer;
 
 pub use catalog::{Catalog, CreateError, OtherCase, RenameError, free};
-pub use collection::{Cap, Collection, Dropped, IndexingMode, Options, TsIndex};
+pub use collection::{Cap, Collection, Dropped, IndexingMode, Options, SizeLimit, TsIndex};
 pub use dates::Redating;
 pub use namespace::Namespace;
 pub use reap::Slice;

@@ -35,6 +35,8 @@ pub enum Refused {
     },
     /// The document cannot be indexed.
     Unindexable(Error),
+    /// It is larger than the server takes.
+    TooLarge(Error),
 }
 
 /// What the error message about a duplicate needs of an index.
@@ -83,6 +85,7 @@ impl<'a> Writer<'a> {
 
     /// Adds a document, which has an `_id`. Ended documents that hold its `_id` or a unique key make way.
     pub fn insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
+        self.check_size(bytes)?;
         let doc = Doc::new(bytes);
         let key = id_key(doc);
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
@@ -138,9 +141,19 @@ impl<'a> Writer<'a> {
         let Some(ts) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
-        match self.replace_checked(id, expected, bytes, ts) {
+        let replaced = self
+            .check_size(bytes)
+            .and_then(|()| self.replace_checked(id, expected, bytes, ts));
+        match replaced {
             Ok(()) => Replaced::Done(ts),
             Err(refused) => Replaced::Refused(refused),
+        }
+    }
+
+    fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {
+        match &self.state.limit {
+            Some(limit) if bytes.len() > limit.bytes => Err(Refused::TooLarge((limit.refusal)())),
+            _ => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use bson::{Document, doc};
 use sundown::command::{self, COMMANDS};
 use sundown::config;
+use sundown::cosmos::strict::RULES;
 use sundown::query::accumulator::{self, ACCUMULATORS};
 use sundown::query::expr::{self, EXPRESSIONS};
 use sundown::query::filter::{self, FILTERS};
@@ -35,6 +36,10 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "table:settings",
         render: settings,
+    },
+    Section {
+        name: "table:strict",
+        render: strict,
     },
     Section {
         name: "table:commands",
@@ -228,6 +233,18 @@ fn settings() -> String {
             "| `{}` | `{}` | {default} | {} |",
             setting.name, setting.env, setting.help
         );
+    }
+    text
+}
+
+/// What `--strict cosmos` refuses.
+fn strict() -> String {
+    let mut text = "| refused | code | words |\n|---|---|---|\n".to_owned();
+    for rule in RULES {
+        let words = rule.words.replace("{}", "…");
+        let whose = if rule.seen { "" } else { " (ours)" };
+        let code = rule.code.number();
+        let _ = writeln!(text, "| {} | {code} | {words}{whose} |", rule.what);
     }
     text
 }

@@ -8,8 +8,7 @@ use super::results::{Answer, Results};
 use crate::aside::is_long_expected;
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
-use crate::cosmos::Price;
-use crate::engine::write::{BATCH, Intake, Place};
+use crate::engine::write::{Intake, Place};
 use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::session;
@@ -84,9 +83,9 @@ impl Bulk {
             return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }
         let into = place(&self.namespaces, op.namespace(), run);
-        if let Err(error) = run.afford(&into, op.price(), value.data().len()) {
+        if let Err(refusal) = run.admit(&into) {
             let modified = matches!(op, Op::Update(..)).then_some(0);
-            return Ok(Some(self.results.fail(index, &error, 0, modified)));
+            return Ok(Some(self.results.fail(index, &refusal, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
         let begun = match op {
@@ -125,7 +124,9 @@ impl Bulk {
         run: &mut Running<'_>,
         slice: &dyn Slice,
     ) -> Result<Option<bool>> {
-        let stepped = current.step(&place(&self.namespaces, namespace, run), slice);
+        let into = place(&self.namespaces, namespace, run);
+        let stepped = current.step(&into, slice);
+        run.pay(into.name());
         if matches!(stepped, Ok(false)) {
             self.current = Some((namespace, current));
             return Ok(None);
@@ -164,7 +165,7 @@ impl Bulk {
             Ok(bytes) => admitted.push((first, bytes)),
             Err(error) => return self.results.fail(first, &error, 0, None),
         }
-        while admitted.len() < BATCH {
+        while admitted.len() < run.batch() {
             let mut ahead = self.offset;
             let next = documents
                 .take_next(&mut ahead)
@@ -176,9 +177,7 @@ impl Bulk {
                 break;
             }
             // One that is refused is come to again, when those in front of it are done.
-            let into = place(&self.namespaces, namespace, run);
-            let afforded = run.afford(&into, Price::INSERT, document.bytes().len());
-            let Ok(bytes) = afforded.and_then(|()| intake.admit(document)) else {
+            let Ok(bytes) = intake.admit(document) else {
                 break;
             };
             admitted.push((self.next, bytes));
@@ -187,13 +186,15 @@ impl Bulk {
         }
         let place = place(&self.namespaces, namespace, run);
         let (results, retry) = (&mut self.results, &mut *run.retry);
-        write::add(&place, &admitted, |index, failed| match failed {
+        let go_on = write::add(&place, &admitted, |index, failed| match failed {
             None => {
                 results.done(index, session::Outcome::Inserted, retry.as_mut());
                 true
             }
             Some(error) => results.fail(index, &error, 0, None),
-        })
+        });
+        run.pay(place.name());
+        go_on
     }
 }
 

@@ -4,7 +4,6 @@ use crate::command::args::{self, Arg, fields};
 use crate::command::delete::{self, Delete};
 use crate::command::update::{self, Update};
 use crate::command::write::Statement;
-use crate::cosmos::Price;
 use crate::error::{Error, Result};
 use crate::value::Doc;
 
@@ -18,15 +17,6 @@ pub enum Op<'a> {
 // === impl Op ===
 
 impl<'a> Op<'a> {
-    /// What it costs in request units.
-    pub fn price(&self) -> Price {
-        match self {
-            Self::Insert(..) => Price::INSERT,
-            Self::Update(..) => Price::UPDATE,
-            Self::Delete(..) => Price::DELETE,
-        }
-    }
-
     pub fn read(doc: Doc<'a>) -> Result<Self> {
         let Some(first) = doc.first() else {
             return Err(Error::bad_value(

@@ -1,19 +1,13 @@
-//! What a request costs: measured where somebody wants to know, and taken from the budget where there is one.
+//! What a request costs: counted for whoever asks, and taken from the budget where there is one.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::clock::monotonic;
-use crate::command::{
-    Access, Call, Client, Command, Commands, Connection, Context, Flags, Needs, Outcome, find,
-    reply,
-};
+use crate::command::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
 use crate::cosmos::{LastRequest, Usage};
-use crate::engine::take_examined;
-use crate::error::{Hangup, Result};
-use crate::handler::{self, Progress, Work};
-use crate::value::{Doc, DocBuilder, ValueRef};
-use crate::wire::Request;
+use crate::engine::Effort;
+use crate::error::Result;
+use crate::value::{Doc, DocBuilder};
 
 pub const LAST_REQUEST: Command = Command::ready(
     "getLastRequestStatistics",
@@ -24,26 +18,22 @@ pub const LAST_REQUEST: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Nothing);
 
-/// A request that is measured.
-struct Meter {
-    context: Arc<Context>,
-    client: Arc<Client>,
+/// Counts what one request does. Only what touches data counts as a request.
+pub struct Meter {
     command: &'static Command,
-    request: Request,
-    begun: Instant,
-    examined: u64,
-}
-
-/// One that takes longer.
-struct Metered {
-    work: Box<dyn Work>,
-    meter: Meter,
+    /// Where somebody wants to know how long requests take.
+    begun: Option<Instant>,
+    /// What the thread had done when it came to this request, and what the request did on others before.
+    mark: Effort,
+    done: Effort,
+    /// The database and collection whose budget pays, where budgets are on.
+    payer: Option<(String, String)>,
 }
 
 fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
-    // Without --cosmos nobody has measured yet: from now on it is done.
-    call.context.cosmos.start_metering();
+    // Costs are always counted. Time is taken from the first question on, or from the start with --cosmos.
+    call.context.cosmos.start_timing();
     let last = call.client.last_request().unwrap_or(LastRequest {
         command: "",
         charge: 0.0,
@@ -57,165 +47,108 @@ fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     Ok(Outcome::Reply)
 }
 
-/// Runs a request and measures it. What touches no data is not counted as one.
-#[cold]
-pub fn metered(
-    commands: &Commands,
-    connection: &mut Connection,
-    request: Request,
-    out: &mut Vec<u8>,
-) -> Result<handler::Outcome, Hangup> {
-    let command = request.body().first();
-    let command = command.and_then(|elem| find(elem.name_bytes()));
-    let Some(command) = command.filter(|command| command.access != Access::None) else {
-        return commands.answer(connection, request, out);
-    };
-    let mut meter = Meter {
-        context: Arc::clone(commands.context()),
-        client: Arc::clone(&connection.client),
-        command,
-        request: request.clone(),
-        begun: monotonic(),
-        examined: 0,
-    };
-    let start = out.len();
-    if let Err(error) = meter.admit() {
-        reply::fail(out, start, &error);
-        meter.note(0.0);
-        return Ok(handler::Outcome::Replied);
-    }
-    take_examined();
-    let outcome = commands.answer(connection, request, out)?;
-    meter.examined = take_examined();
-    Ok(match outcome {
-        handler::Outcome::Work(work) => handler::Outcome::Work(Box::new(Metered { work, meter })),
-        done => {
-            meter.finish(Doc::new(out.get(start..).unwrap_or_default()));
-            done
-        }
-    })
-}
-
 // === impl Meter ===
 
 impl Meter {
-    /// Statements of a write are let in one by one, everything else as a whole.
-    fn admit(&self) -> Result<()> {
-        let cosmos = &self.context.cosmos;
-        match self.place() {
-            Some((database, collection)) if !self.has_statements() => {
-                cosmos.admit(database, collection, self.context.clock.now())
-            }
-            _ => Ok(()),
+    /// Begins with a request, if it counts. It is refused if nothing is left of the budget: as a whole, unless it is made of
+    /// statements, which are let in one by one.
+    #[inline]
+    pub fn begin(call: &Call<'_>) -> Result<Option<Self>> {
+        if call.command.access == Access::None {
+            return Ok(None);
         }
-    }
-
-    fn has_statements(&self) -> bool {
-        matches!(
-            self.command.name,
-            "insert" | "update" | "delete" | "bulkWrite"
-        )
-    }
-
-    /// The collection that the request is about.
-    fn place(&self) -> Option<(&str, &str)> {
-        let body = self.request.body();
-        let name = match self.command.name {
-            "customAction" => return None,
-            "getMore" => body.get("collection").as_str()?,
-            _ => body.first()?.value.as_str()?,
+        let cosmos = &call.context.cosmos;
+        let mut meter = Self {
+            command: call.command,
+            begun: cosmos.is_timed().then(monotonic),
+            mark: Effort::so_far(),
+            done: Effort::default(),
+            payer: None,
         };
-        Some((body.get("$db").as_str()?, name))
-    }
-
-    fn finish(&self, reply: Doc<'_>) {
-        let charge = self.usage(reply).charge();
-        if !self.has_statements()
-            && let Some((database, collection)) = self.place()
+        if cosmos.is_limited()
+            && let Some(collection) = reads_from(call)
         {
-            let now = self.context.clock.now();
-            self.context
-                .cosmos
-                .charge(database, collection, now, charge);
+            let payer = (call.database(), collection);
+            if let Err(refusal) = cosmos.admit(payer, call.context.clock.now()) {
+                meter.note(call.client, 0.0);
+                return Err(refusal);
+            }
+            meter.payer = Some((payer.0.to_owned(), payer.1.to_owned()));
         }
-        self.note(charge);
+        Ok(Some(meter))
     }
 
-    fn note(&self, charge: f64) {
-        let took = monotonic().saturating_duration_since(self.begun);
-        self.client.set_last_request(LastRequest {
+    /// The request rests: what this thread does next is not its doing.
+    pub fn pause(&mut self) {
+        self.done += Effort::so_far() - self.mark;
+    }
+
+    pub fn go_on(&mut self) {
+        self.mark = Effort::so_far();
+    }
+
+    /// The request is answered. What it did before it failed is paid for.
+    #[inline]
+    pub fn end(mut self, context: &Context, client: &Client, reply: Doc<'_>) {
+        self.pause();
+        let usage = Usage {
+            returned: match self.command.flags.has(Flags::STATEMENTS) {
+                true => 0,
+                false => returned(reply),
+            },
+            ..usage(self.done)
+        };
+        let charge = usage.charge();
+        if let Some((database, collection)) = &self.payer {
+            let now = context.clock.now();
+            context.cosmos.charge((database, collection), now, charge);
+        }
+        self.note(client, charge);
+    }
+
+    fn note(&self, client: &Client, charge: f64) {
+        let took = self
+            .begun
+            .map(|begun| monotonic().saturating_duration_since(begun));
+        client.set_last_request(LastRequest {
             command: self.command.name,
             charge,
-            millis: took.as_secs_f64() * 1000.0,
+            millis: took.map_or(0.0, |took| took.as_secs_f64() * 1000.0),
         });
     }
+}
 
-    /// What was done, as far as request and reply show it.
-    fn usage(&self, reply: Doc<'_>) -> Usage {
-        let count = |name: &str| number(reply.get(name));
-        let cursor = reply.get("cursor").as_doc().unwrap_or(Doc::EMPTY);
-        let batch = ["firstBatch", "nextBatch"]
-            .iter()
-            .find_map(|name| cursor.get(name).as_array());
-        let sequences = self
-            .request
-            .sequences
-            .iter()
-            .map(|list| list.documents.len());
-        let usage = Usage {
-            examined: self.examined,
-            returned: batch.map_or(0, |batch| batch.bytes().len()),
-            sent: self.request.body.len() + sequences.sum::<usize>(),
-            ..Usage::default()
-        };
-        match self.command.name {
-            "insert" => Usage {
-                inserted: count("n"),
-                ..usage
-            },
-            "update" => Usage {
-                updated: count("n"),
-                ..usage
-            },
-            "delete" => Usage {
-                deleted: count("n"),
-                ..usage
-            },
-            "bulkWrite" => Usage {
-                inserted: count("nInserted") + count("nUpserted"),
-                updated: count("nMatched"),
-                deleted: count("nDeleted"),
-                ..usage
-            },
-            "findAndModify" => {
-                let last = reply.get("lastErrorObject").as_doc().unwrap_or(Doc::EMPTY);
-                Usage {
-                    updated: number(last.get("n")),
-                    ..usage
-                }
-            }
-            _ => usage,
-        }
+/// The collection that a request without statements reads documents of.
+fn reads_from<'a>(call: &Call<'a>) -> Option<&'a str> {
+    match call.command.name {
+        "aggregate" | "count" | "distinct" | "find" | "findAndModify" => call.target().as_str(),
+        "getMore" => call.arg("collection")?.value().as_str(),
+        _ => None,
     }
 }
 
-fn number(value: ValueRef<'_>) -> u64 {
-    let number = value.as_num().and_then(|n| n.to_i64_exact());
-    number.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
+pub fn usage(done: Effort) -> Usage {
+    Usage {
+        looked_at: done.looked_at,
+        inserted: done.inserted,
+        changed: done.changed,
+        removed: done.removed,
+        returned: 0,
+    }
 }
 
-// === impl Metered ===
-
-impl Work for Metered {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
-        let start = out.len();
-        take_examined();
-        let progress = self.work.step(out)?;
-        self.meter.examined += take_examined();
-        if matches!(progress, Progress::Done | Progress::Streaming) {
-            self.meter
-                .finish(Doc::new(out.get(start..).unwrap_or_default()));
+/// Bytes of documents in a reply: of a cursor's batch, of distinct's values, of findAndModify's one document.
+#[inline]
+fn returned(reply: Doc<'_>) -> u64 {
+    let cursor = reply.get("cursor").as_doc();
+    let found = match cursor {
+        Some(cursor) => ["firstBatch", "nextBatch"]
+            .iter()
+            .find_map(|name| cursor.get(name).as_array()),
+        None => {
+            let values = reply.get("values").as_array();
+            values.or_else(|| reply.get("value").as_doc())
         }
-        Ok(progress)
-    }
+    };
+    found.map_or(0, |found| found.bytes().len() as u64)
 }

@@ -11,6 +11,6 @@ mod strict;
 mod tests;
 
 pub(super) use custom_action::COMMAND as CUSTOM_ACTION;
-pub(super) use meter::{LAST_REQUEST, metered};
+pub(super) use meter::{LAST_REQUEST, Meter, usage};
 pub(super) use sharding::{ENABLE_SHARDING, GET_SHARD_MAP, LIST_SHARDS, SHARD_COLLECTION};
 pub(super) use strict::check as check_strict;

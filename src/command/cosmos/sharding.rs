@@ -1,13 +1,13 @@
 //! What clients say and ask about shards. There is one server, whatever it is told.
 
 use crate::auth::{Action, Target};
-use crate::command::args::required;
+use crate::command::args::{fields, required};
 use crate::command::{
     Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
 };
 use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuilder, Type, Value};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value};
 
 const ADMIN: Flags = Flags::ADMIN_ONLY.and(Flags::SECONDARY);
 
@@ -23,11 +23,7 @@ pub const ENABLE_SHARDING: Command = Command::ready(
     "enableSharding",
     Access::Admin,
     "Accepts that a database is to be sharded, which changes nothing.",
-    |call, _| {
-        check_database(name(call)?)?;
-        call.only(&["primaryShard"])?;
-        Ok(Outcome::Reply)
-    },
+    enable_sharding,
 )
 .with(ADMIN)
 .needs(Needs::Asked(may_shard));
@@ -36,19 +32,7 @@ pub const LIST_SHARDS: Command = Command::ready(
     "listShards",
     Access::Admin,
     "Lists the shards: this server is the only one.",
-    |call, reply| {
-        let host = call.context.host();
-        let mut shards = reply.array("shards");
-        let mut shard = shards.doc();
-        shard
-            .put_str("_id", SHARD)
-            .put_str("host", &host)
-            .put_i32("state", 1)
-            .put("topologyTime", Value::timestamp(1, 1).as_ref());
-        shard.end();
-        shards.end();
-        Ok(Outcome::Reply)
-    },
+    list_shards,
 )
 .with(ADMIN)
 .needs(Needs::Server(Action::ListShards));
@@ -57,20 +41,12 @@ pub const GET_SHARD_MAP: Command = Command::ready(
     "getShardMap",
     Access::Admin,
     "Shows which host is which shard: this server is the only one.",
-    |call, reply| {
-        let host = call.context.host();
-        let mut map = reply.doc("map");
-        map.put_str(SHARD, &host);
-        map.end();
-        let mut hosts = reply.doc("hosts");
-        hosts.put_str(&host, SHARD);
-        hosts.end();
-        reply.doc("nodes").end();
-        Ok(Outcome::Reply)
-    },
+    get_shard_map,
 )
 .with(ADMIN)
 .needs(Needs::Server(Action::GetShardMap));
+
+const SHARD: &str = "shard0000";
 
 /// In the database that the name begins with.
 fn may_shard(call: &Call<'_>) -> Result<bool> {
@@ -79,13 +55,75 @@ fn may_shard(call: &Call<'_>) -> Result<bool> {
     Ok(call.may(Target::Database(database), Action::EnableSharding))
 }
 
-const SHARD: &str = "shard0000";
-
 fn name<'a>(call: &Call<'a>) -> Result<&'a str> {
     let target = call.target();
     target
         .as_str()
         .ok_or_else(|| Error::wrong_type("", call.command.name, target.ty(), &[Type::String]))
+}
+
+fn enable_sharding(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    check_database(name(call)?)?;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "primaryShard" => match arg.str()? {
+                None | Some(SHARD) => {}
+                Some(other) => {
+                    return Err(Error::new(
+                        Code::ShardNotFound,
+                        format!("Shard {other} not found"),
+                    ));
+                }
+            },
+            _ => return Err(arg.unknown()),
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+fn list_shards(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut draining = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "filter" => {
+                for field in fields("listShards.filter", arg.doc()?.unwrap_or(Doc::EMPTY)) {
+                    match field.name() {
+                        "draining" => draining = field.bool()?,
+                        _ => return Err(field.unknown()),
+                    }
+                }
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let host = call.context.host();
+    let mut shards = reply.array("shards");
+    // This one stays.
+    if draining != Some(true) {
+        let mut shard = shards.doc();
+        shard
+            .put_str("_id", SHARD)
+            .put_str("host", &host)
+            .put_i32("state", 1)
+            .put("topologyTime", Value::timestamp(1, 1).as_ref());
+        shard.end();
+    }
+    shards.end();
+    Ok(Outcome::Reply)
+}
+
+fn get_shard_map(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    let host = call.context.host();
+    let mut map = reply.doc("map");
+    map.put_str(SHARD, &host);
+    map.end();
+    for name in ["hosts", "connStrings"] {
+        let mut shards = reply.doc(name);
+        shards.put_str(&host, SHARD);
+        shards.end();
+    }
+    Ok(Outcome::Reply)
 }
 
 /// In `admin` with the full name of a collection, as MongoDB has it; in any database, as Cosmos does.
@@ -96,22 +134,14 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
         match arg.name() {
             "key" => key = arg.doc()?,
             // Where documents go: here, in any case.
-            "unique"
-            | "numInitialChunks"
-            | "presplitHashedZones"
-            | "collation"
-            | "enforceUniquenessCheck"
-            | "timeseries" => {}
+            "unique" | "presplitHashedZones" | "enforceUniquenessCheck" => drop(arg.bool()?),
+            "numInitialChunks" => drop(arg.int()?),
+            "collation" | "timeseries" => drop(arg.doc()?),
             _ => return Err(arg.unknown()),
         }
     }
     let key = required(key, "shardCollection", "key")?;
-    let path = key.first().ok_or_else(|| {
-        Error::new(
-            Code::BadValue,
-            "shardCollection needs a key with a field in it",
-        )
-    })?;
+    check_key(key)?;
     let (database, collection) = name.split_once('.').ok_or_else(|| {
         Error::new(
             Code::InvalidNamespace,
@@ -122,19 +152,38 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
     check_collection(database, collection)?;
     let (there, _) = collection_for(&call.context.catalog, database, collection)?;
     let offers = &call.context.cosmos.offers;
-    let mut sold = offers.collection(database, name, *there.uuid().as_bytes());
-    if sold
-        .shard_key
-        .as_deref()
-        .is_some_and(|known| known != path.name())
+    let mut sold = offers.collection(name, *there.uuid().as_bytes());
+    let paths = |key: Doc<'_>| -> Vec<String> { key.iter().map(|e| e.name().into()).collect() };
+    if let Some(known) = &sold.shard_key
+        && paths(known.as_doc()) != paths(key)
     {
         return Err(Error::new(
             Code::AlreadyInitialized,
             format!("sharding already enabled for collection {name}"),
         ));
     }
-    sold.shard_key = Some(path.name().to_owned());
+    sold.shard_key = Some(DocBuf::from(key));
     offers.set_collection(name.to_owned(), sold);
     reply.put_str("collectionsharded", name);
     Ok(Outcome::Reply)
+}
+
+/// Fields in ascending order, of which one may be hashed.
+fn check_key(key: Doc<'_>) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::bad_value("Shard key pattern is empty"));
+    }
+    let mut hashed = 0;
+    for elem in key {
+        let ascending = elem.value.as_num().is_some_and(|way| way.to_f64() == 1.0);
+        let hashes = elem.value.as_str() == Some("hashed");
+        hashed += usize::from(hashes);
+        if elem.name().is_empty() || !(ascending || hashes) || hashed > 1 {
+            return Err(Error::bad_value(format!(
+                "Shard key {key} can contain either 1 or, for one field, 'hashed'. Failed to parse field {}",
+                elem.name()
+            )));
+        }
+    }
+    Ok(())
 }

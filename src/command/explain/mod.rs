@@ -17,7 +17,7 @@ use super::args;
 use super::build_info::VERSION;
 use super::generic::Generic;
 use super::guard;
-use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, reply};
+use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, cosmos, reply};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder, Millis};
@@ -114,6 +114,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         own,
     };
     guard::check(&inner)?;
+    if call.context.cosmos.strict {
+        cosmos::check_strict(&inner)?;
+    }
     explain(&inner, verbosity, reply)
 }
 

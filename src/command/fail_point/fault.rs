@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::command::args::{Arg, fields};
-use crate::command::{Client, find};
+use crate::command::{Client, Command, Flags, find};
 use crate::cosmos::{TOO_MANY_REQUESTS, too_many_requests};
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf};
+use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wire::Request;
 
 /// The `data` of a `failCommand`.
@@ -17,6 +17,8 @@ pub struct Fault {
     all: bool,
     app_name: Option<String>,
     namespace: Option<String>,
+    /// Of the connection, as currentOp shows it.
+    thread_name: Option<String>,
     /// What it does: waits first, then loses the connection or refuses the command; or lets it run and finds fault with it.
     pub block: Option<Duration>,
     pub close: bool,
@@ -26,10 +28,15 @@ pub struct Fault {
     pub write_concern_error: Option<DocBuf>,
 }
 
-/// Errors after which a driver tries a retryable write once more.
+/// Errors after which a retryable write is worth another attempt: mongod labels those of such writes.
 const RETRYABLE: &[i32] = &[
-    6, 7, 89, 91, 134, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436,
+    6, 7, 89, 91, 134, 189, 262, 317, 358, 384, 402, 406, 407, 412, 9001, 10107, 11600, 11602,
+    13435, 13436,
 ];
+const LABEL: &str = "RetryableWriteError";
+
+/// What a client is told to wait that a fail point refuses with [`TOO_MANY_REQUESTS`].
+const RETRY_AFTER_MILLIS: i64 = 10;
 
 // === impl Fault ===
 
@@ -50,6 +57,7 @@ impl Fault {
                 "failAllCommands" => fault.all = arg.bool()?.unwrap_or(false),
                 "appName" => fault.app_name = arg.str()?.map(ToOwned::to_owned),
                 "namespace" => fault.namespace = arg.str()?.map(ToOwned::to_owned),
+                "threadName" => fault.thread_name = arg.str()?.map(ToOwned::to_owned),
                 "errorCode" => {
                     let code = arg.int()?.and_then(|code| i32::try_from(code).ok());
                     fault.code = code.map(Code::numbered);
@@ -58,87 +66,132 @@ impl Fault {
                 "errorLabels" => fault.labels = labels(&arg)?,
                 "closeConnection" => fault.close = arg.bool()?.unwrap_or(false),
                 "blockConnection" => blocks = arg.bool()?.unwrap_or(false),
-                "blockTimeMS" => block_millis = arg.int_at_least(0)?,
+                "blockTimeMS" => block_millis = arg.int()?,
                 "writeConcernError" => {
                     fault.write_concern_error = arg.doc()?.map(DocBuf::from);
                 }
-                // Of servers that have more than one kind of client and thread.
+                // Of servers that have clients among themselves.
                 "failInternalCommands" | "failLocalClients" => drop(arg.bool()?),
-                "threadName" => drop(arg.str()?),
                 _ => return Err(arg.unknown()),
             }
         }
         if blocks {
-            let millis =
-                block_millis.ok_or_else(|| Error::missing_field("failCommand", "blockTimeMS"))?;
-            fault.block = Some(Duration::from_millis(millis.unsigned_abs()));
+            fault.block = Some(Duration::from_millis(block_time(block_millis)?));
         }
         Ok(fault)
     }
 
-    /// Whether it is about that request. `configureFailPoint` is spared, or nothing would ever end it.
-    pub fn concerns(&self, client: &Client, request: &Request) -> bool {
-        let body = request.body();
-        let Some(command) = body.first().and_then(|elem| find(elem.name_bytes())) else {
-            return false;
+    /// Whether it is about such a command from that client. `configureFailPoint` is spared, or nothing would ever end it.
+    fn concerns(&self, client: &Client, command: &Command) -> bool {
+        let is_thread = |wanted: &str| {
+            let number = wanted.strip_prefix("conn");
+            number.and_then(|number| number.parse().ok()) == Some(client.id)
         };
         command.name != super::COMMAND.name
             && (self.all || self.commands.contains(&command.name))
-            && self
-                .app_name
-                .as_deref()
-                .is_none_or(|wanted| client.app_name().or_else(|| introduced(body)) == Some(wanted))
-            && self
-                .namespace
-                .as_deref()
-                .is_none_or(|wanted| names(body, wanted))
-            && self.does_anything()
+            && self.thread_name.as_deref().is_none_or(is_thread)
     }
 
-    fn does_anything(&self) -> bool {
+    /// Whether that request is struck.
+    pub fn strikes(&self, client: &Client, command: &Command, request: &Request) -> bool {
+        let body = request.body();
+        let app_name = || client.app_name().or_else(|| introduced(body));
+        self.concerns(client, command)
+            && (self.app_name.as_deref()).is_none_or(|wanted| app_name() == Some(wanted))
+            && (self.namespace.as_deref()).is_none_or(|wanted| names(body, wanted))
+            && self.does_anything_to(command)
+    }
+
+    /// Whether a statement on `(database, collection)` of a command that has many is struck.
+    pub fn strikes_statement(
+        &self,
+        client: &Client,
+        command: &Command,
+        (database, collection): (&str, &str),
+    ) -> bool {
+        let is_namespace = |wanted: &str| wanted.split_once('.') == Some((database, collection));
+        self.is_rate_limit()
+            && self.concerns(client, command)
+            && (self.app_name.as_deref()).is_none_or(|wanted| client.app_name() == Some(wanted))
+            && self.namespace.as_deref().is_none_or(is_namespace)
+    }
+
+    fn does_anything_to(&self, command: &Command) -> bool {
+        if self.is_rate_limit() && command.flags.has(Flags::STATEMENTS) {
+            return false;
+        }
         self.block.is_some()
             || self.close
             || self.code.is_some()
-            || self.write_concern_error.is_some()
+            || self.write_concern_error.is_some() && command.flags.has(Flags::WRITE_CONCERN)
+    }
+
+    /// It refuses as a spent budget does: of a command that brings statements those, one by one.
+    fn is_rate_limit(&self) -> bool {
+        let code = self.code.map(Code::number);
+        code == Some(TOO_MANY_REQUESTS) && !self.close && self.block.is_none()
+    }
+
+    /// The error that takes a statement's place.
+    pub fn refusal(&self) -> Option<Error> {
+        self.code.map(|code| match code.number() {
+            // A client that is to wait finds out how long from the words.
+            TOO_MANY_REQUESTS => too_many_requests(RETRY_AFTER_MILLIS),
+            _ => Error::new(code, "Failing command via 'failCommand' failpoint"),
+        })
     }
 
     /// The error that takes the command's place.
     pub fn error(&self, request: &Request) -> Option<Error> {
-        let code = self.code?;
-        let body = request.body();
-        let retryable =
-            body.has("txnNumber") && !body.has("autocommit") && RETRYABLE.contains(&code.number());
-        let error = match code.number() {
-            // A client that is to wait finds out how long from the words.
-            TOO_MANY_REQUESTS => too_many_requests(10),
-            _ => Error::new(code, "Failing command via 'failCommand' failpoint"),
-        };
-        Some(match &self.labels {
-            // What is asked for is what is given, also if that is nothing.
-            None if self.extra.is_none() && retryable => error.with_label("RetryableWriteError"),
-            None if self.extra.is_none() => error,
-            _ => error.with_details(
-                DocBuf::build(|details| {
-                    if let Some(extra) = &self.extra {
-                        details.put_body(extra.as_doc().body());
-                    }
-                    self.put_labels(details);
-                })
-                .into_bytes(),
-            ),
+        let error = self.refusal()?;
+        let details = DocBuf::build(|details| {
+            if let Some(extra) = &self.extra {
+                details.put_body(extra.as_doc().body());
+            }
+            self.put_labels(request, details);
+        });
+        Some(match details.as_doc().is_empty() {
+            true => error,
+            false => error.with_details(details.into_bytes()),
         })
     }
 
-    pub fn put_labels(&self, reply: &mut crate::value::DocBuilder<'_>) {
-        let Some(labels) = self.labels.as_ref().filter(|labels| !labels.is_empty()) else {
-            return;
+    /// `errorLabels`: what is asked for is what is given, also if that is nothing; else what mongod says of such an error.
+    pub fn put_labels(&self, request: &Request, reply: &mut DocBuilder<'_>) {
+        let own = [LABEL.to_owned()];
+        let labels = match &self.labels {
+            Some(labels) => &labels[..],
+            None if self.is_retryable(request) => &own,
+            None => &[],
         };
+        if labels.is_empty() {
+            return;
+        }
         let mut array = reply.array("errorLabels");
         for label in labels {
             array.push_str(label);
         }
         array.end();
     }
+
+    fn is_retryable(&self, request: &Request) -> bool {
+        let body = request.body();
+        let of_concern = || {
+            let error = self.write_concern_error.as_ref()?.as_doc();
+            error.get("code").as_num()?.to_i64_exact()?.try_into().ok()
+        };
+        let code = self.code.map(Code::number).or_else(of_concern);
+        let is_retryable_write = body.has("txnNumber") && !body.has("autocommit");
+        is_retryable_write && code.is_some_and(|code| RETRYABLE.contains(&code))
+    }
+}
+
+/// mongod asks when it strikes; here nobody can set what will not work.
+fn block_time(millis: Option<i64>) -> Result<u64> {
+    let millis = millis.ok_or("must specify 'blockTimeMS' when 'blockConnection' is true");
+    let millis = millis
+        .and_then(|millis| u64::try_from(millis).map_err(|_| "'blockTimeMS' must be non-negative"));
+    millis.map_err(|words| Error::new(Code::InvalidOptions, words))
 }
 
 fn labels(arg: &Arg<'_>) -> Result<Option<Vec<String>>> {

@@ -1,7 +1,7 @@
 //! How often a fail point strikes.
 
 use crate::error::{Error, Result};
-use crate::value::{Type, ValueRef};
+use crate::value::{Num, ValueRef};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
@@ -35,21 +35,9 @@ impl Mode {
         match doc.first() {
             Some(elem) if elem.name() == "times" => count("times", elem.value).map(Self::Times),
             Some(elem) if elem.name() == "skip" => count("skip", elem.value).map(Self::Skip),
-            Some(elem) if elem.name() == "activationProbability" => {
-                let odds = match elem.value.ty() {
-                    Type::Double => elem.value.as_num().map(crate::value::Num::to_f64),
-                    _ => None,
-                };
-                odds.filter(|odds| (0.0..=1.0).contains(odds))
-                    .map(Self::Sometimes)
-                    .ok_or_else(|| {
-                        Error::type_mismatch(
-                            "the value of the 'activationProbability' option to 'mode' must be a double between 0 and 1",
-                        )
-                    })
-            }
+            Some(elem) if elem.name() == "activationProbability" => odds(elem.value),
             _ => Err(Error::bad_value(
-                "'mode' must be one of 'off', 'alwaysOn', 'times', and 'activationProbability'",
+                "'mode' must be one of 'off', 'alwaysOn', '{times:n}', '{skip:n}' or '{activationProbability:p}'",
             )),
         }
     }
@@ -77,6 +65,20 @@ impl Mode {
                 (drawn as f64 / (1_u64 << 53) as f64) < *odds
             }
         }
+    }
+}
+
+fn odds(value: ValueRef<'_>) -> Result<Mode> {
+    let Some(odds) = value.as_num().map(Num::to_f64) else {
+        return Err(Error::type_mismatch(
+            "the 'activationProbability' option to 'mode' must be a double between 0 and 1",
+        ));
+    };
+    match (0.0..=1.0).contains(&odds) {
+        true => Ok(Mode::Sometimes(odds)),
+        false => Err(Error::bad_value(format!(
+            "activationProbability must be between 0.0 and 1.0; found {odds}"
+        ))),
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::{Fault, Mode};
-use crate::command::Client;
+use crate::command::{Client, Command, find};
+use crate::error::Error;
 use crate::wire::Request;
 
 /// What is set, and how often it was looked at since. Nothing, nearly always.
@@ -48,8 +49,28 @@ impl FailPoints {
 
     /// What happens to that request.
     pub fn strike(&self, client: &Client, request: &Request) -> Option<Arc<Fault>> {
+        let command = find(request.body().first()?.name_bytes())?;
+        self.enter(|fault| fault.strikes(client, command, request))
+    }
+
+    /// What is said to a statement on `(database, collection)` of a command that has many.
+    pub fn refuse_statement(
+        &self,
+        client: &Client,
+        command: &Command,
+        place: (&str, &str),
+    ) -> Option<Error> {
+        if !self.is_on() {
+            return None;
+        }
+        let fault = self.enter(|fault| fault.strikes_statement(client, command, place))?;
+        fault.refusal()
+    }
+
+    /// Counts an occasion, if it is one. Returns what happens then.
+    fn enter(&self, is_meant: impl FnOnce(&Fault) -> bool) -> Option<Arc<Fault>> {
         let mut command = self.command.lock();
-        if command.mode == Mode::Off || !command.fault.concerns(client, request) {
+        if command.mode == Mode::Off || !is_meant(&command.fault) {
             return None;
         }
         let entered = command.entered;

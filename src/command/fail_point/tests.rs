@@ -44,6 +44,7 @@ fn how_often_it_strikes() {
         (doc! {"skip": 3}.into(), "...xx"),
         (doc! {"activationProbability": 1.0}.into(), "xxxxx"),
         (doc! {"activationProbability": 0.0}.into(), "....."),
+        (doc! {"activationProbability": 1}.into(), "xxxxx"),
     ];
     let mut before = 0;
     let mut server = testing();
@@ -64,7 +65,23 @@ fn what_is_refused() {
     let rows = [
         (doc! {"configureFailPoint": "nope", "mode": "off"}, 266),
         (doc! {"configureFailPoint": 1, "mode": "off"}, 14),
-        (doc! {"configureFailPoint": "failCommand"}, 40414),
+        (
+            doc! {"configureFailPoint": "onPrimaryTransactionalWrite", "mode": "off"},
+            238,
+        ),
+        (
+            doc! {"configureFailPoint": "failGetMoreAfterCursorCheckout", "mode": {"times": 1}},
+            238,
+        ),
+        (doc! {"configureFailPoint": "failCommand"}, 20),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": "off", "sync": {}},
+            40415,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": 1},
+            14,
+        ),
         (doc! {"configureFailPoint": "failCommand", "mode": "x"}, 2),
         (doc! {"configureFailPoint": "failCommand", "mode": 1}, 14),
         (
@@ -81,15 +98,23 @@ fn what_is_refused() {
         ),
         (
             doc! {"configureFailPoint": "failCommand", "mode": {"activationProbability": 2.0}},
+            2,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": {"activationProbability": "x"}},
             14,
         ),
         (
-            doc! {"configureFailPoint": "failCommand", "mode": "off", "data": {"nope": 1}},
+            doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"nope": 1}},
             40415,
         ),
         (
-            doc! {"configureFailPoint": "failCommand", "mode": "off", "data": {"blockConnection": true}},
-            40414,
+            doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"blockConnection": true}},
+            72,
+        ),
+        (
+            doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"blockConnection": true, "blockTimeMS": -1}},
+            72,
         ),
     ];
     let mut allowed = testing();
@@ -98,6 +123,9 @@ fn what_is_refused() {
         let reply = ask(&mut allowed, command.clone());
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}");
     }
+    // One that is off may say what it likes.
+    let off = set(&mut allowed, "off", doc! {"nope": 1});
+    assert_eq!(off.get_f64("ok").ok(), Some(1.0));
     let mut plain = server(Config::default());
     let reply = set(&mut plain, "off", doc! {});
     assert_eq!(reply.get_i32("code").ok(), Some(59));
@@ -126,6 +154,67 @@ fn whom_it_strikes_and_what_with() {
             doc! {"failCommands": ["insert"], "errorCode": 91},
             retryable.clone(),
             doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 91, "codeName": "ShutdownInProgress", "errorLabels": ["RetryableWriteError"]},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "errorCode": 10107, "errorExtraInfo": {"x": 1}},
+            retryable.clone(),
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 10107, "codeName": "NotWritablePrimary", "x": 1, "errorLabels": ["RetryableWriteError"]},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "errorCode": 2},
+            retryable.clone(),
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 2, "codeName": "BadValue"},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "errorCode": 91},
+            doc! {"insert": "c", "documents": [{}], "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 91, "codeName": "ShutdownInProgress"},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "writeConcernError": {"code": 91, "errmsg": "x"}},
+            retryable.clone(),
+            doc! {"n": 1, "ok": 1.0, "writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": ["RetryableWriteError"]},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": []},
+            retryable.clone(),
+            doc! {"n": 1, "ok": 1.0, "writeConcernError": {"code": 91, "errmsg": "x"}},
+        ),
+        (
+            doc! {"failCommands": ["insert"], "writeConcernError": {"code": 100, "errmsg": "x"}},
+            retryable.clone(),
+            doc! {"n": 1, "ok": 1.0, "writeConcernError": {"code": 100, "errmsg": "x"}},
+        ),
+        // What takes no write concern is let be, and what only has labels or more to say does nothing.
+        (
+            doc! {"failCommands": ["ping"], "writeConcernError": {"code": 91, "errmsg": "x"}},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 1.0},
+        ),
+        (
+            doc! {"failCommands": ["ping"], "errorLabels": ["A"], "errorExtraInfo": {"x": 1}},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 1.0},
+        ),
+        (
+            doc! {"failAllCommands": true, "errorCode": 8},
+            doc! {"count": "c", "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 8, "codeName": "UnknownError"},
+        ),
+        (
+            doc! {"failCommands": ["deleteIndexes"], "errorCode": 8},
+            doc! {"dropIndexes": "c", "index": "*", "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 8, "codeName": "UnknownError"},
+        ),
+        (
+            doc! {"failCommands": ["ping"], "errorCode": 8, "threadName": "conn7"},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 0.0, "errmsg": "Failing command via 'failCommand' failpoint", "code": 8, "codeName": "UnknownError"},
+        ),
+        (
+            doc! {"failCommands": ["ping"], "errorCode": 8, "threadName": "conn8"},
+            doc! {"ping": 1, "$db": "a"},
+            doc! {"ok": 1.0},
         ),
         (
             doc! {"failCommands": ["insert"], "errorCode": 91, "errorLabels": []},
@@ -172,6 +261,27 @@ fn whom_it_strikes_and_what_with() {
         doc! {"failCommands": ["hello"], "errorCode": 8, "appName": "x"},
     );
     assert_eq!(ask(&mut server, hello("y")).get_f64("ok").ok(), Some(1.0));
+}
+
+#[test]
+fn only_what_it_is_about_is_counted() {
+    let mut server = testing();
+    // (mode, what happens to pings with other commands between them)
+    for (mode, expected) in [
+        (doc! {"times": 1}, "x.."),
+        (doc! {"skip": 1}, ".xx"),
+        (doc! {"times": 2}, "xx."),
+    ] {
+        let data = doc! {"failCommands": ["ping"], "errorCode": 8, "closeConnection": false};
+        set(&mut server, mode.clone(), data);
+        let mut got = String::new();
+        for _ in 0..3 {
+            ask(&mut server, doc! {"hello": 1, "$db": "a"});
+            got += &pings(&mut server, 1);
+            ask(&mut server, doc! {"find": "c", "$db": "a"});
+        }
+        assert_eq!(got, expected, "{mode}");
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
 use crate::aside::is_long_expected;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
-use crate::cosmos::Price;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
 use crate::error::Result;
 use crate::query::Vars;
@@ -99,7 +98,10 @@ impl<K: Kind> Statements for Each<K> {
             let index = self.next;
             let ended = match &mut self.current {
                 Some(current) => match current.step(&run.place, slice) {
-                    Ok(false) => return Ok(false),
+                    Ok(false) => {
+                        run.pay(run.place.name());
+                        return Ok(false);
+                    }
                     Ok(true) => {
                         self.tally
                             .done(index, current.outcome(), run.retry.as_mut());
@@ -115,15 +117,10 @@ impl<K: Kind> Statements for Each<K> {
                     let Some(value) = documents.take_next(&mut self.offset) else {
                         return Ok(true);
                     };
-                    let price = if K::MODIFIES {
-                        Price::UPDATE
-                    } else {
-                        Price::DELETE
-                    };
                     if self.tally.repeat(index, run.retry.as_ref()) {
                         Ok(())
-                    } else if let Err(error) = run.afford(&run.place, price, value.data().len()) {
-                        Err(error)
+                    } else if let Err(refusal) = run.admit(&run.place) {
+                        Err(refusal)
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
@@ -140,6 +137,7 @@ impl<K: Kind> Statements for Each<K> {
                     }
                 }
             };
+            run.pay(run.place.name());
             self.current = None;
             self.next += 1;
             if let Err(error) = ended {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::aside::is_long_expected;
-use crate::command::{Call, Context, Outcome, Step, Task};
-use crate::cosmos::{Cosmos, Price};
-use crate::engine::TimeSlice;
-use crate::engine::write::Place;
+use crate::command::{Call, Client, Command, Context, Outcome, Step, Task, cosmos};
+use crate::engine::write::{BATCH, Place};
+use crate::engine::{Effort, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::Slice;
@@ -28,14 +27,25 @@ pub struct Running<'r> {
     pub place: Place<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
-    /// Where statements are limited one by one: in size, or by a budget.
-    pub limits: Option<&'r Cosmos>,
+    /// Where statements are let in one by one.
+    gate: Option<Gate<'r>>,
+}
+
+/// What a statement has to pass: a fail point that is set, or a budget that may be spent.
+struct Gate<'r> {
+    context: &'r Context,
+    client: &'r Client,
+    command: &'static Command,
+    /// What this thread had done when the last statement was paid for.
+    paid: Effort,
 }
 
 /// Statements that did not get done at once.
 struct Longer<S> {
     statements: S,
     context: Arc<Context>,
+    client: Arc<Client>,
+    command: &'static Command,
     request: Request,
     database: String,
     collection: String,
@@ -62,7 +72,7 @@ pub fn run<S: Statements>(
         },
         vars: call.vars(),
         retry: &mut retry,
-        limits: call.context.cosmos.limits(),
+        gate: Gate::of(call.context, call.client, call.command),
     };
     // What may take long is on the list of operations before it begins.
     if !is_long_expected() && statements.step(&mut running, &TimeSlice::begin())? {
@@ -72,6 +82,8 @@ pub fn run<S: Statements>(
     Ok(Outcome::Work(Box::new(Longer {
         statements,
         context: Arc::clone(call.context),
+        client: Arc::clone(call.client),
+        command: call.command,
         request: call.request.clone(),
         database: call.database().to_owned(),
         collection: collection.to_owned(),
@@ -83,16 +95,63 @@ pub fn run<S: Statements>(
 // === impl Running ===
 
 impl Running<'_> {
-    /// Whether a statement of that many bytes may run here.
+    /// Whether a statement may run there.
     #[inline]
-    pub fn afford(&self, place: &Place<'_>, price: Price, bytes: usize) -> Result<()> {
-        match self.limits {
+    pub fn admit(&self, place: &Place<'_>) -> Result<()> {
+        match &self.gate {
             None => Ok(()),
-            Some(limits) => {
-                let name = (place.database, place.collection);
-                limits.afford(name, place.now, price, bytes)
-            }
+            Some(gate) => gate.admit(place),
         }
+    }
+
+    /// Has the budget of that place pay for what was done since the last time.
+    #[inline]
+    pub fn pay(&mut self, place: (&str, &str)) {
+        if let Some(gate) = &mut self.gate {
+            gate.pay(place);
+        }
+    }
+
+    /// How many documents are added in one lock hold: where each has to be let in, one.
+    #[inline]
+    pub fn batch(&self) -> usize {
+        match &self.gate {
+            None => BATCH,
+            Some(_) => 1,
+        }
+    }
+}
+
+// === impl Gate ===
+
+impl<'r> Gate<'r> {
+    #[inline]
+    fn of(context: &'r Context, client: &'r Client, command: &'static Command) -> Option<Self> {
+        let closed = context.cosmos.is_limited() || context.fail_points.is_on();
+        closed.then(|| Self {
+            context,
+            client,
+            command,
+            paid: Effort::so_far(),
+        })
+    }
+
+    fn admit(&self, place: &Place<'_>) -> Result<()> {
+        let name = place.name();
+        let points = &self.context.fail_points;
+        if let Some(refusal) = points.refuse_statement(self.client, self.command, name) {
+            return Err(refusal);
+        }
+        let now = self.context.clock.now();
+        self.context.cosmos.admit(name, now)
+    }
+
+    fn pay(&mut self, place: (&str, &str)) {
+        let so_far = Effort::so_far();
+        let cost = cosmos::usage(so_far - self.paid).cost();
+        self.paid = so_far;
+        let now = self.context.clock.now();
+        self.context.cosmos.charge(place, now, cost);
     }
 }
 
@@ -111,7 +170,7 @@ impl<S: Statements> Task for Longer<S> {
             },
             vars: self.context.vars(self.now),
             retry: &mut self.retry,
-            limits: self.context.cosmos.limits(),
+            gate: Gate::of(&self.context, &self.client, self.command),
         };
         if !self.statements.step(&mut running, &TimeSlice::begin())? {
             return Ok(Step::More);

@@ -1,10 +1,10 @@
 //! Adding documents, about a hundred in one lock hold.
 
+use super::refused;
+use crate::engine::Effort;
 use crate::error::{Error, Result};
 use crate::storage::{Collection, Dropped};
 use crate::value::Millis;
-
-use super::refused;
 
 /// How many documents are added in one lock hold.
 pub const BATCH: usize = 100;
@@ -27,7 +27,10 @@ pub fn insert_batch<'d>(
         let mut inserted = Inserted::default();
         for bytes in documents {
             match writer.insert(bytes) {
-                Ok(_) => inserted.count += 1,
+                Ok(_) => {
+                    inserted.count += 1;
+                    Effort::add_insert(bytes.len());
+                }
                 Err(reason) => {
                     inserted.failed = Some(refused(&reason, &writer.view(), bytes));
                     break;

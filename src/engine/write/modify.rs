@@ -1,12 +1,12 @@
 //! Changing one stored document.
 
+use super::refused;
+use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::storage::{Collection, Dropped, RecordId, Replaced};
 use crate::value::{Doc, DocBuilder, Millis, Value};
-
-use super::refused;
 
 /// What became of a document that was to be changed.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,6 +71,8 @@ impl Candidate<'_> {
                 Err(dropped) => return Ok(Err(dropped)),
                 Ok(Err(error)) => return Err(error),
                 Ok(Ok(Some(ts))) => {
+                    let became = computed.as_ref().unwrap_or(self.current);
+                    Effort::add_change(became.len());
                     return Ok(Ok(Modified::Done {
                         after: computed,
                         ts,
@@ -91,7 +93,10 @@ impl Candidate<'_> {
         loop {
             match collection.write(now, |writer| writer.remove_if(id, self.current)) {
                 Err(dropped) => return Ok(Err(dropped)),
-                Ok(Some(ts)) => return Ok(Ok(Some(ts))),
+                Ok(Some(ts)) => {
+                    Effort::add_removal();
+                    return Ok(Ok(Some(ts)));
+                }
                 Ok(None) => {
                     if !self.look_again(now)? {
                         return Ok(Ok(None));

@@ -9,7 +9,7 @@ use crate::value::{Doc, DocBuf, ValueRef};
 /// The error for a document that could not be written.
 pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
     match reason {
-        Refused::Unindexable(error) => error.clone(),
+        Refused::Unindexable(error) | Refused::TooLarge(error) => error.clone(),
         Refused::Duplicate { index, .. } => {
             let shown;
             let mut doc = Doc::new(document);

@@ -51,6 +51,15 @@ pub(super) enum Found<'s> {
     None,
 }
 
+// === impl Place ===
+
+impl<'a> Place<'a> {
+    /// The database and the collection.
+    pub fn name(&self) -> (&'a str, &'a str) {
+        (self.database, self.collection)
+    }
+}
+
 // === impl Selection ===
 
 impl Selection {

@@ -1,0 +1,111 @@
+//! The actions on collections.
+
+use super::doing::{Deed, Doing, Sale, asked_for};
+use super::indexes::{self, Plan};
+use super::{Asked, put_offer};
+use crate::command::{Call, Outcome};
+use crate::cosmos::{Offer, Sold};
+use crate::engine::stats::describe_indexes;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuf, DocBuilder};
+
+/// What one partition can do: more needs a shard key.
+const MAX_UNSHARDED: u32 = 10_000;
+
+pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = asked.collection(call)?;
+    if call.context.catalog.get(call.database(), name).is_some() {
+        return Err(Error::new(
+            Code::NamespaceExists,
+            format!("Collection {}.{name} already exists.", call.database()),
+        ));
+    }
+    let sale = Sale {
+        offer: asked.offer,
+        shard_key: asked.shard_key.clone(),
+    };
+    check_offer(&sale)?;
+    let body = |verb: &str| {
+        DocBuf::build(|body| {
+            body.put_str(verb, name).put_str("$db", call.database());
+        })
+    };
+    let mut deeds = vec![Deed {
+        work: asked_for(call, &body("create")),
+        undo: Some(asked_for(call, &body("drop"))),
+    }];
+    if let Some(specs) = &asked.indexes {
+        let specs = indexes::check(specs)?;
+        if !specs.is_empty() {
+            deeds.push(Deed {
+                work: indexes::make(call, name, specs.iter().map(|(spec, _)| *spec)),
+                undo: None,
+            });
+        }
+    }
+    Ok(Doing::begin(call, name, deeds, sale))
+}
+
+pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = asked.collection(call)?;
+    let sold = find(call, name)?;
+    let sale = Sale {
+        offer: asked.offer.or(sold.offer),
+        shard_key: sold.shard_key,
+    };
+    check_offer(&sale)?;
+    let mut deeds = Vec::new();
+    if let Some(specs) = &asked.indexes {
+        deeds = Plan::new(call, name, indexes::check(specs)?).deeds(call, name);
+    }
+    Ok(Doing::begin(call, name, deeds, sale))
+}
+
+pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = asked.collection(call)?;
+    let sold = find(call, name)?;
+    reply
+        .put_str("database", call.database())
+        .put_str("collection", name);
+    if let Some(key) = &sold.shard_key {
+        reply.put_doc("shardKeyDefinition", key.as_doc());
+    }
+    let offers = &call.context.cosmos.offers;
+    put_offer(reply, offers.shown(call.database(), &sold));
+    if asked.show_indexes
+        && let Some(there) = call.context.catalog.get(call.database(), name)
+    {
+        let mut indexes = reply.array("indexes");
+        for index in there.read(call.now, describe_indexes) {
+            let mut entry = indexes.doc();
+            entry
+                .put_body(index.as_doc().body())
+                .put_str("ns", &call.namespace(name));
+            entry.end();
+        }
+        indexes.end();
+    }
+    Ok(Outcome::Reply)
+}
+
+fn find(call: &Call<'_>, name: &str) -> Result<Sold> {
+    let Some(there) = call.context.catalog.get(call.database(), name) else {
+        return Err(Error::new(
+            Code::NamespaceNotFound,
+            format!("Collection {}.{name} not found.", call.database()),
+        ));
+    };
+    let uuid = *there.uuid().as_bytes();
+    let offers = &call.context.cosmos.offers;
+    Ok(offers.collection(&call.namespace(name), uuid))
+}
+
+fn check_offer(sale: &Sale) -> Result<()> {
+    let much = sale.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
+    match much && sale.shard_key.is_none() {
+        true => Err(Error::bad_value(format!(
+            "A collection without a shardKey has at most {MAX_UNSHARDED} request units per second"
+        ))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,131 @@
+//! An action that is done by other commands, one after the other. If one fails, those before it are undone.
+
+use std::sync::Arc;
+
+use crate::command::{Call, Context, Outcome, Step, Task, dispatch};
+use crate::cosmos::{Offer, Sold};
+use crate::error::{Code, Error, Result};
+use crate::handler::{Progress, Work};
+use crate::value::{Doc, DocBuf, DocBuilder};
+use crate::wire::Request;
+
+/// A command, and the one that takes back what it did.
+pub struct Deed {
+    pub work: Box<dyn Work>,
+    pub undo: Option<Box<dyn Work>>,
+}
+
+/// What is noted of the collection when all is done.
+pub struct Sale {
+    pub offer: Option<Offer>,
+    pub shard_key: Option<DocBuf>,
+}
+
+pub struct Doing {
+    /// Those still to be run, the next one last.
+    left: Vec<Deed>,
+    /// What takes back those that were run, the first to be run last.
+    undo: Vec<Box<dyn Work>>,
+    failed: Option<Error>,
+    context: Arc<Context>,
+    database: String,
+    collection: String,
+    sale: Option<Sale>,
+}
+
+/// A command as the client could have sent it, to be run in its name.
+pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
+    let request = Request {
+        body: body.bytes().to_vec().into(),
+        sequences: Vec::new(),
+        query_database: None,
+        unacknowledged: false,
+        exhaust_allowed: false,
+        ..call.request.clone()
+    };
+    dispatch::later(call.context, call.client, request)
+}
+
+// === impl Doing ===
+
+impl Doing {
+    pub fn begin(call: &Call<'_>, collection: &str, mut deeds: Vec<Deed>, sale: Sale) -> Outcome {
+        deeds.reverse();
+        Outcome::Work(Box::new(Self {
+            left: deeds,
+            undo: Vec::new(),
+            failed: None,
+            context: Arc::clone(call.context),
+            database: call.database().to_owned(),
+            collection: collection.to_owned(),
+            sale: Some(sale),
+        }))
+    }
+
+    /// Notes what was bought.
+    fn sell(&mut self) {
+        let there = self.context.catalog.get(&self.database, &self.collection);
+        if let (Some(there), Some(sale)) = (there, self.sale.take()) {
+            self.context.cosmos.offers.set_collection(
+                format!("{}.{}", self.database, self.collection),
+                Sold {
+                    uuid: *there.uuid().as_bytes(),
+                    offer: sale.offer,
+                    shard_key: sale.shard_key,
+                },
+            );
+        }
+    }
+}
+
+impl Task for Doing {
+    fn step(&mut self, _: &mut DocBuilder<'_>) -> Result<Step> {
+        if self.failed.is_some() {
+            let Some(work) = self.undo.last_mut() else {
+                return self.failed.take().map_or(Ok(Step::Done), Err);
+            };
+            // Whatever comes of it: the client is told what went wrong first.
+            return Ok(match run(&mut **work) {
+                Ok(Some(step)) => step,
+                Ok(None) | Err(_) => {
+                    self.undo.pop();
+                    Step::More
+                }
+            });
+        }
+        let Some(deed) = self.left.last_mut() else {
+            self.sell();
+            return Ok(Step::Done);
+        };
+        match run(&mut *deed.work) {
+            Ok(Some(step)) => return Ok(step),
+            Ok(None) => {
+                let done = self.left.pop();
+                self.undo.extend(done.and_then(|deed| deed.undo));
+            }
+            Err(error) => self.failed = Some(error),
+        }
+        Ok(Step::More)
+    }
+}
+
+/// A step of a command; `None` when it is done.
+fn run(work: &mut dyn Work) -> Result<Option<Step>> {
+    let mut out = Vec::new();
+    match work.step(&mut out) {
+        Ok(Progress::More) => Ok(Some(Step::More)),
+        Ok(Progress::Sleep(time)) => Ok(Some(Step::Sleep(time))),
+        Ok(Progress::Done | Progress::Streaming) => check(Doc::new(&out)).map(|()| None),
+        Err(hangup) => Err(Error::new(Code::InternalError, hangup.to_string())),
+    }
+}
+
+/// What a command says against it.
+fn check(reply: Doc<'_>) -> Result<()> {
+    if reply.get("ok").as_f64() == Some(1.0) {
+        return Ok(());
+    }
+    let code = reply.get("code").as_i32().unwrap_or(1);
+    let words = reply.get("errmsg").as_str().unwrap_or_default();
+    Err(Error::new(Code::numbered(code), words))
+}

@@ -1,0 +1,144 @@
+//! The indexes that an action asks for: made, or put in the place of those that there are.
+
+use super::doing::{Deed, asked_for};
+use crate::command::index_spec::{self, Wanted};
+use crate::command::{Call, default_ttl};
+use crate::engine::stats::describe_indexes;
+use crate::error::{Error, Result};
+use crate::handler::Work;
+use crate::value::{Doc, DocBuf};
+
+/// How a list of indexes takes the place of those that there are.
+///
+/// New ones are made first, then the old ones go, and last come those that could not be made beside an old one, because it has their
+/// name or their key. If one cannot be made, what was done before is undone.
+#[derive(Default)]
+pub struct Plan<'a> {
+    first: Vec<Doc<'a>>,
+    gone: Vec<DocBuf>,
+    last: Vec<Doc<'a>>,
+}
+
+/// A list of indexes, each of which can be read, without the one on `_id`: it has to be in it, and is there anyway.
+pub fn check<'a>(specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wanted)>> {
+    let is_id = |spec: &&Doc<'_>| {
+        let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
+        key.count() == 1 && key.has("_id")
+    };
+    if !specs.iter().any(|spec| is_id(&spec)) {
+        return Err(Error::bad_value(
+            "customAction 'indexes' must contain the index on _id",
+        ));
+    }
+    let others = specs.iter().filter(|spec| !is_id(spec));
+    others
+        .map(|spec| Ok((*spec, index_spec::parse(*spec)?)))
+        .collect()
+}
+
+pub fn make<'s>(
+    call: &Call<'_>,
+    collection: &str,
+    specs: impl Iterator<Item = Doc<'s>>,
+) -> Box<dyn Work> {
+    let body = DocBuf::build(|body| {
+        body.put_str("createIndexes", collection);
+        let mut list = body.array("indexes");
+        for spec in specs {
+            list.push_doc(spec);
+        }
+        list.end();
+        body.put_str("$db", call.database());
+    });
+    asked_for(call, &body)
+}
+
+fn take_away<'s>(
+    call: &Call<'_>,
+    collection: &str,
+    specs: impl Iterator<Item = Doc<'s>>,
+) -> Box<dyn Work> {
+    let body = DocBuf::build(|body| {
+        body.put_str("dropIndexes", collection);
+        let mut list = body.array("index");
+        for spec in specs {
+            list.push_str(name(spec));
+        }
+        list.end();
+        body.put_str("$db", call.database());
+    });
+    asked_for(call, &body)
+}
+
+fn name(spec: Doc<'_>) -> &str {
+    spec.get("name").as_str().unwrap_or_default()
+}
+
+fn key(spec: Doc<'_>) -> Doc<'_> {
+    spec.get("key").as_doc().unwrap_or(Doc::EMPTY)
+}
+
+// === impl Plan ===
+
+impl<'a> Plan<'a> {
+    pub fn new(call: &Call<'_>, collection: &str, wanted: Vec<(Doc<'a>, Wanted)>) -> Self {
+        let there = call.context.catalog.get(call.database(), collection);
+        let mut gone = there.map_or_else(Vec::new, |there| there.read(call.now, describe_indexes));
+        gone.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
+        let mut plan = Self::default();
+        let mut new = Vec::new();
+        for (spec, wanted) in wanted {
+            match wanted {
+                Wanted::Id => {}
+                // Takes the place of another default by itself.
+                Wanted::Default { .. } => {
+                    gone.retain(|index| !default_ttl::is_ts_key(key(index.as_doc())));
+                    plan.last.push(spec);
+                }
+                Wanted::Index(index) => {
+                    let described = DocBuf::build(|doc| index.describe(doc));
+                    match gone.iter().position(|old| old.bytes() == described.bytes()) {
+                        Some(same) => _ = gone.swap_remove(same),
+                        None => new.push(spec),
+                    }
+                }
+            }
+        }
+        for spec in new {
+            let clashes = |old: &DocBuf| {
+                let old = old.as_doc();
+                name(old) == name(spec) || key(old).bytes() == key(spec).bytes()
+            };
+            match gone.iter().any(clashes) {
+                true => plan.last.push(spec),
+                false => plan.first.push(spec),
+            }
+        }
+        plan.gone = gone;
+        plan
+    }
+
+    pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        let Self { first, gone, last } = self;
+        if !first.is_empty() {
+            deeds.push(Deed {
+                work: make(call, collection, first.iter().copied()),
+                undo: Some(take_away(call, collection, first.iter().copied())),
+            });
+        }
+        if !gone.is_empty() {
+            deeds.push(Deed {
+                work: take_away(call, collection, gone.iter().map(DocBuf::as_doc)),
+                undo: Some(make(call, collection, gone.iter().map(DocBuf::as_doc))),
+            });
+        }
+        if !last.is_empty() {
+            deeds.push(Deed {
+                work: make(call, collection, last.iter().copied()),
+                undo: None,
+            });
+        }
+        deeds
+    }
+}

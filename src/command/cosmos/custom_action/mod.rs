@@ -1,0 +1,148 @@
+//! `customAction`: databases and collections with throughput, as Cosmos DB's extension commands make and show them.
+//!
+//! One table of [actions](ACTIONS). [`asked`] reads what an action is given, [`database`] and [`collection`] do it. What an action comes
+//! to is run as the commands that do it (create, createIndexes, dropIndexes; [`doing`]), so their rules and their rights hold
+//! here as well. Throughput is kept to be shown, and is a limit where `--request-units` switches limits on.
+
+mod asked;
+mod collection;
+mod database;
+mod doing;
+mod indexes;
+
+use crate::auth::{Action, Target};
+use crate::command::{Access, Call, Command, Needs, Outcome, reply};
+use crate::cosmos::Offer;
+use crate::error::{Code, Error, Result};
+use crate::value::{DocBuilder, Type};
+
+use asked::Asked;
+
+pub const COMMAND: Command = Command::ready(
+    "customAction",
+    Access::Admin,
+    "Creates, updates or shows databases and collections with their throughput (Cosmos DB).",
+    run,
+)
+.needs(Needs::Asked(may));
+
+/// What the command is asked to do.
+struct CustomAction {
+    name: &'static str,
+    /// The fields that it takes.
+    fields: &'static [&'static str],
+    /// What whoever asks must be allowed to do with the database. The commands that it comes to are asked for, too.
+    needs: Action,
+    /// `None`: the service has it, Sundown does not.
+    run: Option<Run>,
+}
+
+type Run = fn(&Call<'_>, &Asked<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
+
+/// The fields in which throughput is bought.
+const MANUAL: &str = "offerThroughput";
+const AUTOSCALE: &str = "autoScaleSettings";
+
+/// Every action, sorted by name.
+static ACTIONS: &[CustomAction] = &[
+    CustomAction {
+        name: "CreateCollection",
+        fields: &["collection", MANUAL, AUTOSCALE, "shardKey", "indexes"],
+        needs: Action::CreateCollection,
+        run: Some(collection::create),
+    },
+    CustomAction {
+        name: "CreateDatabase",
+        fields: &[MANUAL, AUTOSCALE],
+        needs: Action::CreateCollection,
+        run: Some(database::create),
+    },
+    CustomAction {
+        name: "GetChangeStreamTokens",
+        fields: &[],
+        needs: Action::ListCollections,
+        run: None,
+    },
+    CustomAction {
+        name: "GetCollection",
+        fields: &["collection", "showIndexes"],
+        needs: Action::ListCollections,
+        run: Some(collection::get),
+    },
+    CustomAction {
+        name: "GetDatabase",
+        fields: &[],
+        needs: Action::ListCollections,
+        run: Some(database::get),
+    },
+    CustomAction {
+        name: "UpdateCollection",
+        fields: &["collection", MANUAL, AUTOSCALE, "indexes"],
+        needs: Action::CreateCollection,
+        run: Some(collection::update),
+    },
+    CustomAction {
+        name: "UpdateDatabase",
+        fields: &[MANUAL, AUTOSCALE],
+        needs: Action::CreateCollection,
+        run: Some(database::update),
+    },
+];
+
+fn find(call: &Call<'_>) -> Result<&'static CustomAction> {
+    let target = call.target();
+    let name = target
+        .as_str()
+        .ok_or_else(|| Error::wrong_type("", "customAction", target.ty(), &[Type::String]))?;
+    let known = ACTIONS.iter().find(|action| action.name == name);
+    known.ok_or_else(|| {
+        Error::new(
+            Code::CommandNotSupported,
+            format!("customAction '{name}' is not supported"),
+        )
+    })
+}
+
+fn may(call: &Call<'_>) -> Result<bool> {
+    let needs = find(call).map_or(Action::ListCollections, |action| action.needs);
+    Ok(call.may(Target::Database(call.database()), needs))
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let action = find(call)?;
+    let Some(run) = action.run else {
+        return Err(Error::not_implemented(format_args!(
+            "customAction {}",
+            action.name
+        )));
+    };
+    let asked = Asked::read(call, action.fields)?;
+    run(call, &asked, reply)
+}
+
+/// `provisionedThroughput`, and `autoScaleSettings` where it scales by itself.
+fn put_offer(reply: &mut DocBuilder<'_>, offer: Option<Offer>) {
+    let Some(offer) = offer else {
+        return;
+    };
+    reply::put_count(
+        reply,
+        "provisionedThroughput",
+        u64::from(offer.provisioned()),
+    );
+    if let Offer::Autoscale(most) = offer {
+        let mut settings = reply.doc("autoScaleSettings");
+        reply::put_count(&mut settings, "maxThroughput", u64::from(most));
+        settings.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_sorted() {
+        assert!(ACTIONS.is_sorted_by_key(|action| action.name));
+    }
+}

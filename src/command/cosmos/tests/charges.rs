@@ -1,0 +1,190 @@
+use std::time::Duration;
+
+use bson::{Document, doc};
+
+use super::{Server, run, travel, with};
+use crate::clock::monotonic;
+use crate::config::Cosmos;
+
+fn last(server: &mut Server) -> (String, f64) {
+    let last = run(server, doc! {"getLastRequestStatistics": 1});
+    assert_eq!(
+        last.get_str("_t").ok(),
+        Some("GetRequestStatisticsResponse")
+    );
+    assert!(
+        last.get_f64("RequestDurationInMilliSeconds").is_ok(),
+        "{last}"
+    );
+    (
+        last.get_str("CommandName").unwrap().to_owned(),
+        last.get_f64("RequestCharge").unwrap(),
+    )
+}
+
+/// The model in [`crate::cosmos::Usage`], command by command. Nobody has to ask for figures beforehand.
+#[test]
+fn what_the_last_request_cost() {
+    let documents: Vec<Document> = (0..101).map(|n| doc! {"_id": n, "a": n}).collect();
+    let by_id = doc! {"q": {"_id": 5}, "u": {"$inc": {"b": 1}}};
+    let large = "x".repeat(3 * 1024 - 22);
+    let rows = [
+        (
+            doc! {"insert": "c", "documents": documents},
+            "insert",
+            505.0,
+        ),
+        (doc! {"find": "c", "filter": {"_id": 5}}, "find", 1.0),
+        (
+            doc! {"find": "c", "filter": {"a": 5}, "projection": {"_id": 1}},
+            "find",
+            10.12,
+        ),
+        (
+            doc! {"count": "c", "query": {"a": {"$gt": 5}}},
+            "count",
+            10.1,
+        ),
+        (doc! {"count": "c"}, "count", 1.0),
+        (doc! {"distinct": "c", "key": "nope"}, "distinct", 10.1),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$group": {"_id": null, "n": {"$sum": "$a"}}}, {"$match": {"n": 0}}], "cursor": {}},
+            "aggregate",
+            10.1,
+        ),
+        (
+            doc! {"update": "c", "updates": [by_id.clone()]},
+            "update",
+            10.0,
+        ),
+        (
+            doc! {"update": "c", "updates": [by_id.clone(), by_id]},
+            "update",
+            20.0,
+        ),
+        (
+            doc! {"update": "c", "updates": [{"q": {"a": 5}, "u": {"$inc": {"b": 1}}}]},
+            "update",
+            10.6,
+        ),
+        (
+            doc! {"update": "c", "updates": [{"q": {"_id": 900}, "u": {"$inc": {"b": 1}}}]},
+            "update",
+            1.0,
+        ),
+        (
+            doc! {"update": "c", "updates": [{"q": {"_id": 900}, "u": {"$inc": {"b": 1}}, "upsert": true}]},
+            "update",
+            5.0,
+        ),
+        (
+            doc! {"findAndModify": "c", "query": {"_id": 5}, "update": {"$inc": {"b": 1}}, "fields": {"_id": 1}},
+            "findAndModify",
+            10.01,
+        ),
+        (
+            doc! {"findAndModify": "c", "query": {"_id": 6}, "remove": true, "fields": {"_id": 1}},
+            "findAndModify",
+            5.01,
+        ),
+        (
+            doc! {"bulkWrite": 1, "ops": [
+                {"insert": 0, "document": {"_id": 901}}, {"delete": 0, "filter": {"_id": 901}},
+            ], "nsInfo": [{"ns": "shop.c"}], "$db": "admin"},
+            "bulkWrite",
+            10.0,
+        ),
+        (
+            doc! {"delete": "c", "deletes": [{"q": {"_id": 7}, "limit": 1}]},
+            "delete",
+            5.0,
+        ),
+        (
+            doc! {"delete": "c", "deletes": [{"q": {"_id": 7}, "limit": 1}]},
+            "delete",
+            1.0,
+        ),
+        (
+            doc! {"insert": "c", "documents": [{"_id": 1}]},
+            "insert",
+            1.0,
+        ),
+        (
+            doc! {"aggregate": "c", "pipeline": [{"$match": {"_id": {"$in": [1, 2]}}}, {"$out": "d"}], "cursor": {}},
+            "aggregate",
+            10.0,
+        ),
+        (
+            doc! {"insert": "large", "documents": [{"_id": 1, "x": large}]},
+            "insert",
+            15.0,
+        ),
+        (
+            doc! {"update": "large", "updates": [{"q": {"_id": 1}, "u": {"$set": {"y": 1}}}]},
+            "update",
+            30.07,
+        ),
+        (doc! {"ping": 1}, "update", 30.07),
+        (doc! {"find": "nope"}, "find", 1.0),
+        (doc! {"find": "nope", "filter": {"$nope": 1}}, "find", 1.0),
+    ];
+    for profile in [true, false] {
+        let mut server = with(Cosmos {
+            profile,
+            ..Cosmos::default()
+        });
+        assert_eq!(last(&mut server), (String::new(), 0.0));
+        for (command, name, charge) in rows.clone() {
+            run(&mut server, command.clone());
+            for _ in 0..2 {
+                assert_eq!(last(&mut server), (name.to_owned(), charge), "{command}");
+            }
+        }
+    }
+}
+
+/// A request that takes many steps has its whole cost, and only its own.
+#[test]
+fn what_a_long_request_cost() {
+    let mut server = with(Cosmos::default());
+    let documents: Vec<Document> = (0..20_000).map(|n| doc! {"_id": n, "a": n}).collect();
+    run(&mut server, doc! {"insert": "c", "documents": documents});
+    assert_eq!(last(&mut server), ("insert".into(), 100_000.0));
+    run(
+        &mut server,
+        doc! {"update": "c", "updates": [{"q": {"a": {"$gte": 0}}, "u": {"$inc": {"b": 1}}, "multi": true}]},
+    );
+    assert_eq!(last(&mut server), ("update".into(), 202_000.0));
+    run(
+        &mut server,
+        doc! {"delete": "c", "deletes": [{"q": {"a": {"$gte": 0}}, "limit": 0}]},
+    );
+    assert_eq!(last(&mut server), ("delete".into(), 102_000.0));
+}
+
+#[test]
+fn expiry_costs_nothing() {
+    let mut server = with(Cosmos {
+        request_units: vec!["100000".parse().unwrap()],
+        ..Cosmos::default()
+    });
+    run(&mut server, doc! {"create": "c", "defaultTtl": 1});
+    let documents: Vec<Document> = (0..100).map(|n| doc! {"_id": n, "a": n}).collect();
+    run(&mut server, doc! {"insert": "c", "documents": documents});
+    travel(&mut server, 2_000);
+    // What has ended is not even looked at, and makes way for a new one for nothing.
+    run(
+        &mut server,
+        doc! {"find": "c", "filter": {"a": {"$gte": 0}}},
+    );
+    assert_eq!(last(&mut server), ("find".into(), 1.0));
+    run(&mut server, doc! {"insert": "c", "documents": [{"_id": 1}]});
+    assert_eq!(last(&mut server), ("insert".into(), 5.0));
+    // Nor does the reaper's work count, not even on this thread.
+    let context = server.0.context();
+    let there = context.catalog.get("shop", "c").unwrap();
+    let soon = monotonic() + Duration::from_secs(60);
+    assert_eq!(there.reap(context.clock.now(), soon).removed, 99);
+    run(&mut server, doc! {"count": "c"});
+    assert_eq!(last(&mut server), ("count".into(), 1.0));
+}

@@ -1,0 +1,56 @@
+//! The room as a client meets it.
+
+mod actions;
+mod charges;
+mod limits;
+mod shards;
+mod strict;
+
+use bson::{Document, doc};
+
+use crate::command::check::{ask, server};
+use crate::command::{Commands, Connection};
+use crate::config::{Config, Cosmos};
+
+type Server = (Commands, Connection);
+
+fn with(cosmos: Cosmos) -> Server {
+    server(Config {
+        cosmos,
+        enable_test_commands: true,
+        ..Config::default()
+    })
+}
+
+fn run(server: &mut Server, mut command: Document) -> Document {
+    if !command.contains_key("$db") {
+        command.insert("$db", "shop");
+    }
+    ask(server, command)
+}
+
+fn code(server: &mut Server, command: Document) -> Option<i32> {
+    run(server, command).get_i32("code").ok()
+}
+
+/// The time of the server, `millis` later.
+fn travel(server: &mut Server, millis: i64) {
+    let seconds = millis as f64 / 1000.0;
+    let travel = doc! {"timeTravel": 1, "advanceSeconds": seconds, "$db": "admin"};
+    assert_eq!(code(server, travel), None);
+}
+
+/// The items of a bulk that failed, each with its index and its code.
+fn failed(reply: &Document) -> Vec<(i32, i32)> {
+    let errors = match reply.get_array("writeErrors") {
+        Ok(errors) => errors.iter().filter_map(|error| error.as_document()),
+        Err(_) => return Vec::new(),
+    };
+    let pair = |error: &Document| {
+        (
+            error.get_i32("index").unwrap(),
+            error.get_i32("code").unwrap(),
+        )
+    };
+    errors.map(pair).collect()
+}

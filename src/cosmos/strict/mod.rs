@@ -1,0 +1,75 @@
+//! `--strict cosmos`: what the service refuses, with its codes and, where they are known, its words.
+//!
+//! One table of [rules](RULES), so that a team sees on its own machine what would break in Azure. [`pipeline`] and [`sort`] say which
+//! documents of a command a rule is about; the commands ask before they begin. Only the size of documents is asked where they are
+//! stored, since nobody knows before how large an update makes one.
+
+mod index;
+mod pipeline;
+mod rules;
+mod sort;
+
+use crate::error::{Error, Result};
+use crate::value::{Type, ValueRef};
+
+pub use index::check_index;
+pub use pipeline::{check_pipeline, sorts_of_source};
+pub use rules::{RULES, Rule};
+pub use sort::{check_lone_sort, check_sort};
+
+/// The largest document that it stores.
+pub const MAX_DOCUMENT: usize = 2 * 1024 * 1024;
+
+/// Commands that the service has not, or that are newer than it is, by their names.
+const COMMANDS: &[&str] = &[
+    "bulkWrite",
+    "collMod",
+    "connPoolStats",
+    "convertToCapped",
+    "dataSize",
+    "dbHash",
+    "killOp",
+    "mapReduce",
+    "profile",
+    "renameCollection",
+    "top",
+];
+
+pub fn check_command(name: &str) -> Result<()> {
+    match COMMANDS.contains(&name) {
+        true => Err(rules::COMMAND.about(name)),
+        false => Ok(()),
+    }
+}
+
+/// A write that could be repeated is refused, whether it is or not.
+pub fn retryable() -> Error {
+    rules::RETRYABLE.error()
+}
+
+/// What is said of a document that is larger than [`MAX_DOCUMENT`].
+pub fn too_large() -> Error {
+    rules::SIZE.error()
+}
+
+/// A flag may be a number.
+fn is_on(flag: ValueRef<'_>) -> bool {
+    match flag.ty() {
+        Type::Bool => flag.as_bool() == Some(true),
+        _ => flag.as_num().is_some_and(|number| !number.is_zero()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_commands_are_refused() {
+        assert!(COMMANDS.is_sorted());
+        let refusal = check_command("collMod").unwrap_err();
+        assert_eq!(refusal.code().number(), 115);
+        assert_eq!(refusal.message(), "Command collMod not supported.");
+        assert!(check_command("find").is_ok());
+    }
+}
