@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 fn sundown() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sundown"));
@@ -12,23 +12,29 @@ fn sundown() -> Command {
     command
 }
 
+/// Starts it on any port and waits for its first line.
+fn spawn(command: &mut Command) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = command
+        .env("SUNDOWN_PORT", "0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    (child, out, line)
+}
+
 struct Running {
     child: Child,
-    out: BufReader<std::process::ChildStdout>,
+    out: BufReader<ChildStdout>,
     port: u16,
 }
 
 impl Running {
     fn start(command: &mut Command) -> Self {
-        let mut child = command
-            .env("SUNDOWN_PORT", "0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
+        let (child, out, line) = spawn(command);
         let port = line
             .strip_prefix("listening on 127.0.0.1:")
             .and_then(|rest| rest.strip_suffix(", waiting for connections\n"))
@@ -156,18 +162,9 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// Standard error up to the line that says that it is ready to stop.
+/// All that it says on standard error until it is stopped.
 fn stderr_of(command: &mut Command) -> String {
-    let mut child = command
-        .env("SUNDOWN_PORT", "0")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let (child, _out, _) = spawn(command);
     let id = child.id().to_string();
     assert!(Command::new("kill").arg(&id).status().unwrap().success());
     let output = child.wait_with_output().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::bson::{Bson, DateTime, Document, doc, oid::ObjectId};
@@ -46,6 +47,15 @@ async fn house(topology: Topology) -> House {
 
 async fn default_house() -> House {
     house(Topology::Router).await
+}
+
+/// A TTL index.
+fn expiring(field: &str, seconds: u64) -> IndexModel {
+    let options = IndexOptions::builder().expire_after(Duration::from_secs(seconds));
+    IndexModel::builder()
+        .keys(doc! {field: 1})
+        .options(options.build())
+        .build()
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -417,14 +427,7 @@ async fn sessions_and_retryable_writes() {
 async fn documents_end_on_time() {
     let house = default_house().await;
     let sessions: Collection<Document> = house.database.collection("sessions");
-    let ttl = IndexModel::builder()
-        .keys(doc! {"_ts": 1})
-        .options(
-            IndexOptions::builder()
-                .expire_after(std::time::Duration::from_secs(1_800))
-                .build(),
-        )
-        .build();
+    let ttl = expiring("_ts", 1_800);
     assert_eq!(
         sessions.create_index(ttl).await.unwrap().index_name,
         "_ts_1"
@@ -555,14 +558,7 @@ async fn a_cursor_that_outlives_its_documents() {
 async fn dates_as_in_mongodb() {
     let house = default_house().await;
     let events: Collection<Document> = house.database.collection("events");
-    let ttl = IndexModel::builder()
-        .keys(doc! {"at": 1})
-        .options(
-            IndexOptions::builder()
-                .expire_after(std::time::Duration::from_secs(5))
-                .build(),
-        )
-        .build();
+    let ttl = expiring("at", 5);
     events.create_index(ttl).await.unwrap();
     events
         .insert_one(doc! {"_id": ObjectId::new(), "at": DateTime::from_millis(START.0)})

@@ -14,8 +14,8 @@ mod readme;
 
 /// Which rooms a room may know. `error` and `value` are everybody's and not named.
 ///
-/// It is DESIGN.md's map with what building it has taught: commands meet storage in person (they look collections up and
-/// define them; there is nothing for engine to add) and wire (a call is made of a request); engine asks `clock` when its
+/// A request travels down and its reply back up: no arrow turns back. Commands meet storage in person (they look collections up
+/// and define them; there is nothing for engine to add) and wire (a call is made of a request); engine asks `clock` when its
 /// time slice is over; `embed` is the one place that puts the rooms together.
 const MAP: &[(&str, &[&str])] = &[
     ("aside", &["clock"]),

@@ -1,4 +1,4 @@
-//! The doors of `DefaultTTL`: whichever is used, the others show it. (Tests; the rules are TTL.md's.)
+//! The doors of `DefaultTTL`: whichever is used, the others show it. (Tests.)
 
 use bson::{Bson, Document, doc};
 

@@ -309,7 +309,7 @@ fn keys(doc: &Document, path: &str) -> Vec<Bson> {
     }
 }
 
-/// By TTL.md.
+/// The seconds that a document asks for by itself: a whole number that is -1 or positive, whatever its type.
 fn own_ttl(doc: &Document) -> Option<i64> {
     let seconds = match doc.get("ttl")? {
         Bson::Int32(n) => i64::from(*n),

@@ -362,12 +362,7 @@ fn every_read(rule: Rule, reaper: Reaper) {
             world.run(doc! {"drop": "c"});
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{rule:?}, reaper {reaper:?}: {} wrong\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    none_is(&wrong, rule, reaper);
 }
 
 /// Every write begins with a collection of its own.
@@ -396,6 +391,10 @@ fn every_write(rule: Rule, reaper: Reaper) {
             }
         }
     }
+    none_is(&wrong, rule, reaper);
+}
+
+fn none_is(wrong: &[String], rule: Rule, reaper: Reaper) {
     assert!(
         wrong.is_empty(),
         "{rule:?}, reaper {reaper:?}: {} wrong\n{}",

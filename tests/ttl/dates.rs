@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
+use crate::instants::{around, living};
 use crate::support::world::{Reaper, START, World, create_index, date};
 
 /// What a field holds, and when (after START) that ends a document under `expireAfterSeconds: 10`.
@@ -42,28 +43,12 @@ fn values() -> Vec<(Bson, Option<i64>)> {
     ]
 }
 
-fn instants(ends: &[Option<i64>]) -> Vec<i64> {
-    let mut all: Vec<i64> = ends
-        .iter()
-        .flatten()
-        .flat_map(|end| [end - 1, *end, end + 1])
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
 fn follow(world: &mut World, ends: &[Option<i64>], what: &str) {
-    for instant in instants(ends) {
+    for instant in around(ends) {
         world.at(instant);
-        let expected: Vec<i64> = (0i64..)
-            .zip(ends)
-            .filter(|(_, end)| end.is_none_or(|end| instant < end))
-            .map(|(id, _)| id)
-            .collect();
         assert_eq!(
             world.int_ids("c", doc! {}),
-            expected,
+            living(ends, instant),
             "{what} at {instant} ms"
         );
     }

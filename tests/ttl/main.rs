@@ -1,4 +1,4 @@
-//! What expiry promises, over the wire: the matrix and every rule of TTL.md, as tables. Time is moved and never waited for.
+//! What expiry promises, over the wire: the matrix and every rule of the README, as tables. Time is moved and never waited for.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,6 +11,7 @@ mod dates;
 mod doors;
 mod figures;
 mod finality;
+mod instants;
 mod matrix;
 mod restarts;
 mod shown;

@@ -3,6 +3,7 @@
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
 
+use crate::instants::{around, living};
 use crate::support::world::{Reaper, World, date, int};
 
 /// When a document ends, in milliseconds after its write.
@@ -120,21 +121,11 @@ fn check(default: Option<i64>, reaper: Reaper) {
         world.insert("c", [stored]);
         ends.push(end(default, *means));
     }
-    let mut instants: Vec<i64> = ends
-        .iter()
-        .flatten()
-        .flat_map(|end| [end - 1, *end, end + 1])
-        .collect();
-    instants.push(0);
-    instants.sort_unstable();
-    instants.dedup();
+    let mut instants = around(&ends);
+    instants.insert(0, 0);
     for instant in instants {
         world.at(instant);
-        let expected: Vec<i64> = (0i64..)
-            .zip(&ends)
-            .filter(|(_, end)| end.is_none_or(|end| instant < end))
-            .map(|(id, _)| id)
-            .collect();
+        let expected = living(&ends, instant);
         assert_eq!(
             world.int_ids("c", doc! {}),
             expected,
