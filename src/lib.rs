@@ -22,7 +22,8 @@
 //!  5. The generic arguments (`$db`, `lsid`, `maxTimeMS`, concerns, stable API) are sorted from the command's own in one pass and
 //!     checked. Where somebody has to log in, the row of the command says what they must be allowed to do, and [`auth`] whether
 //!     they are; elsewhere that is one look at a flag. So is each of the detours that a test or a team on Azure asks for: a fail
-//!     point that is set, and the budgets and the strictness of [`cosmos`], which also counts what a request costs. A retryable write checks its [`session`] out first; if it has run before, its stored outcome is the answer.
+//!     point that is set, and the budgets and the strictness of [`cosmos`], which also counts what a request costs. A retryable
+//!     write checks its [`session`] out first; if it has run before, its stored outcome is the answer.
 //!  6. The command gets its `now` from the [`Clock`], once. Everything below takes time as an argument, so all of one command
 //!     happens at one instant, and a test turns a day in a microsecond.
 //!  7. The command's function parses its own arguments and lets [`query`] turn filter, projection, sort, update or pipeline into

@@ -19,7 +19,6 @@ pub struct Standing {
 /// Who has logged in, as of a generation of the users.
 struct Login {
     user: Arc<User>,
-    mechanism: Mechanism,
     generation: u64,
 }
 
@@ -67,12 +66,7 @@ impl Standing {
     }
 
     /// A connection belongs to one user: a second one needs another connection.
-    pub fn log_in(
-        &self,
-        users: &Users,
-        user: Arc<User>,
-        mechanism: Mechanism,
-    ) -> Result<(), Taken> {
+    pub fn log_in(&self, users: &Users, user: Arc<User>) -> Result<(), Taken> {
         if let Some(other) = self.user(users)
             && other.name != user.name
         {
@@ -80,21 +74,13 @@ impl Standing {
         }
         // Older than any change that was made since the user was looked up: the next command looks again.
         let generation = users.generation().wrapping_sub(1);
-        *self.login.lock() = Some(Login {
-            user,
-            mechanism,
-            generation,
-        });
+        *self.login.lock() = Some(Login { user, generation });
         Ok(())
     }
 
     pub fn log_out(&self) {
         *self.login.lock() = None;
         *self.conversation.lock() = None;
-    }
-
-    pub fn mechanism(&self) -> Option<Mechanism> {
-        self.login.lock().as_ref().map(|login| login.mechanism)
     }
 
     /// The log-in under way; it goes on by being put back.

@@ -110,10 +110,6 @@ impl<'a> Call<'a> {
         self.generic.session
     }
 
-    pub fn comment(&self) -> ValueRef<'a> {
-        self.generic.comment
-    }
-
     pub fn max_time_millis(&self) -> u64 {
         self.generic.max_time_millis
     }
@@ -126,11 +122,6 @@ impl<'a> Call<'a> {
     /// Sets a time limit that the command did not bring itself.
     pub fn limit_time(&mut self, millis: u64) {
         self.deadline = Some(monotonic() + Duration::from_millis(millis));
-    }
-
-    /// The client asked for no acknowledgement: the reply is `ok` alone.
-    pub fn is_unacknowledged(&self) -> bool {
-        self.request.unacknowledged || self.generic.unacknowledged
     }
 
     /// The documents of a field that stands in the command or in a sequence of its own (`documents`, `updates`, ...).
@@ -197,10 +188,6 @@ impl<'a> Documents<'a> {
                 .flat_map(Sequence::iter)
                 .map(ValueRef::document),
         )
-    }
-
-    pub fn count(self) -> usize {
-        self.iter().count()
     }
 }
 

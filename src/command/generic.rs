@@ -21,7 +21,6 @@ pub(super) struct Generic<'a> {
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
     pub has_max_time: bool,
-    pub comment: ValueRef<'a>,
     /// `w: 0`
     pub unacknowledged: bool,
     /// The command is to be explained, not run.
@@ -55,7 +54,6 @@ impl<'a> Generic<'a> {
             number: None,
             max_time_millis: 0,
             has_max_time: false,
-            comment: ValueRef::MISSING,
             unacknowledged: false,
             help: false,
         };
@@ -106,10 +104,7 @@ impl<'a> Generic<'a> {
                     generic.has_max_time = !value.is_nullish();
                     7
                 }
-                b"comment" => {
-                    generic.comment = value;
-                    8
-                }
+                b"comment" => 8,
                 b"help" => {
                     generic.help = truthy(value);
                     9

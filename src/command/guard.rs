@@ -155,7 +155,7 @@ pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline) -> Result<()>
 /// The actions that `$out` and `$merge` are made of.
 fn writes(output: &Output) -> &'static [Action] {
     match output {
-        Output::Replace { .. } => &[Action::Insert, Action::Remove],
+        Output::Replace(_) => &[Action::Insert, Action::Remove],
         Output::Merge(merge) => {
             let updates = !matches!(
                 merge.when_matched,

@@ -6,7 +6,7 @@ use bson::{Document, doc};
 
 use super::check::{ask, server};
 use super::{COMMANDS, Commands, Connection, Flags, Needs, Status};
-use crate::auth::{Credentials, Mechanism, RoleName, User, UserName};
+use crate::auth::{Credentials, RoleName, User, UserName};
 use crate::config::{Accounts, Config};
 
 /// A server with one user of these roles, who has logged in.
@@ -34,9 +34,7 @@ fn logged_in(roles: &[&str]) -> (Commands, Connection) {
 fn log_in((commands, connection): &(Commands, Connection), user: User) {
     let users = &commands.context().users;
     let standing = &connection.client.standing;
-    standing
-        .log_in(users, Arc::new(user), Mechanism::Sha256)
-        .unwrap();
+    standing.log_in(users, Arc::new(user)).unwrap();
 }
 
 fn code(server: &mut (Commands, Connection), db: &str, command: &Document) -> Option<i32> {

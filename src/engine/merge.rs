@@ -126,7 +126,7 @@ impl Merging {
     fn merge(&self) -> Result<&Merge> {
         match &*self.output {
             Output::Merge(merge) => Ok(merge),
-            Output::Replace { .. } => Err(Error::new(Code::InternalError, "not a $merge")),
+            Output::Replace(_) => Err(Error::new(Code::InternalError, "not a $merge")),
         }
     }
 

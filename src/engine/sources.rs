@@ -246,7 +246,7 @@ impl Sources for EngineSources {
         let catalog = Arc::clone(&self.catalog);
         let ids = Arc::clone(&self.more()?.ids);
         match &**output {
-            Output::Replace { into, .. } => Ok(Box::new(out::begin(catalog, ids, into, cx)?)),
+            Output::Replace(into) => Ok(Box::new(out::begin(catalog, ids, into, cx)?)),
             Output::Merge(_) => Ok(Box::new(merge::begin(
                 catalog,
                 ids,

@@ -20,5 +20,4 @@ pub use expr::Expr;
 pub use filter::Filter;
 pub use projection::Projection;
 pub use scope::Scope;
-pub use sort::Sort;
 pub use vars::{Vars, bind_let};

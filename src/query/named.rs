@@ -56,10 +56,6 @@ impl<T> Named<T> {
         self.entries.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     pub fn at(&self, place: usize) -> Option<(&str, &T)> {
         let (name, entry) = self.entries.get(place)?;
         Some((name, entry))

@@ -56,10 +56,6 @@ impl Retry {
         }
     }
 
-    pub fn number(&self) -> i64 {
-        self.number
-    }
-
     /// What came of that statement when it ran before.
     #[inline]
     pub fn outcome(&self, statement: i32) -> Option<&Outcome> {

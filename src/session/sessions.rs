@@ -146,6 +146,7 @@ impl Sessions {
     }
 
     /// The ids of all sessions that are known now.
+    #[cfg(test)]
     pub fn ids(&self) -> Vec<SessionId> {
         self.known.iter().map(|entry| *entry.key()).collect()
     }
@@ -154,10 +155,6 @@ impl Sessions {
 // === impl Session ===
 
 impl Session {
-    pub fn id(&self) -> &SessionId {
-        &self.id
-    }
-
     /// Begins the retryable write `number`, or goes on with it if it began before. `Ok(Err(Busy))`: another attempt is
     /// still at it, and running both would write twice.
     #[inline]

@@ -42,8 +42,6 @@ pub(super) struct State {
     /// The number of the next segment: never reused, also when all segments are gone.
     pub next_segment: u64,
     pub indexes: Vec<Index>,
-    /// Goes up when indexes come or go, so that plans made before are noticed.
-    pub index_generation: u64,
     pub default: DefaultTtl,
     /// The index on `_ts` that shows the default to clients; there while the default is on.
     pub ts_index: Option<TsIndex>,
@@ -129,7 +127,6 @@ impl Collection {
                 segments: Segments::default(),
                 next_segment: 0,
                 indexes: Vec::new(),
-                index_generation: 0,
                 default: DefaultTtl::Off,
                 ts_index: None,
                 options,
@@ -307,7 +304,10 @@ mod tests {
     fn ids(collection: &Collection, now: i64) -> Vec<i32> {
         collection.read(Millis(now), |view| {
             let up: Vec<_> = view.scan_up(RecordId::FIRST).collect();
-            let mut down: Vec<_> = view.scan_down(RecordId::LAST).map(|(id, _)| id).collect();
+            let mut down: Vec<_> = view
+                .scan_down(RecordId(u64::MAX))
+                .map(|(id, _)| id)
+                .collect();
             down.reverse();
             assert_eq!(up.iter().map(|(id, _)| *id).collect::<Vec<_>>(), down);
             assert_eq!(view.totals().count, up.len() as u64);

@@ -39,6 +39,7 @@ impl DateEnds {
     }
 
     /// Bytes that it keeps from the allocator.
+    #[cfg(test)]
     pub fn allocated(&self) -> usize {
         self.0.capacity() * size_of::<End>()
     }
@@ -64,6 +65,7 @@ impl ComingEnds {
         self.ends = self.ends.of(kept);
     }
 
+    #[cfg(test)]
     pub fn allocated(&self) -> usize {
         self.ends.allocated()
     }

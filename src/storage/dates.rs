@@ -264,12 +264,6 @@ mod tests {
         made.to_vec().unwrap()
     }
 
-    /// Bytes of all segments.
-    fn allocated(collection: &Collection) -> usize {
-        let state = collection.state.read();
-        state.segments.all().map(|s| s.allocated()).sum()
-    }
-
     /// Who is visible.
     fn visible(collection: &Collection, now: Millis) -> Vec<i32> {
         collection.read(now, |view| {
@@ -366,7 +360,8 @@ mod tests {
     #[test]
     fn one_change_at_a_time_and_one_that_is_given_up_leaves_nothing_behind() {
         let c = collection();
-        let before = allocated(&c);
+        let allocated = || c.read(NOW, |view| view.allocated());
+        let before = allocated();
         let mut first = Redating::new(Arc::clone(&c));
         let mut second = Redating::new(Arc::clone(&c));
         assert!(!first.step(monotonic(), other(99)).unwrap());
@@ -375,9 +370,9 @@ mod tests {
         }
         while !first.step(monotonic(), other(99)).unwrap() {}
         assert!(!second.step(monotonic(), other(1)).unwrap());
-        assert!(allocated(&c) > before);
+        assert!(allocated() > before);
         drop(first);
-        assert_eq!(allocated(&c), before);
+        assert_eq!(allocated(), before);
         while !second.step(monotonic(), other(1)).unwrap() {}
         drop(second);
         // What changes nothing needs no pass, and waits for nobody's.

@@ -85,11 +85,6 @@ impl IdMap {
             .map(|shard| std::mem::take(&mut *shard.write()))
             .collect::<Vec<_>>()
     }
-
-    /// About how many bytes the map takes.
-    pub fn bytes(&self) -> usize {
-        self.map.capacity() * (size_of::<(IdKey, RecordId)>() + 1)
-    }
 }
 
 #[cfg(test)]
@@ -103,7 +98,7 @@ mod tests {
         for n in 0..100_000 {
             map.insert(key(n), RecordId(n));
         }
-        let full = map.bytes();
+        let full = map.map.capacity();
         for n in (0..100_000).filter(|n| n % 100 != 7) {
             map.remove(&key(n), RecordId(n));
         }
@@ -111,7 +106,11 @@ mod tests {
         while let Some(next) = map.shrink_one(from) {
             from = next;
         }
-        assert!(map.bytes() < full / 20, "{} of {full}", map.bytes());
+        assert!(
+            map.map.capacity() < full / 20,
+            "{} of {full}",
+            map.map.capacity()
+        );
         for n in 0..100_000 {
             assert_eq!(
                 map.get(&key(n)),

@@ -12,7 +12,6 @@ pub struct RecordId(pub u64);
 
 impl RecordId {
     pub const FIRST: Self = Self(0);
-    pub const LAST: Self = Self(u64::MAX);
 
     pub(super) fn new(segment: u64, slot: u16) -> Self {
         Self(segment << 16 | u64::from(slot))

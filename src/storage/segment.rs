@@ -468,6 +468,7 @@ impl Segment {
     }
 
     /// Bytes that the segment keeps from the allocator.
+    #[cfg(test)]
     pub fn allocated(&self) -> usize {
         let large: usize = self.large.values().map(|block| block.len()).sum();
         large

@@ -153,10 +153,6 @@ impl<'a> View<'a> {
         self.ways().iter().find(|index| index.spec.name == name)
     }
 
-    pub fn index_generation(&self) -> u64 {
-        self.state.index_generation
-    }
-
     /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
     pub fn totals(&self) -> Totals {
         let ended = self.ended();
@@ -219,12 +215,9 @@ impl<'a> View<'a> {
     }
 
     /// Bytes that documents take from the allocator, holes and ended ones included.
+    #[cfg(test)]
     pub fn allocated(&self) -> usize {
-        self.state
-            .segments
-            .all()
-            .map(super::segment::Segment::allocated)
-            .sum::<usize>()
-            + self.ids.bytes()
+        let segments = self.state.segments.all();
+        segments.map(|segment| segment.allocated()).sum()
     }
 }

@@ -9,7 +9,7 @@ use super::idmap::{IdMap, id_key};
 use super::index::{Index, IndexKeys, IndexSpec};
 use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
-use super::{Cap, Collection, IndexingMode, Options, RecordId, Stored, TsIndex, View};
+use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
 use crate::error::Error;
 use crate::value::{Doc, Millis};
 
@@ -353,7 +353,6 @@ impl<'a> Writer<'a> {
     /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
     pub fn begin_index(&mut self, spec: IndexSpec) {
         self.state.indexes.push(Index::new(spec));
-        self.state.index_generation += 1;
     }
 
     /// Puts documents from `from` on into a new index, `most` of them. Returns where to go on; `None` at the end.
@@ -406,7 +405,6 @@ impl<'a> Writer<'a> {
                 dated |= index.is_date_rule();
             }
         }
-        self.state.index_generation += 1;
         if dated {
             self.state.adopt_dates();
         }
@@ -423,7 +421,6 @@ impl<'a> Writer<'a> {
             .into_iter()
             .partition(|index| picks(&index.spec.name));
         self.state.indexes = kept;
-        self.state.index_generation += 1;
         if gone.iter().any(Index::is_date_rule) {
             self.state.adopt_dates();
         }
@@ -443,7 +440,6 @@ impl<'a> Writer<'a> {
         let before = index.spec.expire_after;
         change(&mut index.spec);
         let changed = index.spec.expire_after != before;
-        self.state.index_generation += 1;
         if changed {
             self.state.adopt_dates();
         }
@@ -454,7 +450,6 @@ impl<'a> Writer<'a> {
     pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
         self.state.default = default;
         self.state.ts_index = index;
-        self.state.index_generation += 1;
     }
 
     /// How much a capped collection may hold from the next insert on.
@@ -464,9 +459,5 @@ impl<'a> Writer<'a> {
 
     pub fn set_indexing_mode(&mut self, mode: IndexingMode) {
         self.state.options.indexing_mode = Some(mode);
-    }
-
-    pub fn options_mut(&mut self) -> &mut Options {
-        &mut self.state.options
     }
 }

@@ -21,7 +21,7 @@ mod types;
 mod validate;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder};
-pub use compare::{compare, compare_arrays, compare_docs, equal};
+pub use compare::{compare, compare_docs, equal};
 pub use decimal::{Decimal, Rounding, Unread};
 pub use doc::{Doc, Elem, Iter};
 pub use multikey::{Keys, keys};

@@ -104,17 +104,6 @@ impl Path {
         self.part(0)
     }
 
-    pub fn last(&self) -> &str {
-        self.part(self.parts.len() - 1)
-    }
-
-    /// Whether `other` is this path or lies under it.
-    pub fn covers(&self, other: &str) -> bool {
-        other
-            .strip_prefix(&*self.text)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    }
-
     fn rest(&self) -> Rest<'_> {
         Rest {
             text: &self.text,
@@ -122,23 +111,8 @@ impl Path {
         }
     }
 
-    /// The values that a filter on this path looks at. An array at the end comes as it stands; on the way, documents in
-    /// arrays are all entered. Nothing comes where arrays on the way hold no document.
-    #[inline]
-    pub fn each<'a, B>(
-        &self,
-        doc: Doc<'a>,
-        mut found: impl FnMut(ValueRef<'a>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        if let [_] = &*self.parts {
-            return found(doc.get(&*self.text));
-        }
-        walk(self.rest(), doc, Leaf::Whole, None, &mut |hit: Hit<'a>| {
-            found(hit.value)
-        })
-    }
-
-    /// As [`Path::each`], with the place of each value and a choice for arrays at the end.
+    /// The values that a filter on this path looks at, with their places. On the way, documents in arrays are all entered;
+    /// nothing comes where arrays on the way hold no document. `leaf`: what becomes of an array at the end.
     pub fn hits<'a, B>(
         &self,
         doc: Doc<'a>,
@@ -424,11 +398,8 @@ mod tests {
     }
 
     #[test]
-    fn paths_cover_what_lies_under_them() {
-        let path = Path::parse("a.b");
-        assert!(path.covers("a.b") && path.covers("a.b.c"));
-        assert!(!path.covers("a") && !path.covers("a.bc"));
-        assert_eq!(path.parts().collect::<Vec<_>>(), ["a", "b"]);
+    fn paths_have_parts_and_some_parts_are_indexes() {
+        assert_eq!(Path::parse("a.b").parts().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(Path::parse("a.10").index(1), Some(10));
         assert_eq!(Path::parse("a.-1").index(1), None);
     }

@@ -296,7 +296,7 @@ impl Proving {
         let standing = &self.client.standing;
         let user = conversation.proved_user(users).ok_or_else(failed)?;
         standing
-            .log_in(users, user, conversation.mechanism)
+            .log_in(users, user)
             .map_err(|taken| {
                 Error::location(
                     5626701,

@@ -170,11 +170,6 @@ impl Accumulator {
     pub fn reads_document(&self) -> bool {
         self.input.reads_document() || matches!(self.rule, Rule::Top(_))
     }
-
-    /// The expression that is fed.
-    pub fn input(&self) -> &Expr {
-        &self.input
-    }
 }
 
 /// Null of nothing; a decimal where one was among the numbers.

@@ -131,14 +131,6 @@ impl Expr {
         }
     }
 
-    /// The path, where the whole expression is "$a.b".
-    pub fn as_field(&self) -> Option<&FieldPath> {
-        match self {
-            Self::Field(path) => Some(path),
-            _ => None,
-        }
-    }
-
     /// Shows every expression directly within.
     pub fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {

@@ -30,7 +30,6 @@ pub use bits::Bits;
 pub use compare::{Comparison, Op};
 pub use members::Members;
 pub use modulo::Modulo;
-pub use parse::is_operator_document;
 pub use regex::Pattern;
 pub use schema::Schema;
 pub use tree::{Field, Filter, Node, Test};

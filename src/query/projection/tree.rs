@@ -58,11 +58,6 @@ impl Projection {
         self.root.positional
     }
 
-    /// Whether every document stays as it is.
-    pub fn is_all(&self) -> bool {
-        self.mode == Mode::Exclude && self.root.children.is_empty()
-    }
-
     /// Appends the projected document. `position` is the array index that the positional `$` stands for
     /// ([`Filter::position`]).
     pub fn apply(

@@ -66,4 +66,3 @@ pub use sort::rows as sort;
 pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
 pub use table::{Entry, STAGES, Status};
 pub use transform::Transform;
-pub use values::values_at;

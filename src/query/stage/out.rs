@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lookup_spec::duplicate_field;
 use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuf, Type, ValueRef};
+use crate::value::{Type, ValueRef};
 
 /// A stage that writes.
 pub(super) struct Writes(Arc<Output>);
@@ -25,7 +25,7 @@ pub(super) fn parse(
     let (into, timeseries) = match value.ty() {
         Type::String => (
             Target::new(place.db, value.as_str().unwrap_or_default()),
-            None,
+            false,
         ),
         Type::Document => document_form(value)?,
         other => {
@@ -57,10 +57,10 @@ pub(super) fn parse(
             format!("Cannot $out to a collection of that name: '{into}'"),
         ));
     }
-    if timeseries.is_some() {
+    if timeseries {
         return Err(Error::not_implemented("$out to a time-series collection"));
     }
-    push(writes(Output::Replace { into, timeseries }));
+    push(writes(Output::Replace(into)));
     Ok(())
 }
 
@@ -68,7 +68,8 @@ pub(super) fn writes(output: Output) -> Stage {
     Stage::Op(Arc::new(Writes(Arc::new(output))))
 }
 
-fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
+/// `{db, coll, timeseries}`: the target, and whether it is to be a time-series collection.
+fn document_form(value: ValueRef<'_>) -> Result<(Target, bool)> {
     let (mut db, mut coll, mut timeseries) = (None, None, None);
     for elem in value.as_doc().into_iter().flatten() {
         let (name, given) = (elem.name(), elem.value);
@@ -91,7 +92,7 @@ fn document_form(value: ValueRef<'_>) -> Result<(Target, Option<DocBuf>)> {
             .map(str::to_owned)
             .ok_or_else(|| Error::missing_field("$out", name))
     };
-    let timeseries = timeseries.and_then(ValueRef::as_doc).map(DocBuf::from);
+    let timeseries = timeseries.is_some_and(|given| given.ty() != Type::Null);
     Ok((
         Target::new(text("db", db)?, text("coll", coll)?),
         timeseries,

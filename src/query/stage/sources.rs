@@ -7,7 +7,7 @@ use super::{Batch, CurrentOps, Cx, Merge, Origin, Rows};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::value::{Doc, ValueRef};
 
 /// A collection by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,11 +60,8 @@ pub trait Sink: Send {
 }
 
 pub enum Output {
-    /// `$out`: the collection is replaced as a whole. `timeseries` as given.
-    Replace {
-        into: Target,
-        timeseries: Option<DocBuf>,
-    },
+    /// `$out`: the collection is replaced as a whole.
+    Replace(Target),
     /// `$merge`: document by document.
     Merge(Merge),
 }
@@ -104,7 +101,7 @@ impl std::fmt::Display for Target {
 impl Output {
     pub fn into(&self) -> &Target {
         match self {
-            Self::Replace { into, .. } => into,
+            Self::Replace(into) => into,
             Self::Merge(merge) => &merge.into,
         }
     }

@@ -67,10 +67,6 @@ impl Transform {
         Ok(())
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.stages.is_empty()
-    }
-
     /// The document that comes of `doc`.
     pub fn apply(&self, doc: Doc<'_>, vars: &Vars) -> Result<Vec<u8>> {
         let mut current = doc.bytes().to_vec();

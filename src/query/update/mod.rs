@@ -34,9 +34,8 @@ use crate::value::ValueRef;
 
 use modify::Leaf;
 
-pub use check::{MAX_DEPTH, check_id, check_stored, depth};
+pub use check::{MAX_DEPTH, check_id, depth};
 pub use parse::{Apply, Style, Update};
-pub use replace::stamp_zero_timestamps;
 
 /// One update operator.
 pub struct Operator {

@@ -1,7 +1,7 @@
 //! Replacement: a whole new document under the old `_id`.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef, equal};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, equal};
 
 use super::Apply;
 use super::check::{self, MAX_SIZE, element};
@@ -115,23 +115,4 @@ pub fn without_ts(doc: Doc<'_>) -> Vec<u8> {
 
 fn is_zero_timestamp(value: ValueRef<'_>) -> bool {
     value.ty() == Type::Timestamp && value.as_timestamp() == Some((0, 0))
-}
-
-/// What an insert does with timestamps of zeros at the root (never in `_id`): they become the server's time. `None` where
-/// there is none, which is nearly always.
-pub fn stamp_zero_timestamps(doc: Doc<'_>, now: Millis) -> Option<Vec<u8>> {
-    let wanted = |name: &[u8], value| name != b"_id" && is_zero_timestamp(value);
-    if !doc.iter().any(|elem| wanted(elem.name_bytes(), elem.value)) {
-        return None;
-    }
-    let stamped = DocBuf::build(|out| {
-        for elem in doc {
-            if wanted(elem.name_bytes(), elem.value) {
-                out.put(elem.name(), timestamp(now).as_ref());
-            } else {
-                out.put(elem.name(), elem.value);
-            }
-        }
-    });
-    Some(stamped.into_bytes())
 }
