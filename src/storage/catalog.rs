@@ -7,10 +7,12 @@ use std::time::Duration;
 use ahash::RandomState;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
+use super::collection::A_SLICE;
 use super::{Collection, Namespace, Options, SizeLimit};
+use crate::aside::uncut;
 use crate::clock::{self, Clock};
 use crate::value::Millis;
 
@@ -100,7 +102,7 @@ impl Catalog {
         if let Some(found) = self.get(database, collection) {
             return Ok((found, false));
         }
-        let _changing = self.changing.lock();
+        let _alone = self.alone();
         self.check_case(database)?;
         match self.collections.entry(Namespace::new(database, collection)) {
             Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
@@ -119,7 +121,7 @@ impl Catalog {
         options: Options,
         prepare: impl FnOnce(&Collection),
     ) -> Result<Arc<Collection>, CreateError> {
-        let _changing = self.changing.lock();
+        let _alone = self.alone();
         self.check_case(namespace.database())
             .map_err(CreateError::OtherCase)?;
         match self.collections.entry(namespace) {
@@ -133,6 +135,13 @@ impl Catalog {
         }
     }
 
+    /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody computes on.
+    fn alone(&self) -> MutexGuard<'_, ()> {
+        self.changing
+            .try_lock_for(A_SLICE)
+            .unwrap_or_else(|| uncut(|| self.changing.lock()))
+    }
+
     fn made(&self, namespace: &Namespace, options: Options) -> Arc<Collection> {
         let made = Collection::new(namespace.clone(), options).with_limit(self.limit);
         Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
@@ -140,7 +149,7 @@ impl Catalog {
 
     /// Takes a collection away. Whoever still holds it finds it dropped.
     pub fn drop_collection(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
-        let _changing = self.changing.lock();
+        let _alone = self.alone();
         let (_, dropped) = self
             .collections
             .remove(&Namespace::new(database, collection))?;
@@ -150,7 +159,7 @@ impl Catalog {
 
     /// Takes all collections of a database away; says how many.
     pub fn drop_database(&self, database: &str) -> usize {
-        let _changing = self.changing.lock();
+        let _alone = self.alone();
         let names: Vec<Namespace> = self
             .in_database(database)
             .iter()
@@ -171,7 +180,7 @@ impl Catalog {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<(), RenameError> {
-        let _changing = self.changing.lock();
+        let _alone = self.alone();
         if !self.collections.contains_key(from) {
             return Err(RenameError::NoSuchSource);
         }
@@ -240,14 +249,19 @@ impl Catalog {
         names
     }
 
-    /// All collections, also one that is just being given another name. Without order or names: this is asked several times a
+    /// All collections but one that is just being given another name. Without order or names: this is asked several times a
     /// second, and there may be thousands. No lock of the map is held while a collection's is taken.
     fn each(&self) -> Vec<Arc<Collection>> {
-        let _changing = self.changing.lock();
         self.collections
             .iter()
             .map(|e| Arc::clone(e.value()))
             .collect()
+    }
+
+    /// All collections without exception.
+    fn every(&self) -> Vec<Arc<Collection>> {
+        let _alone = self.alone();
+        self.each()
     }
 
     /// Whether there is a collection in which something can ever end (or memory waits to be given back).
@@ -264,14 +278,14 @@ impl Catalog {
 
     /// Frees everything that has ended by `now`, in every collection.
     pub(super) fn sweep(&self, now: Millis) {
-        for collection in self.each() {
+        for collection in self.every() {
             while collection.reap(now, clock::monotonic() + SWEEP_SLICE).more {}
         }
     }
 
     /// The clock was set back.
     pub(super) fn forget_seen(&self) {
-        for collection in self.each() {
+        for collection in self.every() {
             collection.forget_seen();
         }
     }

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::value::{DocBuf, Millis};
 
 /// As long as the lock is held when all is well.
-const A_SLICE: Duration = Duration::from_millis(1);
+pub(super) const A_SLICE: Duration = Duration::from_millis(1);
 
 pub struct Collection {
     pub(super) uuid: Uuid,

@@ -3,7 +3,7 @@
 use bson::{Bson, Document};
 
 use super::matcher;
-use super::order::{compare, equal, number, same_value};
+use super::order::{compare, equal, integer, number, same_value};
 
 /// Code of the error that stops an update.
 pub type Refusal = i64;
@@ -60,7 +60,8 @@ fn evaluate(expression: &Bson, document: &Document) -> Option<Bson> {
                     .map(|term| evaluate(term, document).filter(|value| *value != Bson::Null))
                     .collect();
                 Some(values.map_or(Bson::Null, |values| {
-                    arithmetic(&values[0], &values[1], |a, b| a + b, |a, b| a + b).expect("numbers")
+                    arithmetic(&values[0], &values[1], i64::checked_add, |a, b| a + b)
+                        .expect("numbers")
                 }))
             }
         },
@@ -207,11 +208,11 @@ fn one(
         "$unset" => return Ok(None),
         "$inc" => match old {
             None => operand.clone(),
-            Some(old) => arithmetic(old, operand, |a, b| a + b, |a, b| a + b)?,
+            Some(old) => arithmetic(old, operand, i64::checked_add, |a, b| a + b)?,
         },
         "$mul" => match old {
-            None => arithmetic(&Bson::Int32(0), operand, |a, b| a * b, |a, b| a * b)?,
-            Some(old) => arithmetic(old, operand, |a, b| a * b, |a, b| a * b)?,
+            None => arithmetic(&Bson::Int32(0), operand, i64::checked_mul, |a, b| a * b)?,
+            Some(old) => arithmetic(old, operand, i64::checked_mul, |a, b| a * b)?,
         },
         "$min" => match old {
             Some(old) if compare(old, operand).is_le() => old.clone(),
@@ -346,19 +347,21 @@ fn pulled(element: &Bson, operand: &Bson) -> bool {
 fn arithmetic(
     a: &Bson,
     b: &Bson,
-    whole: fn(i64, i64) -> i64,
+    whole: fn(i64, i64) -> Option<i64>,
     float: fn(f64, f64) -> f64,
 ) -> Result<Bson, Refusal> {
     let (Some(x), Some(y)) = (number(a), number(b)) else {
         return Err(14);
     };
+    let (Some(m), Some(n)) = (integer(a), integer(b)) else {
+        return Ok(Bson::Double(float(x, y)));
+    };
+    let result = whole(m, n).ok_or(2)?;
     Ok(match (a, b) {
-        (Bson::Double(_), _) | (_, Bson::Double(_)) => Bson::Double(float(x, y)),
         (Bson::Int32(_), Bson::Int32(_)) => {
-            let result = whole(x as i64, y as i64);
             i32::try_from(result).map_or(Bson::Int64(result), Bson::Int32)
         }
-        _ => Bson::Int64(whole(x as i64, y as i64)),
+        _ => Bson::Int64(result),
     })
 }
 

@@ -29,6 +29,14 @@ pub fn number(value: &Bson) -> Option<f64> {
     }
 }
 
+pub fn integer(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Int32(n) => Some(i64::from(*n)),
+        Bson::Int64(n) => Some(*n),
+        _ => None,
+    }
+}
+
 pub fn compare(a: &Bson, b: &Bson) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
         (Bson::String(a), Bson::String(b)) => a.cmp(b),
@@ -45,11 +53,13 @@ pub fn compare(a: &Bson, b: &Bson) -> Ordering {
         (Bson::ObjectId(a), Bson::ObjectId(b)) => a.cmp(b),
         (Bson::Boolean(a), Bson::Boolean(b)) => a.cmp(b),
         (Bson::DateTime(a), Bson::DateTime(b)) => a.cmp(b),
-        _ => match (number(a), number(b)) {
-            (Some(a), Some(b)) => a
+        _ => match (number(a).zip(number(b)), integer(a).zip(integer(b))) {
+            // Large ones differ by less than a double can tell.
+            (_, Some((a, b))) => a.cmp(&b),
+            (Some((a, b)), None) => a
                 .partial_cmp(&b)
                 .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan())),
-            _ => Ordering::Equal,
+            (None, None) => Ordering::Equal,
         },
     })
 }

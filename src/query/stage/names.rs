@@ -8,6 +8,7 @@ use crate::value::{Doc, Type, ValueRef};
 
 /// Arguments that hold the bare name of a field.
 const BARE: &[&str] = &[
+    "$getField",
     "$unset",
     "as",
     "connectFromField",
@@ -43,8 +44,11 @@ fn within(value: ValueRef<'_>, field: &str, fields: bool, bare: bool) -> bool {
             if fields && is(name, field) {
                 return true;
             }
-            // Below an operator the names may be fields of the root again; below a field they are fields of that one.
-            let deeper = name.starts_with('$') && fields || is_pipeline(elem.value);
+            // Below an operator the names may be fields of the root again; below a field they are fields of that one. What
+            // accumulators sort by ($top) are rows of the root, however deep they stand.
+            let deeper = name.starts_with('$') && fields
+                || name == "sortBy" && !fields
+                || is_pipeline(elem.value);
             within(elem.value, field, deeper, BARE.contains(&name))
         }),
         _ => false,
@@ -112,6 +116,16 @@ mod tests {
             (bson!([{"$unset": "_ts"}]), true),
             (bson!([{"$unset": ["a", "_ts"]}]), true),
             (bson!([{"$match": {"_tsx": 1}}]), false),
+            (
+                bson!([{"$group": {"_id": null, "last": {"$top": {"sortBy": {"_ts": -1}, "output": "$a"}}}}]),
+                true,
+            ),
+            (bson!([{"$project": {"t": {"$getField": "_ts"}}}]), true),
+            (
+                bson!([{"$project": {"t": {"$getField": {"field": "_ts", "input": "$$ROOT"}}}}]),
+                true,
+            ),
+            (bson!({"sortBy": {"_ts": 1}}), false),
         ];
         for (spec, expected) in rows {
             let doc = DocBuf::from(bson::doc! {"v": spec.clone()});
