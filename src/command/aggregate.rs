@@ -72,11 +72,11 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let db = call.database();
     let stages = call.arg("pipeline").and_then(|arg| arg.value().as_array());
     let first = stages.and_then(|stages| stages.first()?.value.as_doc()?.first());
-    let first = first.map_or("", |stage| stage.name());
+    let (first, spec) = first.map_or(("", ValueRef::MISSING), |stage| (stage.name(), stage.value));
     let Some(name) = call.target().as_str() else {
         return Ok(match first {
             "$documents" => call.user().is_some(),
-            "$currentOp" => call.may(Target::Cluster, Action::Inprog),
+            "$currentOp" => current_op::may_see(call, spec),
             _ => call.may(Target::Database(db), Action::Find),
         });
     };

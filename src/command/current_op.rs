@@ -15,12 +15,12 @@ use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::query::stage::CurrentOps;
 use crate::session::{CursorId, CursorInfo};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
     Command::ready("currentOp", Access::Admin, "Shows what runs now.", current)
         .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
-        .needs(Needs::Asked(may_see));
+        .needs(Needs::Asked(may_list));
 
 pub(super) const KILL: Command =
     Command::ready("killOp", Access::Admin, "Stops a running command.", kill)
@@ -37,15 +37,29 @@ const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
 struct Asker {
     context: Arc<Context>,
     client: Arc<Client>,
+    /// Who asks, where somebody has to log in.
+    owner: Option<[u8; 32]>,
+    /// They may see what others do.
+    sees_all: bool,
     database: String,
     body: DocBuf,
     now: Millis,
 }
 
-/// Everybody may see what they run themselves.
-fn may_see(call: &Call<'_>) -> Result<bool> {
-    let own = call.arg("$ownOps").is_some_and(|arg| truthy(arg.value()));
-    Ok(own && call.user().is_some() || call.may(Target::Cluster, Action::Inprog))
+fn may_list(call: &Call<'_>) -> Result<bool> {
+    Ok(own_only(call) && call.user().is_some() || call.may(Target::Cluster, Action::Inprog))
+}
+
+fn own_only(call: &Call<'_>) -> bool {
+    call.arg("$ownOps").is_some_and(|arg| truthy(arg.value()))
+}
+
+/// Whether the sender may run `$currentOp` with these options. Everybody may see what they run themselves.
+pub(super) fn may_see(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
+    let all = spec
+        .as_doc()
+        .is_some_and(|spec| truthy(spec.get("allUsers")));
+    !all && call.user().is_some() || call.may(Target::Cluster, Action::Inprog)
 }
 
 /// And stop it.
@@ -66,8 +80,8 @@ fn may_kill(call: &Call<'_>) -> Result<bool> {
 
 fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let set = |name| call.arg(name).is_some_and(|arg| truthy(arg.value()));
-    let own = set("$ownOps");
     let wanted = CurrentOps {
+        all_users: !own_only(call),
         idle_connections: set("$all"),
         idle_cursors: false,
         truncate: true,
@@ -85,8 +99,7 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut list = reply.array("inprog");
     for doc in asker.list(&wanted) {
         let doc = doc.as_doc();
-        let foreign = doc.get("connectionId").as_i64() != Some(call.client.id.cast_signed());
-        if !(own && foreign) && filter.matches(doc, &vars)? {
+        if filter.matches(doc, &vars)? {
             list.push_doc(doc);
         }
     }
@@ -107,6 +120,8 @@ impl Asker {
         Self {
             context: Arc::clone(call.context),
             client: Arc::clone(call.client),
+            owner: call.owner(),
+            sees_all: call.may(Target::Cluster, Action::Inprog),
             database: call.database().to_owned(),
             body: DocBuf::from_bytes(call.body().bytes().to_vec()),
             now: call.now,
@@ -114,9 +129,17 @@ impl Asker {
     }
 
     fn list(&self, wanted: &CurrentOps) -> Vec<DocBuf> {
+        let all = self.sees_all && (wanted.all_users || self.owner.is_none());
+        let users = &self.context.users;
+        let shows = |client: &Client| {
+            let user = || client.standing.user(users).map(|user| user.digest);
+            all || client.id == self.client.id
+                || user().is_some_and(|user| Some(user) == self.owner)
+        };
         let running = self.context.operations.all();
         let mut list: Vec<DocBuf> = running
             .iter()
+            .filter(|operation| shows(&operation.client))
             .map(|operation| self.running(operation, wanted))
             .collect();
         // A pipeline that takes several steps is noted as running itself.
@@ -126,15 +149,17 @@ impl Asker {
         }
         if wanted.idle_connections {
             for client in &self.context.clients {
-                if client.id != self.client.id && !busy(client.id) {
+                if client.id != self.client.id && !busy(client.id) && shows(&client) {
                     list.push(self.connection(&client, false, |_| ()));
                 }
             }
         }
         if wanted.idle_cursors {
-            self.context
-                .cursors
-                .each_idle(|id, cursor| list.push(self.idle_cursor(id, cursor, wanted)));
+            self.context.cursors.each_idle(|id, cursor| {
+                if all || cursor.owner == self.owner {
+                    list.push(self.idle_cursor(id, cursor, wanted));
+                }
+            });
         }
         list
     }

@@ -287,6 +287,16 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
         ("admin", doc! {"hostInfo": 1}, "mcx"),
         ("admin", doc! {"currentOp": 1}, "mcx"),
         ("admin", doc! {"currentOp": 1, "$ownOps": true}, ALL),
+        (
+            "admin",
+            doc! {"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": true}}], "cursor": {}},
+            "mcx",
+        ),
+        (
+            "admin",
+            doc! {"aggregate": 1, "pipeline": [{"$currentOp": {}}], "cursor": {}},
+            ALL,
+        ),
         ("admin", doc! {"killOp": 1, "op": 5}, "cx"),
         ("admin", doc! {"getLog": "global"}, "mcx"),
         ("admin", doc! {"getParameter": "*"}, "mcx"),
@@ -353,9 +363,13 @@ fn each_role_against_each_kind_of_command() {
                 .get_document("usersInfo")
                 .is_ok_and(|who| who.contains_key("user"))
             || command.get_array("pipeline").is_ok_and(|stages| {
-                stages
-                    .first()
-                    .is_some_and(|stage| stage.as_document().unwrap().contains_key("$documents"))
+                stages.first().is_some_and(|stage| {
+                    let stage = stage.as_document().unwrap();
+                    stage.contains_key("$documents")
+                        || stage
+                            .get_document("$currentOp")
+                            .is_ok_and(Document::is_empty)
+                })
             });
         assert_eq!(
             code(&mut nobody, db, command) != Some(13),
@@ -512,6 +526,39 @@ fn sessions_of_others_are_out_of_reach() {
         assert_eq!(code(&mut root, "admin", &command), None, "{command}");
         assert_eq!(context.sessions.len(), left, "{command}");
     }
+}
+
+#[test]
+fn who_asks_what_runs_sees_their_own() {
+    let mut server = logged_in(&["root"]);
+    let roles = vec![RoleName::new("readWrite", "shop")];
+    let bob = User::new(UserName::new("bob", "admin"), Credentials::default(), roles).unwrap();
+    server.0.context().users.add(bob.clone()).unwrap();
+    let fill = doc! {"insert": "c", "documents": [{}, {}, {}]};
+    assert_eq!(code(&mut server, "shop", &fill), None);
+    let idle = |all: bool| {
+        doc! {"aggregate": 1, "$db": "admin", "cursor": {}, "pipeline": [
+            {"$currentOp": {"idleCursors": true, "allUsers": all}}, {"$match": {"type": "idleCursor"}}
+        ]}
+    };
+    let count = |server: &mut (Commands, Connection), all: bool| {
+        let reply = ask(server, idle(all));
+        let cursor = reply.get_document("cursor").ok()?;
+        cursor.get_array("firstBatch").ok().map(Vec::len)
+    };
+    let open = doc! {"find": "c", "batchSize": 1};
+    assert_eq!(code(&mut server, "shop", &open), None);
+    server.1.client.standing.log_out();
+    log_in(&server, bob);
+    assert_eq!(count(&mut server, false), Some(0));
+    assert_eq!(code(&mut server, "shop", &open), None);
+    assert_eq!(count(&mut server, false), Some(1));
+    assert_eq!(count(&mut server, true), None, "not allowed");
+    let ann = server.0.context().users.get(&UserName::new("ann", "admin"));
+    server.1.client.standing.log_out();
+    log_in(&server, (*ann.unwrap()).clone());
+    assert_eq!(count(&mut server, false), Some(1));
+    assert_eq!(count(&mut server, true), Some(2));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use super::collection::A_SLICE;
+use super::collection::WHEN_ALL_IS_WELL;
 use super::{Collection, Namespace, Options, SizeLimit};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
@@ -138,7 +138,7 @@ impl Catalog {
     /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody computes on.
     fn alone(&self) -> MutexGuard<'_, ()> {
         self.changing
-            .try_lock_for(A_SLICE)
+            .try_lock_for(WHEN_ALL_IS_WELL)
             .unwrap_or_else(|| uncut(|| self.changing.lock()))
     }
 

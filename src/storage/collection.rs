@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::value::{DocBuf, Millis};
 
-/// As long as the lock is held when all is well.
-pub(super) const A_SLICE: Duration = Duration::from_millis(1);
+/// Longer than the lock is held when all is well.
+pub(super) const WHEN_ALL_IS_WELL: Duration = Duration::from_millis(5);
 
 pub struct Collection {
     pub(super) uuid: Uuid,
@@ -169,14 +169,14 @@ impl Collection {
     #[inline]
     pub(super) fn shared(&self) -> RwLockReadGuard<'_, State> {
         self.state
-            .try_read_for(A_SLICE)
+            .try_read_for(WHEN_ALL_IS_WELL)
             .unwrap_or_else(|| uncut(|| self.state.read()))
     }
 
     #[inline]
     pub(super) fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
         self.state
-            .try_write_for(A_SLICE)
+            .try_write_for(WHEN_ALL_IS_WELL)
             .unwrap_or_else(|| uncut(|| self.state.write()))
     }
 

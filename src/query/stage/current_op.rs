@@ -7,10 +7,12 @@ use super::{Place, Report, Stage, Target};
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
-/// What is asked for besides the commands that run. `allUsers`, `localOps` and `idleSessions` change nothing: there are no
-/// users, one node, and no sessions that hold locks.
+/// What is asked for besides the commands that run. `localOps` and `idleSessions` change nothing: there is one node, and no
+/// session holds a lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CurrentOps {
+    /// Not only what whoever asks does, where somebody has to log in.
+    pub all_users: bool,
     pub idle_connections: bool,
     pub idle_cursors: bool,
     /// Long commands are shown as text that is cut.
@@ -32,10 +34,11 @@ pub(super) fn parse(
     for elem in spec {
         let name = elem.name();
         let target = match name {
+            "allUsers" => Some(&mut wanted.all_users),
             "idleConnections" => Some(&mut wanted.idle_connections),
             "idleCursors" => Some(&mut wanted.idle_cursors),
             "truncateOps" => Some(&mut wanted.truncate),
-            "allUsers" | "idleSessions" | "localOps" | "targetAllNodes" => None,
+            "idleSessions" | "localOps" | "targetAllNodes" => None,
             _ => return Err(Error::unknown_field("$currentOp", name)),
         };
         let flag = elem
