@@ -63,7 +63,8 @@ pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Counts units of work; fails when the command is to end.
+/// Counts units of work; fails when the command is to end. Where nothing can fail, the failure may be passed over as long as somebody
+/// counts again who reports it.
 #[inline]
 pub fn tick(units: u32) -> Result<()> {
     match UNTIL_LOOK.get().checked_sub(units) {
@@ -83,7 +84,12 @@ fn look_up() -> Result<()> {
         make_room();
         SINCE.set(Some(monotonic()));
     }
-    LIMIT.with_borrow(|limit| limit.check_at(|| now))
+    let checked = LIMIT.with_borrow(|limit| limit.check_at(|| now));
+    if checked.is_err() {
+        // Whoever counts where nothing can fail passes this over: the next to count looks again.
+        UNTIL_LOOK.set(0);
+    }
+    checked
 }
 
 /// Waits until somebody else serves the runtime's tasks, so that going on holds up nobody. `uncut` alone would not do: the work goes

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use super::{Field, Members, Node, Test, evaluation};
 use crate::{
+    aside,
     error::Result,
     query::{Vars, expr::is_true},
     value::{Doc, Leaf, Type, ValueRef},
@@ -19,6 +20,7 @@ impl Node {
                     if !node.matches(doc, vars)? {
                         return Ok(false);
                     }
+                    count(nodes)?;
                 }
                 true
             }
@@ -68,8 +70,19 @@ fn any(nodes: &[Node], doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         if node.matches(doc, vars)? {
             return Ok(true);
         }
+        count(nodes)?;
     }
     Ok(false)
+}
+
+/// A long list of conditions on a large document may take long: between two of them the command can be ended.
+#[inline]
+fn count(nodes: &[Node]) -> Result<()> {
+    const MANY: usize = 16;
+    if nodes.len() < MANY {
+        return Ok(());
+    }
+    aside::tick(1)
 }
 
 impl Field {
@@ -87,6 +100,7 @@ impl Field {
         }
         self.path
             .hits(doc, self.test.leaf(), |hit| {
+                let _ = aside::tick(1);
                 if self.test.passes(hit.value) {
                     ControlFlow::Break(())
                 } else {

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Elem, Type, ValueRef};
 
@@ -170,6 +171,9 @@ impl Rewrite<'_> {
         // Merged trees, by the children that take part in them.
         let mut merged: Vec<(SmallVec<[usize; 4]>, Node)> = Vec::new();
         for elem in doc {
+            // Many elements, many identifiers and many of their combinations multiply.
+            let looked_at = 1 + node.children.len() + merged.len();
+            aside::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
             for (place, each) in node.children.iter().enumerate() {
                 let matches = match each.filter.and_then(|filter| self.filters?.at(filter)) {
