@@ -324,6 +324,7 @@ fn point(
     let mut batch = cursor.array("firstBatch");
     if let Some(found) = found {
         found.read(call.now, |view| {
+            view.id_usage().note();
             if let Some((_, stored)) = view.by_id(key) {
                 batch.push_doc(Doc::new(stored.bytes));
             }

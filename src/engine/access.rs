@@ -333,7 +333,10 @@ impl Walk {
             return Ok(Pace::End);
         };
         let from = match self.place {
-            Place::Start => 0,
+            Place::Start => {
+                view.id_usage().note();
+                0
+            }
             Place::Id(next) => next,
             _ => return Ok(Pace::End),
         };
@@ -376,7 +379,10 @@ impl Walk {
             self.met.get_or_insert_default();
         }
         let (mut at, mut last) = match std::mem::replace(&mut self.place, Place::End) {
-            Place::Start => (0, None),
+            Place::Start => {
+                index.usage.note();
+                (0, None)
+            }
             Place::Entry(range, last) => (range, last),
             _ => return Ok(Pace::End),
         };

@@ -24,6 +24,9 @@ pub(super) fn holders<'v>(
         "_id" => None,
         field => Some(index_on(view, field)?),
     };
+    index
+        .map_or(view.id_usage(), |(index, _)| &index.usage)
+        .note();
     let mut found = Holders::new();
     let mut bytes = Vec::with_capacity(24);
     for &value in keys {

@@ -3,7 +3,8 @@
 use super::stats::{Figures, describe_indexes, put_number};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, CurrentOps, Report, Target};
-use crate::storage::Catalog;
+use crate::storage::index::{ID_INDEX, Usage};
+use crate::storage::{Catalog, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// What a report needs besides the collection.
@@ -111,10 +112,65 @@ fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) {
                     .put("key", spec.get("key"))
                     .put_str("host", about.host);
                 let mut accesses = doc.doc("accesses");
-                accesses.put_i64("ops", 0).put_date("since", about.now.0);
+                let (commands, since) = usage(view, spec.get("name").as_str().unwrap_or_default());
+                accesses
+                    .put_i64("ops", commands.try_into().unwrap_or(i64::MAX))
+                    .put_date("since", since.0);
                 accesses.end();
                 doc.put_doc("spec", spec);
             });
         }
     });
+}
+
+/// How many commands used an index, and since when that is counted. That on `_id`s has two forms, which are one to clients.
+fn usage(view: &View<'_>, name: &str) -> (u64, Millis) {
+    let in_order = view.way(name).map(|index| &index.usage);
+    let by_hash = (name == ID_INDEX).then(|| view.id_usage());
+    let counted = in_order.into_iter().chain(by_hash);
+    let since = counted.clone().map(|usage| usage.since).min();
+    let commands = counted.map(Usage::commands).sum();
+    (commands, since.unwrap_or(view.now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Collection;
+    use crate::storage::index::IndexSpec;
+    use bson::doc;
+
+    #[test]
+    fn the_uses_of_an_index_are_counted_until_it_is_hidden_or_shown() {
+        let catalog = Catalog::new();
+        let (collection, _) = catalog.get_or_create("db", "c").unwrap();
+        let write =
+            |collection: &Collection, now, change: &dyn Fn(&mut crate::storage::Writer<'_>)| {
+                collection.write(Millis(now), |w| change(w)).unwrap();
+            };
+        write(&collection, 5, &|w| {
+            w.begin_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+            w.finish_index("a_1");
+        });
+        let seen = |now| {
+            collection.read(Millis(now), |view| {
+                (usage(view, "a_1"), usage(view, ID_INDEX).0)
+            })
+        };
+        collection.read(Millis(6), |view| {
+            for _ in 0..3 {
+                view.way("a_1").unwrap().usage.note();
+            }
+            view.id_usage().note();
+        });
+        assert_eq!(seen(7), ((3, Millis(5)), 1));
+        write(&collection, 8, &|w| {
+            assert!(w.alter_index("a_1", |spec| spec.hidden = false))
+        });
+        assert_eq!(seen(8), ((3, Millis(5)), 1));
+        write(&collection, 9, &|w| {
+            assert!(w.alter_index("a_1", |spec| spec.hidden = true))
+        });
+        assert_eq!(seen(9), ((0, Millis(9)), 1));
+    }
 }

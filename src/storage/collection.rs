@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::dates::Coming;
 use super::idmap::IdMap;
-use super::index::Index;
+use super::index::{Index, Usage};
 use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
 use super::{Namespace, RecordId, Totals, View, Writer};
@@ -42,6 +42,8 @@ pub(super) struct State {
     /// The number of the next segment: never reused, also when all segments are gone.
     pub next_segment: u64,
     pub indexes: Vec<Index>,
+    /// That of the map of `_id`s.
+    pub id_usage: Usage,
     pub default: DefaultTtl,
     /// The index on `_ts` that shows the default to clients; there while the default is on.
     pub ts_index: Option<TsIndex>,
@@ -127,6 +129,7 @@ impl Collection {
                 segments: Segments::default(),
                 next_segment: 0,
                 indexes: Vec::new(),
+                id_usage: Usage::since(Millis(0)),
                 default: DefaultTtl::Off,
                 ts_index: None,
                 options,
@@ -149,6 +152,9 @@ impl Collection {
     /// A collection in a server, whose clock may be set back.
     #[must_use]
     pub(super) fn with(mut self, clock: Option<Clock>, freed: Arc<AtomicU64>) -> Self {
+        if let Some(clock) = &clock {
+            self.state.get_mut().id_usage = Usage::since(clock.now());
+        }
         self.clock = clock;
         self.freed = freed;
         self

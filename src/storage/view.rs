@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::IdMap;
-use super::index::{ID_INDEX, Index};
+use super::index::{ID_INDEX, Index, Usage};
 use super::ttl::{DefaultTtl, End};
 use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
 use crate::value::Millis;
@@ -32,6 +32,11 @@ impl<'a> View<'a> {
     pub fn by_id(&self, key: &[u8]) -> Option<(RecordId, Stored<'a>)> {
         let id = self.ids.get(key)?;
         Some((id, self.get(id)?))
+    }
+
+    /// How often a command found its way through the map of `_id`s.
+    pub fn id_usage(&self) -> &'a Usage {
+        &self.state.id_usage
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::{IdMap, id_key};
-use super::index::{Index, IndexKeys, IndexSpec};
+use super::index::{Index, IndexKeys, IndexSpec, Usage};
 use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
 use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
@@ -352,7 +352,7 @@ impl<'a> Writer<'a> {
 
     /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
     pub fn begin_index(&mut self, spec: IndexSpec) {
-        self.state.indexes.push(Index::new(spec));
+        self.state.indexes.push(Index::new(spec, self.now));
     }
 
     /// Puts documents from `from` on into a new index, `most` of them. Returns where to go on; `None` at the end.
@@ -437,9 +437,12 @@ impl<'a> Writer<'a> {
         else {
             return false;
         };
-        let before = index.spec.expire_after;
+        let (expire, hidden) = (index.spec.expire_after, index.spec.hidden);
         change(&mut index.spec);
-        let changed = index.spec.expire_after != before;
+        let changed = index.spec.expire_after != expire;
+        if index.spec.hidden != hidden {
+            index.usage = Usage::since(self.now);
+        }
         if changed {
             self.state.adopt_dates();
         }

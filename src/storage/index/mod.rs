@@ -8,15 +8,18 @@ mod keys;
 mod packed;
 mod spec;
 mod tree;
+mod usage;
 
 use std::ops::Bound;
 
 use smallvec::SmallVec;
 
 use super::record::RecordId;
+use crate::value::Millis;
 pub use keys::{IndexKeys, KeyBytes};
 pub use spec::{Condition, ID_INDEX, IndexSpec, Partial, TS_FIELD};
 use tree::Tree;
+pub use usage::Usage;
 
 /// Key bytes, then the record id in 8 big-endian bytes.
 pub type Entry = SmallVec<[u8; 24]>;
@@ -29,6 +32,7 @@ pub struct Index {
     pub multikey: u64,
     /// False while the index is being built: writers keep it up, readers must not use it yet.
     pub ready: bool,
+    pub usage: Usage,
     entries: Tree,
     /// The most entries that it had since its nodes were last written anew.
     most: usize,
@@ -44,11 +48,12 @@ const WORTH_REWRITING: usize = 4096;
 // === impl Index ===
 
 impl Index {
-    pub fn new(spec: IndexSpec) -> Self {
+    pub fn new(spec: IndexSpec, now: Millis) -> Self {
         Self {
             spec,
             multikey: 0,
             ready: false,
+            usage: Usage::since(now),
             entries: Tree::default(),
             most: 0,
             anew: Tree::default(),
@@ -195,7 +200,10 @@ mod tests {
 
     #[test]
     fn an_index_written_anew_holds_what_was_written_meanwhile() {
-        let mut index = Index::new(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
+        let mut index = Index::new(
+            IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})),
+            Millis(0),
+        );
         let mut model = BTreeSet::new();
         for n in 0..20_000 {
             index.insert(&keys(n), RecordId(n.into()));

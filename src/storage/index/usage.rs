@@ -1,0 +1,34 @@
+//! How often an index was used.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::value::Millis;
+
+/// Commands that found their way through an index, counted since a moment. In a cache line of its own: every reader writes here,
+/// and what stands beside it is read by all.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Usage {
+    commands: AtomicU64,
+    pub since: Millis,
+}
+
+// === impl Usage ===
+
+impl Usage {
+    pub fn since(now: Millis) -> Self {
+        Self {
+            commands: AtomicU64::new(0),
+            since: now,
+        }
+    }
+
+    #[inline]
+    pub fn note(&self) {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+}
