@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -382,6 +382,72 @@ fn time_goes_back_under_running_commands() {
             .sum::<i64>(),
         counted
     );
+}
+
+/// What one reply showed to be gone, no later one holds, while time goes to and fro and the default changes. A document is gone
+/// if its insert was acknowledged before a find of all was sent, and it is not in the reply.
+#[test]
+fn nothing_comes_back_while_time_goes_to_and_fro() {
+    let clock = Clock::system();
+    let mut world = World::with(Reaper::On, clock.clone(), |_| {});
+    world.run(doc! {"create": "c", "defaultTtl": 40});
+    let (ticks, ticked) = mpsc::sync_channel(1);
+    let mover = {
+        let mut client = world.connect();
+        thread::spawn(move || {
+            let mut dice = Dice(5);
+            while ticked.recv().is_ok() {
+                clock.advance(dice.below(30_000) as i64);
+                if dice.below(3) == 0 {
+                    let seconds = [20, 40, -1][dice.below(3) as usize];
+                    ok(&mut client, doc! {"collMod": "c", "defaultTtl": seconds});
+                }
+                clock.advance(-(dice.below(30_000) as i64));
+            }
+        })
+    };
+    // Acknowledged, and found to be gone.
+    let known: Arc<Mutex<(HashSet<i64>, HashSet<i64>)>> = Arc::default();
+    let workers: Vec<_> = (0..4_i64)
+        .map(|nth| {
+            let mut client = world.connect();
+            let (ticks, known) = (ticks.clone(), Arc::clone(&known));
+            thread::spawn(move || {
+                let mut dice = Dice(nth as u64 + 1);
+                let mut next = nth * 1_000_000;
+                for _ in 0..400 {
+                    let _ = ticks.try_send(());
+                    if dice.below(2) == 0 {
+                        next += 1;
+                        let mut document = doc! {"_id": next};
+                        if dice.below(2) == 0 {
+                            document.insert("ttl", 1 + dice.below(30) as i32);
+                        }
+                        ok(&mut client, doc! {"insert": "c", "documents": [document]});
+                        known.lock().unwrap().0.insert(next);
+                        continue;
+                    }
+                    let (there, gone) = known.lock().unwrap().clone();
+                    let all = ok(&mut client, doc! {"find": "c", "batchSize": 100_000});
+                    let rows = batch(&all).0;
+                    let found: HashSet<i64> =
+                        rows.iter().filter_map(|row| int(&row["_id"])).collect();
+                    let back: Vec<&i64> = found.intersection(&gone).collect();
+                    assert!(back.is_empty(), "{back:?} came back");
+                    let missing = there.difference(&found).copied();
+                    known.lock().unwrap().1.extend(missing);
+                }
+            })
+        })
+        .collect();
+    drop(ticks);
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    mover.join().unwrap();
+    let (there, gone) = &*known.lock().unwrap();
+    let enough = there.len() > 500 && gone.len() > 50;
+    assert!(enough, "{} of {} are gone", gone.len(), there.len());
 }
 
 /// Documents with ends at 50 different seconds wait for a reaper that is switched off; counts are exact all the time.

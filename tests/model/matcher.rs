@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::order::{compare, equal, number};
+use super::order::{compare, equal, number, whole};
 
 /// What stands at a path: `None` where it is missing. Arrays on the way are looked into, one at the end is left whole.
 pub fn leaves(document: &Document, path: &str) -> Vec<Option<Bson>> {
@@ -143,12 +143,10 @@ fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
         "$mod" => {
             let terms = operand.as_array().expect("two numbers");
             let (by, rest) = (
-                number(&terms[0]).expect("a number"),
-                number(&terms[1]).expect("a number"),
+                whole(&terms[0]).expect("a number"),
+                whole(&terms[1]).expect("a number"),
             );
-            value
-                .and_then(number)
-                .is_some_and(|n| n.is_finite() && n.trunc() % by == rest)
+            value.and_then(whole).is_some_and(|n| n % by == rest)
         }
         "$regex" => value
             .and_then(Bson::as_str)
@@ -171,9 +169,10 @@ fn one(operator: &str, operand: &Bson, value: Option<&Bson>) -> bool {
                     .fold(0, |mask, bit| mask | bit),
                 mask => number(mask).expect("a mask") as i64,
             };
-            let whole = |n: &f64| n.is_finite() && n.fract() == 0.0;
-            value.and_then(number).filter(whole).is_some_and(|n| {
-                let set = n as i64 & mask;
+            let fraction = |value: &&Bson| number(value).is_some_and(|n| n.fract() != 0.0);
+            let value = value.filter(|value| !fraction(value));
+            value.and_then(whole).is_some_and(|n| {
+                let set = n & mask;
                 match operator {
                     "$bitsAllSet" => set == mask,
                     "$bitsAllClear" => set == 0,

@@ -37,6 +37,14 @@ pub fn integer(value: &Bson) -> Option<i64> {
     }
 }
 
+/// The whole part, if it is a number that has one.
+pub fn whole(value: &Bson) -> Option<i64> {
+    match value {
+        Bson::Double(n) => (n.abs() < 9e18).then_some(*n as i64),
+        value => integer(value),
+    }
+}
+
 pub fn compare(a: &Bson, b: &Bson) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(|| match (a, b) {
         (Bson::String(a), Bson::String(b)) => a.cmp(b),
