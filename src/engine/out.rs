@@ -42,6 +42,12 @@ pub fn begin(
         }),
         None => Default::default(),
     };
+    if options.cap.is_some() {
+        return Err(Error::location(
+            17152,
+            format!("namespace '{into}' is capped so it can't be used for $out"),
+        ));
+    }
     let name = format!("tmp.agg_out.{}", Uuid::new_v4());
     let made = catalog.create(Namespace::new(&into.db, &name), options, |collection| {
         // Nobody can have dropped what nobody can find yet.
