@@ -15,7 +15,7 @@ use super::fail_point::Fault;
 use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::task::Running;
-use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, cosmos, reply};
+use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, cosmos, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
@@ -207,21 +207,12 @@ fn run(
     out: &mut Vec<u8>,
 ) -> Result<Attempt> {
     let Status::Ready(run) = command.status else {
-        if context.users.is_on() && client.standing.user(&context.users).is_none() {
-            return Err(guard::requires_login(command));
-        }
-        return Err(Error::not_implemented(format_args!(
-            "command {}",
-            command.name
-        )));
+        return Err(planned(context, client, command));
     };
     let mut own = SmallVec::new();
     let generic = Generic::parse(command, &context.config.topology, request, &mut own)?;
     if generic.help {
-        let mut builder = DocBuilder::begin(out);
-        let text = format!("help for: {} {}", command.name, command.help);
-        builder.put_str("help", &text).put_f64("ok", 1.0);
-        builder.end();
+        put_help(command, out);
         return Ok(Attempt::Replied);
     }
     let deadline = (generic.max_time_millis > 0)
@@ -256,7 +247,7 @@ fn run(
     let terse = call.generic.unacknowledged
         && command.access == Access::Write
         && command.name != "findAndModify";
-    let mut meter = cosmos::Meter::begin(&call)?;
+    let meter = cosmos::Meter::begin(&call)?;
     let start = out.len();
     let mut builder = DocBuilder::begin(out);
     let outcome = match deadline {
@@ -269,29 +260,7 @@ fn run(
     let outcome = match outcome {
         Ok(Outcome::Work(task)) => {
             builder.end();
-            if let Some(meter) = &mut meter {
-                meter.pause();
-            }
-            let operation = context.operations.begin(
-                command.name,
-                call.database(),
-                guard::redacted(command, request.body()),
-                client,
-                call.session(),
-            );
-            return Ok(Attempt::Work(Box::new(Running {
-                task,
-                command,
-                context: Arc::clone(context),
-                limit: Limit {
-                    deadline: call.deadline,
-                    killed: Some(Arc::clone(&operation.info.killed)),
-                },
-                operation,
-                meter,
-                shard: Counters::shard(client.id),
-                terse,
-            })));
+            return Ok(Attempt::Work(go_on(&call, task, meter, terse)));
         }
         outcome => outcome,
     };
@@ -315,6 +284,56 @@ fn run(
             Ok(Attempt::Replied)
         }
     }
+}
+
+/// Why a command that is known and not built is refused. Whoever has not logged in does not learn even that.
+#[cold]
+fn planned(context: &Context, client: &Client, command: &Command) -> Error {
+    if context.users.is_on() && client.standing.user(&context.users).is_none() {
+        return guard::requires_login(command);
+    }
+    Error::not_implemented(format_args!("command {}", command.name))
+}
+
+/// The reply to any command with `help: true`.
+#[cold]
+fn put_help(command: &Command, out: &mut Vec<u8>) {
+    let mut reply = DocBuilder::begin(out);
+    let text = format!("help for: {} {}", command.name, command.help);
+    reply.put_str("help", &text).put_f64("ok", 1.0);
+    reply.end();
+}
+
+/// What a command that takes longer becomes: work that currentOp shows, and that can be killed.
+fn go_on(
+    call: &Call<'_>,
+    task: Box<dyn Task>,
+    mut meter: Option<cosmos::Meter>,
+    terse: bool,
+) -> Box<dyn Work> {
+    if let Some(meter) = &mut meter {
+        meter.pause();
+    }
+    let operation = call.context.operations.begin(
+        call.command.name,
+        call.database(),
+        guard::redacted(call.command, call.request.body()),
+        call.client,
+        call.session(),
+    );
+    Box::new(Running {
+        task,
+        command: call.command,
+        context: Arc::clone(call.context),
+        limit: Limit {
+            deadline: call.deadline,
+            killed: Some(Arc::clone(&operation.info.killed)),
+        },
+        operation,
+        meter,
+        shard: Counters::shard(call.client.id),
+        terse,
+    })
 }
 
 // === impl Waiting ===

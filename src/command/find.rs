@@ -206,14 +206,7 @@ impl<'a> Find<'a> {
             .transpose()?;
         let show_ts = call.context.config.expose_ts || self.names_ts();
         if !show_ts
-            && projection.is_none()
-            && self.hint.is_none()
-            && self.between.is_none()
-            && !self.show_record_id
-            && !self.return_key
-            && !self.tailable
-            && self.skip == 0
-            && self.batch_size != Some(0)
+            && self.is_plain()
             && let Some(key) = id_equality(&filter)
         {
             self.check_sort()?;
@@ -255,21 +248,18 @@ impl<'a> Find<'a> {
                 let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
                 Box::new(stream.tailing(tailing))
             }
-            mut way => {
-                if let Some(found) = way.take() {
-                    way = Some(Way {
-                        walk: found.walk.tailing(tailing),
-                        ..found
-                    });
-                }
+            way => {
                 let by = way
                     .as_ref()
                     .filter(|_| self.return_key)
                     .map(|way| return_key::indexes(&way.walk, call.now));
-                let mut rows = way.map_or_else(
-                    || Box::new(stage::Empty) as Box<dyn Rows>,
-                    |way| sources.rows(way, reading),
-                );
+                let mut rows: Box<dyn Rows> = match way {
+                    None => Box::new(stage::Empty),
+                    Some(way) => {
+                        let walk = way.walk.tailing(tailing);
+                        sources.rows(Way { walk, ..way }, reading)
+                    }
+                };
                 if let Some(by) = by {
                     // Of the projection nothing is left to be applied to.
                     rows = return_key::rows(rows, by);
@@ -297,6 +287,19 @@ impl<'a> Find<'a> {
             awaits: tailing && self.await_data,
         };
         cursor::open(call, reply, source, opening)
+    }
+
+    /// What it finds is shown as it stands, and at once.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.projection.is_none()
+            && self.hint.is_none()
+            && self.between.is_none()
+            && !self.show_record_id
+            && !self.return_key
+            && !self.tailable
+            && self.skip == 0
+            && self.batch_size != Some(0)
     }
 
     pub fn names_ts(&self) -> bool {

@@ -53,51 +53,9 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
             ),
         ));
     };
-    let mut place = 0;
-    if call.args.len() > 1 {
-        let given = call.arg(1, env)?;
-        let given = given.as_ref();
-        if given.is_nullish() {
-            return Ok(Val::NULL);
-        }
-        let number = given.as_num().ok_or_else(|| {
-            Error::location(
-                16004,
-                format!(
-                    "can't convert from BSON type {} to long",
-                    given.ty().alias()
-                ),
-            )
-        })?;
-        let decimal_nan = matches!(number, Num::Decimal(value) if value.is_nan());
-        if number.to_i64_trunc().is_none() && !decimal_nan {
-            return Err(Error::location(
-                31109,
-                format!("Can't coerce out of range value {} to long", show(given)),
-            ));
-        }
-        let whole = number.to_i64_exact().ok_or_else(|| {
-            Error::location(
-                51082,
-                format!(
-                    "precision argument to  {} must be a integral value",
-                    call.name
-                ),
-            )
-        })?;
-        place = i32::try_from(whole)
-            .ok()
-            .filter(|place| (-20..=100).contains(place))
-            .ok_or_else(|| {
-                Error::location(
-                    51083,
-                    format!(
-                        "cannot apply {} with precision value {whole} value must be in [-20, 100]",
-                        call.name
-                    ),
-                )
-            })?;
-    }
+    let Some(place) = place(call, env)? else {
+        return Ok(Val::NULL);
+    };
     if !num.is_finite() {
         return num_val(num);
     }
@@ -137,6 +95,54 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
                 _ => Num::Int64(result),
             }
         }
+    })
+}
+
+/// The second argument, 0 where it is left out; `None` for null.
+fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
+    if call.args.len() < 2 {
+        return Ok(Some(0));
+    }
+    let given = call.arg(1, env)?;
+    let given = given.as_ref();
+    if given.is_nullish() {
+        return Ok(None);
+    }
+    let number = given.as_num().ok_or_else(|| {
+        Error::location(
+            16004,
+            format!(
+                "can't convert from BSON type {} to long",
+                given.ty().alias()
+            ),
+        )
+    })?;
+    let decimal_nan = matches!(number, Num::Decimal(value) if value.is_nan());
+    if number.to_i64_trunc().is_none() && !decimal_nan {
+        return Err(Error::location(
+            31109,
+            format!("Can't coerce out of range value {} to long", show(given)),
+        ));
+    }
+    let whole = number.to_i64_exact().ok_or_else(|| {
+        Error::location(
+            51082,
+            format!(
+                "precision argument to  {} must be a integral value",
+                call.name
+            ),
+        )
+    })?;
+    let place = i32::try_from(whole).ok();
+    let place = place.filter(|place| (-20..=100).contains(place));
+    place.map(Some).ok_or_else(|| {
+        Error::location(
+            51083,
+            format!(
+                "cannot apply {} with precision value {whole} value must be in [-20, 100]",
+                call.name
+            ),
+        )
     })
 }
 

@@ -30,84 +30,22 @@ pub(super) fn parse(
     })?;
     let (mut latency, mut storage, mut count, mut exec) = (None, None, false, false);
     for elem in spec {
-        let name = elem.name();
-        let nested = || -> Result<Option<Doc<'_>>> {
-            match elem.value.ty() {
-                Type::Document => Ok(elem.value.as_doc()),
-                Type::Null => Ok(None),
-                other => Err(Error::wrong_type(
-                    "$collStats",
-                    name,
-                    other,
-                    &[Type::Document],
-                )),
-            }
-        };
-        let empty = || -> Result<bool> {
-            match nested()? {
-                None => Ok(false),
-                Some(doc) if doc.is_empty() => Ok(true),
-                Some(_) => Err(Error::location(
-                    31170,
-                    format!("{name} argument to $collStats must be an empty object"),
-                )),
-            }
-        };
+        let (name, given) = (elem.name(), elem.value);
         match name {
             "latencyStats" => {
-                for inner in nested()?.into_iter().flatten() {
-                    if inner.name() != "histograms" {
-                        return Err(Error::unknown_field(
-                            "$collStats.latencyStats",
-                            inner.name(),
-                        ));
-                    }
-                    match inner.value.ty() {
-                        Type::Bool => latency = inner.value.as_bool(),
-                        other => {
-                            return Err(Error::wrong_type(
-                                "$collStats.latencyStats",
-                                "histograms",
-                                other,
-                                &[Type::Bool],
-                            ));
-                        }
-                    }
-                }
-                if elem.value.ty() == Type::Document {
-                    latency = Some(latency.unwrap_or(false));
+                if let Some(options) = nested(name, given)? {
+                    latency = Some(histograms(options)?);
                 }
             }
             "storageStats" => {
-                let mut scale = 1.0;
-                for inner in nested()?.into_iter().flatten() {
-                    if inner.name() != "scale" || inner.value.ty() == Type::Null {
-                        continue;
-                    }
-                    let Some(number) = inner.value.as_num() else {
-                        return Err(Error::wrong_type(
-                            "$collStats.storageStats",
-                            "scale",
-                            inner.value.ty(),
-                            &[Type::Int32],
-                        ));
-                    };
-                    let whole = number.to_i64_saturating();
-                    if whole < 1 {
-                        return Err(Error::bad_value(format!(
-                            "BSON field 'scale' value must be >= 1, actual value '{whole}'"
-                        )));
-                    }
-                    scale = whole as f64;
-                }
-                if elem.value.ty() == Type::Document {
-                    storage = Some(scale);
+                if let Some(options) = nested(name, given)? {
+                    storage = Some(scale(options)?);
                 }
             }
-            "count" => count |= empty()?,
-            "queryExecStats" => exec |= empty()?,
+            "count" => count |= empty(name, given)?,
+            "queryExecStats" => exec |= empty(name, given)?,
             "operationStats" => {
-                empty()?;
+                empty(name, given)?;
             }
             other => return Err(Error::unknown_field("$collStats", other)),
         }
@@ -122,6 +60,70 @@ pub(super) fn parse(
         },
     })));
     Ok(())
+}
+
+/// What is said of one kind of figures; `None` for null, which asks for nothing.
+fn nested<'a>(name: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
+    match value.ty() {
+        Type::Document => Ok(value.as_doc()),
+        Type::Null => Ok(None),
+        other => Err(Error::wrong_type(
+            "$collStats",
+            name,
+            other,
+            &[Type::Document],
+        )),
+    }
+}
+
+/// Whether figures without options are asked for.
+fn empty(name: &str, value: ValueRef<'_>) -> Result<bool> {
+    match nested(name, value)? {
+        None => Ok(false),
+        Some(doc) if doc.is_empty() => Ok(true),
+        Some(_) => Err(Error::location(
+            31170,
+            format!("{name} argument to $collStats must be an empty object"),
+        )),
+    }
+}
+
+/// `{histograms}`
+fn histograms(options: Doc<'_>) -> Result<bool> {
+    const PATH: &str = "$collStats.latencyStats";
+    let mut wanted = false;
+    for elem in options {
+        let (name, value) = (elem.name(), elem.value);
+        if name != "histograms" {
+            return Err(Error::unknown_field(PATH, name));
+        }
+        wanted = value
+            .as_bool()
+            .ok_or_else(|| Error::wrong_type(PATH, name, value.ty(), &[Type::Bool]))?;
+    }
+    Ok(wanted)
+}
+
+/// `{scale}`: by what sizes are divided.
+fn scale(options: Doc<'_>) -> Result<f64> {
+    let mut scale = 1.0;
+    for elem in options {
+        let (name, value) = (elem.name(), elem.value);
+        if name != "scale" || value.ty() == Type::Null {
+            continue;
+        }
+        let number = value.as_num().ok_or_else(|| {
+            Error::wrong_type("$collStats.storageStats", name, value.ty(), &[Type::Int32])
+        })?;
+        let whole = number.to_i64_saturating();
+        if whole < 1 {
+            return Err(Error::bad_value(format!(
+                "BSON field 'scale' value must be >= 1, actual value '{whole}'"
+            )));
+        }
+        scale = whole as f64;
+    }
+    Ok(scale)
 }
 
 // === impl Reports ===

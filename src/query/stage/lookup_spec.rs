@@ -70,28 +70,13 @@ pub(super) fn parse(
     if let Some(name) = unknown {
         return Err(Error::unknown_field("$lookup", name));
     }
-    let text = |name: &str, value: Option<ValueRef<'_>>| -> Result<Option<String>> {
-        match value {
-            None => Ok(None),
-            Some(value) if value.ty() == Type::Null => Ok(None),
-            Some(value) => match value.as_str() {
-                Some(text) => Ok(Some(text.to_owned())),
-                None => Err(Error::wrong_type(
-                    "$lookup",
-                    name,
-                    value.ty(),
-                    &[Type::String],
-                )),
-            },
-        }
-    };
     let into = text("as", into)?.ok_or_else(|| Error::missing_field("$lookup", "as"))?;
-    let into = FieldPath::parse(&into)?;
+    let into = FieldPath::parse(into)?;
     let local = text("localField", local)?.filter(|text| !text.is_empty());
     let foreign = text("foreignField", foreign)?.filter(|text| !text.is_empty());
     let fields = match (local, foreign) {
         (Some(local), Some(foreign)) => {
-            Some((FieldPath::parse(&local)?, FieldPath::parse(&foreign)?))
+            Some((FieldPath::parse(local)?, FieldPath::parse(foreign)?))
         }
         (None, None) => None,
         _ => {
@@ -100,31 +85,14 @@ pub(super) fn parse(
             ));
         }
     };
-    let mut bound = Vec::new();
-    if let Some(lets) = lets.filter(|lets| lets.ty() != Type::Null) {
-        let lets = lets
-            .as_doc()
-            .ok_or_else(|| Error::wrong_type("$lookup", "let", lets.ty(), &[Type::Document]))?;
-        if pipeline.is_none() {
-            return Err(Error::failed_to_parse(
-                "$lookup with a 'let' argument must also specify 'pipeline'",
-            ));
-        }
-        for elem in lets {
-            scope::check_definable(elem.name())
-                .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-            bound.push((
-                Box::from(elem.name()),
-                Expr::parse(elem.value, place.scope)?,
-            ));
-        }
-    }
+    let lets = match lets.filter(|lets| lets.ty() != Type::Null) {
+        None => Vec::new(),
+        Some(lets) => parse_let(lets, pipeline.is_some(), place)?,
+    };
     let sub = match pipeline {
         None => None,
         Some(pipeline) => {
-            let inner = place
-                .scope
-                .with(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
+            let inner = place.scope.with(lets.iter().map(|(name, _)| &**name));
             let mut inside = place.inside(Within::Lookup, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
             Some(Sub::new(Pipeline::parse(stages_of(pipeline)?, &inside)?))
@@ -139,10 +107,44 @@ pub(super) fn parse(
         from,
         into,
         fields,
-        lets: bound,
+        lets,
         sub,
     })));
     Ok(())
+}
+
+/// A field that is text; null counts as left out.
+fn text<'a>(name: &str, value: Option<ValueRef<'a>>) -> Result<Option<&'a str>> {
+    match value.filter(|value| value.ty() != Type::Null) {
+        None => Ok(None),
+        Some(value) => value
+            .as_str()
+            .map(Some)
+            .ok_or_else(|| Error::wrong_type("$lookup", name, value.ty(), &[Type::String])),
+    }
+}
+
+/// The variables that the pipeline gets, computed for each row.
+fn parse_let(
+    lets: ValueRef<'_>,
+    has_pipeline: bool,
+    place: &Place<'_>,
+) -> Result<Vec<(Box<str>, Expr)>> {
+    let lets = lets
+        .as_doc()
+        .ok_or_else(|| Error::wrong_type("$lookup", "let", lets.ty(), &[Type::Document]))?;
+    if !has_pipeline {
+        return Err(Error::failed_to_parse(
+            "$lookup with a 'let' argument must also specify 'pipeline'",
+        ));
+    }
+    let mut bound = Vec::new();
+    for elem in lets {
+        scope::check_definable(elem.name())
+            .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
+        bound.push((elem.name().into(), Expr::parse(elem.value, place.scope)?));
+    }
+    Ok(bound)
 }
 
 fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
