@@ -47,6 +47,21 @@ pub fn ask((commands, connection): &mut (Commands, Connection), command: Documen
     Document::from_reader(&reply[..]).unwrap()
 }
 
+/// Goes that many steps with a command that is work, then abandons it. Says whether it was done.
+pub fn go_on_for(
+    (commands, connection): &mut (Commands, Connection),
+    command: Document,
+    steps: usize,
+) -> bool {
+    let mut reply = Vec::new();
+    match commands.call(connection, request(command), &mut reply) {
+        Ok(handler::Outcome::Work(mut work)) => {
+            (0..steps).any(|_| work.step(&mut reply).unwrap() == Progress::Done)
+        }
+        _ => true,
+    }
+}
+
 fn request(command: Document) -> Request {
     Request::new(command.to_vec().unwrap())
 }

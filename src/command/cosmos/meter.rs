@@ -66,10 +66,12 @@ impl Meter {
             payer: None,
         };
         if cosmos.is_limited()
-            && let Some(collection) = reads_from(call)
+            && let Some(collection) = collection_of(call)
         {
             let payer = (call.database(), collection);
-            if let Err(refusal) = cosmos.admit(payer, call.context.clock.now()) {
+            if !meter.has_statements()
+                && let Err(refusal) = cosmos.admit(payer, call.context.clock.now())
+            {
                 meter.note(call.client, 0.0);
                 return Err(refusal);
             }
@@ -91,19 +93,28 @@ impl Meter {
     #[inline]
     pub fn end(mut self, context: &Context, client: &Client, reply: Doc<'_>) {
         self.pause();
-        let usage = Usage {
-            returned: match self.command.flags.has(Flags::STATEMENTS) {
-                true => 0,
-                false => returned(reply),
-            },
-            ..usage(self.done)
-        };
+        let mut usage = usage(self.done);
+        let mut paid = usage.cost();
+        if !self.has_statements() {
+            usage.returned = returned(reply);
+            paid = 0.0;
+        }
         let charge = usage.charge();
         if let Some((database, collection)) = &self.payer {
             let now = context.clock.now();
-            context.cosmos.charge((database, collection), now, charge);
+            // Statements that were refused cost nothing.
+            let rest = match reply.has("writeErrors") {
+                true => 0.0,
+                false => (charge - paid).max(0.0),
+            };
+            context.cosmos.charge((database, collection), now, rest);
         }
         self.note(client, charge);
+    }
+
+    /// Each of which is let in and paid for by itself.
+    fn has_statements(&self) -> bool {
+        self.command.flags.has(Flags::STATEMENTS)
     }
 
     fn note(&self, client: &Client, charge: f64) {
@@ -118,10 +129,11 @@ impl Meter {
     }
 }
 
-/// The collection that a request without statements reads documents of.
-fn reads_from<'a>(call: &Call<'a>) -> Option<&'a str> {
+/// The one collection whose documents a request is about.
+fn collection_of<'a>(call: &Call<'a>) -> Option<&'a str> {
     match call.command.name {
-        "aggregate" | "count" | "distinct" | "find" | "findAndModify" => call.target().as_str(),
+        "aggregate" | "count" | "delete" | "distinct" | "find" | "findAndModify" | "insert"
+        | "update" => call.target().as_str(),
         "getMore" => call.arg("collection")?.value().as_str(),
         _ => None,
     }

@@ -35,7 +35,7 @@ pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
         undo: Some(asked_for(call, &body("drop"))),
     }];
     if let Some(specs) = &asked.indexes {
-        let specs = indexes::check(specs)?;
+        let specs = indexes::check(call, specs)?;
         if !specs.is_empty() {
             deeds.push(Deed {
                 work: indexes::make(call, name, specs.iter().map(|(spec, _)| *spec)),
@@ -56,7 +56,7 @@ pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
     check_offer(&sale)?;
     let mut deeds = Vec::new();
     if let Some(specs) = &asked.indexes {
-        deeds = Plan::new(call, name, indexes::check(specs)?).deeds(call, name);
+        deeds = Plan::new(call, name, indexes::check(call, specs)?).deeds(call, name);
     }
     Ok(Doing::begin(call, name, deeds, sale))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aside::uncut;
 use crate::command::{Call, Context, Outcome, Step, Task, dispatch};
 use crate::cosmos::{Offer, Sold};
 use crate::error::{Code, Error, Result};
@@ -35,14 +36,7 @@ pub struct Doing {
 
 /// A command as the client could have sent it, to be run in its name.
 pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
-    let request = Request {
-        body: body.bytes().to_vec().into(),
-        sequences: Vec::new(),
-        query_database: None,
-        unacknowledged: false,
-        exhaust_allowed: false,
-        ..call.request.clone()
-    };
+    let request = Request::new(body.bytes().to_vec());
     dispatch::later(call.context, call.client, request)
 }
 
@@ -62,8 +56,9 @@ impl Doing {
         }))
     }
 
-    /// Notes what was bought.
+    /// All is done: notes what was bought.
     fn sell(&mut self) {
+        self.undo.clear();
         let there = self.context.catalog.get(&self.database, &self.collection);
         if let (Some(there), Some(sale)) = (there, self.sale.take()) {
             self.context.cosmos.offers.set_collection(
@@ -102,10 +97,30 @@ impl Task for Doing {
             Ok(None) => {
                 let done = self.left.pop();
                 self.undo.extend(done.and_then(|deed| deed.undo));
+                if self.left.is_empty() {
+                    self.sell();
+                    return Ok(Step::Done);
+                }
             }
             Err(error) => self.failed = Some(error),
         }
         Ok(Step::More)
+    }
+}
+
+/// Abandoned in the middle, it leaves nothing half done.
+impl Drop for Doing {
+    fn drop(&mut self) {
+        // What is under way undoes itself, and must not be in the way.
+        self.left.clear();
+        let undo = std::mem::take(&mut self.undo);
+        if !undo.is_empty() {
+            uncut(|| {
+                for mut work in undo.into_iter().rev() {
+                    while let Ok(Some(_)) = run(&mut *work) {}
+                }
+            });
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::doing::{Deed, asked_for};
 use crate::command::index_spec::{self, Wanted};
 use crate::command::{Call, default_ttl};
+use crate::cosmos::strict;
 use crate::engine::stats::describe_indexes;
 use crate::error::{Error, Result};
 use crate::handler::Work;
@@ -20,7 +21,7 @@ pub struct Plan<'a> {
 }
 
 /// A list of indexes, each of which can be read, without the one on `_id`: it has to be in it, and is there anyway.
-pub fn check<'a>(specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wanted)>> {
+pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wanted)>> {
     let is_id = |spec: &&Doc<'_>| {
         let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
         key.count() == 1 && key.has("_id")
@@ -31,9 +32,14 @@ pub fn check<'a>(specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wanted)>> {
         ));
     }
     let others = specs.iter().filter(|spec| !is_id(spec));
-    others
-        .map(|spec| Ok((*spec, index_spec::parse(*spec)?)))
-        .collect()
+    let read = |spec: &Doc<'a>| {
+        if call.context.cosmos.strict {
+            // Whether there are documents in the way is asked when it is made.
+            strict::check_index(*spec, false)?;
+        }
+        Ok((*spec, index_spec::parse(*spec)?))
+    };
+    others.map(read).collect()
 }
 
 pub fn make<'s>(

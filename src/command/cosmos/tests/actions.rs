@@ -1,6 +1,7 @@
 use bson::{Bson, Document, doc};
 
-use super::{Server, code, run, with};
+use super::{Server, batch, code, run, with};
+use crate::command::check::go_on_for;
 use crate::config::Cosmos;
 
 #[test]
@@ -261,13 +262,7 @@ fn bad_input_is_told_and_changes_nothing() {
         );
     }
     let there = run(&mut server, doc! {"listCollections": 1, "nameOnly": true});
-    let there = there
-        .get_document("cursor")
-        .unwrap()
-        .get_array("firstBatch")
-        .unwrap()
-        .len();
-    assert_eq!(there, 1);
+    assert_eq!(batch(&there).len(), 1);
     assert_eq!(
         run(&mut server, doc! {"customAction": "GetDatabase"}),
         doc! {"database": "shop", "ok": 1.0}
@@ -400,4 +395,37 @@ fn what_could_not_be_made_whole_is_not_there() {
     let ts = doc! {"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 5};
     let create = doc! {"customAction": "CreateCollection", "collection": "c", "indexes": specs(ts)};
     assert_eq!(code(&mut server, create), None);
+}
+
+/// However far it had come when the client left, all is as it was or as it was to be.
+#[test]
+fn an_update_that_is_abandoned_leaves_nothing_half_done() {
+    let mut server = with(Cosmos::default());
+    let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
+    run(&mut server, doc! {"insert": "c", "documents": documents});
+    let list = |names: &[(&str, Document)]| -> Vec<Document> {
+        let spec = |(name, key): &(&str, Document)| doc! {"key": key.clone(), "name": name};
+        let id = ("_id_", doc! {"_id": 1});
+        std::iter::once(&id).chain(names).map(spec).collect()
+    };
+    let update = |specs: Vec<Document>| {
+        doc! {"customAction": "UpdateCollection", "collection": "c", "indexes": specs, "$db": "shop"}
+    };
+    let old = list(&[("x", doc! {"a": 1}), ("y", doc! {"b": 1})]);
+    let new = list(&[("x", doc! {"b": -1}), ("z", doc! {"a": -1})]);
+    assert_eq!(code(&mut server, update(old)), None);
+    let old = indexes(&mut server, "c");
+    let mut abandoned = 0;
+    for steps in 0.. {
+        let done = go_on_for(&mut server, update(new.clone()), steps);
+        let mut there = indexes(&mut server, "c");
+        there.sort();
+        if done {
+            assert_eq!(there, ["_id_", "x", "z"]);
+            break;
+        }
+        assert_eq!(there, old, "after {steps} steps");
+        abandoned += 1;
+    }
+    assert!(abandoned > 3, "{abandoned}");
 }

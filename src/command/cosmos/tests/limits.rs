@@ -1,6 +1,6 @@
 use bson::{Bson, Document, doc};
 
-use super::{Server, code, failed, run, travel, with};
+use super::{Server, batch, code, failed, run, travel, with};
 use crate::config::Cosmos;
 
 fn limited(units: &[&str]) -> Server {
@@ -100,16 +100,25 @@ fn bulk_writes_are_limited_collection_by_collection() {
     let reply = run(&mut server, bulk);
     assert_eq!(reply.get_i32("nInserted").ok(), Some(6), "{reply}");
     assert_eq!(reply.get_i32("nErrors").ok(), Some(2), "{reply}");
-    let cursor = reply
-        .get_document("cursor")
-        .unwrap()
-        .get_array("firstBatch")
-        .unwrap();
-    let codes = cursor.iter().filter_map(|entry| {
-        let entry = entry.as_document()?;
-        Some((entry.get_i32("idx").ok()?, entry.get_i32("code").ok()?))
-    });
-    assert_eq!(codes.collect::<Vec<_>>(), [(4, 16500), (6, 16500)]);
+    let code = |entry: &Document| Some((entry.get_i32("idx").ok()?, entry.get_i32("code").ok()?));
+    let codes: Vec<_> = batch(&reply).iter().filter_map(code).collect();
+    assert_eq!(codes, [(4, 16500), (6, 16500)]);
+}
+
+#[test]
+fn what_does_nothing_costs_one_unit() {
+    let mut server = limited(&["3"]);
+    let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]};
+    let refused = |reply: Document| !failed(&reply).is_empty();
+    let refused: Vec<bool> = (0..4)
+        .map(|_| refused(run(&mut server, update.clone())))
+        .collect();
+    assert_eq!(refused, [false, false, false, true]);
+    travel(&mut server, 1000);
+    let counts: Vec<_> = (0..4)
+        .map(|_| code(&mut server, doc! {"count": "c"}))
+        .collect();
+    assert_eq!(counts, [None, None, None, Some(16500)]);
 }
 
 #[test]

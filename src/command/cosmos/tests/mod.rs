@@ -54,3 +54,12 @@ fn failed(reply: &Document) -> Vec<(i32, i32)> {
     };
     errors.map(pair).collect()
 }
+
+/// The documents that a cursor's first batch has.
+fn batch(reply: &Document) -> Vec<Document> {
+    let cursor = reply.get_document("cursor").unwrap();
+    let batch = cursor.get_array("firstBatch").unwrap().iter();
+    batch
+        .map(|doc| doc.as_document().unwrap().clone())
+        .collect()
+}
