@@ -10,6 +10,7 @@
 mod support;
 
 mod change;
+mod chaos;
 mod expect;
 mod matcher;
 mod order;
@@ -128,6 +129,25 @@ fn another_ten_thousand() {
 #[test]
 fn a_thousand_in_a_crowd() {
     seeds(Crowd::Many, 2_001, 4, 250);
+}
+
+/// Four clients at once.
+#[test]
+fn eight_thousand_at_once() {
+    for (seed, reaper) in [(1, Reaper::On), (2, Reaper::Off)] {
+        chaos::run(reaper, Crowd::Few, seed, 800);
+        chaos::run(reaper, Crowd::Many, seed, 200);
+    }
+}
+
+#[test]
+#[ignore = "minutes: run by name, in a release build"]
+fn a_quarter_million_at_once() {
+    for seed in 10..60 {
+        let reaper = [Reaper::On, Reaper::Off][seed as usize % 2];
+        chaos::run(reaper, Crowd::Few, seed, 1_000);
+        chaos::run(reaper, Crowd::Many, seed, 250);
+    }
 }
 
 #[test]
