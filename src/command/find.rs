@@ -261,16 +261,18 @@ impl<'a> Find<'a> {
                     }
                 };
                 if let Some(by) = by {
-                    // Of the projection nothing is left to be applied to.
+                    // Of the projection nothing is left to be applied to, and a key stands nowhere.
                     rows = return_key::rows(rows, by);
-                } else if let Some(projection) = projection {
-                    rows = match positional {
-                        true => stage::project_found(rows, projection, filter),
-                        false => stage::project(rows, projection),
-                    };
-                }
-                if self.show_record_id {
-                    rows = record_ids::rows(rows);
+                } else {
+                    if let Some(projection) = projection {
+                        rows = match positional {
+                            true => stage::project_found(rows, projection, filter),
+                            false => stage::project(rows, projection),
+                        };
+                    }
+                    if self.show_record_id {
+                        rows = record_ids::rows(rows);
+                    }
                 }
                 let limits = Limits {
                     allow_disk_use: self.allow_disk_use.unwrap_or(true),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::depth::{self, Depth};
 use super::place::{Place, Position, Within};
-use super::table::{Entry, Status, find};
+use super::table::{Entry, RunsOn, Status, find};
 use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -263,7 +263,8 @@ fn parse_stage(
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    if !row.collectionless && place.coll.is_none() && index == 0 && place.within != Within::Facet {
+    let begins = index == 0 && place.within != Within::Facet;
+    if row.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!(
@@ -297,7 +298,8 @@ fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<
             format!("{} {why}", row.name),
         ))
     };
-    if row.collectionless && place.coll.is_some() && index == 0 && place.within != Within::Facet {
+    let begins = index == 0 && place.within != Within::Facet;
+    if row.runs_on == RunsOn::Database && place.coll.is_some() && begins {
         return refuse("can only be run with {aggregate: 1}");
     }
     if row.name == "$listSessions" && (place.db, place.coll) != ("config", Some("system.sessions"))

@@ -18,8 +18,15 @@ pub struct Entry {
     pub in_facet: bool,
     /// May stand in the pipeline of `$lookup` or `$unionWith`.
     pub in_sub: bool,
-    /// Runs on a database and not on a collection.
-    pub collectionless: bool,
+    pub runs_on: RunsOn,
+}
+
+/// What an aggregate that begins with the stage has to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOn {
+    Collection,
+    Database,
+    Both,
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +46,7 @@ const fn any(name: &'static str, parse: Parse) -> Entry {
         position: Position::Any,
         in_facet: true,
         in_sub: true,
-        collectionless: false,
+        runs_on: RunsOn::Collection,
     }
 }
 
@@ -69,7 +76,7 @@ const fn planned(name: &'static str) -> Entry {
         position: Position::Any,
         in_facet: true,
         in_sub: true,
-        collectionless: false,
+        runs_on: RunsOn::Collection,
     }
 }
 
@@ -90,10 +97,18 @@ const fn planned_top(name: &'static str) -> Entry {
     }
 }
 
+/// Not built yet; would run on a collection or on a database.
+const fn planned_both(name: &'static str) -> Entry {
+    Entry {
+        runs_on: RunsOn::Both,
+        ..planned_top(name)
+    }
+}
+
 /// Not built yet; would run on a database.
 const fn planned_database(name: &'static str) -> Entry {
     Entry {
-        collectionless: true,
+        runs_on: RunsOn::Database,
         ..planned_first(name)
     }
 }
@@ -105,17 +120,17 @@ pub static STAGES: &[Entry] = &[
     planned_database("$backupCursorExtend"),
     any("$bucket", bucket::parse),
     any("$bucketAuto", bucket_auto::parse),
-    planned_top("$changeStream"),
+    planned_both("$changeStream"),
     planned_top("$changeStreamSplitLargeEvent"),
     first("$collStats", coll_stats::parse),
     any("$count", count::parse),
     Entry {
-        collectionless: true,
+        runs_on: RunsOn::Database,
         ..first("$currentOp", current_op::parse)
     },
     planned("$densify"),
     Entry {
-        collectionless: true,
+        runs_on: RunsOn::Database,
         ..first("$documents", documents::parse)
     },
     Entry {
@@ -128,7 +143,7 @@ pub static STAGES: &[Entry] = &[
     any("$group", group::parse),
     first("$indexStats", index_stats::parse),
     any("$limit", limit::parse),
-    planned_top("$listCatalog"),
+    planned_both("$listCatalog"),
     planned_database("$listClusterCatalog"),
     planned_database("$listLocalSessions"),
     planned_database("$listSampledQueries"),
