@@ -90,6 +90,37 @@ async fn each_compressor_is_agreed_on_and_used() {
             .unwrap();
         assert_eq!(found.len(), 5_000);
         assert!(things.insert_one(doc! {"_id": 1}).await.is_err());
+        let status = client
+            .database("admin")
+            .run_command(doc! {"serverStatus": 1})
+            .await
+            .unwrap();
+        let network = status.get_document("network").unwrap();
+        let bytes = |name: &str| network.get_i64(name).unwrap();
+        let written = 5_000 * 400;
+        for (logical, physical) in [
+            (bytes("bytesIn"), bytes("physicalBytesIn")),
+            (bytes("bytesOut"), bytes("physicalBytesOut")),
+        ] {
+            assert!(logical > written, "{network}");
+            assert_eq!(physical < written / 2, used > 0, "{network}");
+        }
+        let counted = network.get_document("compression").unwrap();
+        for (name, compressor) in counted {
+            let compressor = compressor.as_document().unwrap();
+            let sizes = |way: &str| {
+                let way = compressor.get_document(way).unwrap();
+                (
+                    way.get_i64("bytesIn").unwrap(),
+                    way.get_i64("bytesOut").unwrap(),
+                )
+            };
+            let (large, small) = sizes("compressor");
+            let (came, became) = sizes("decompressor");
+            let was_used = ["", "snappy", "zlib", "zstd"][usize::from(used)] == name;
+            assert_eq!(large > written && became > written, was_used, "{network}");
+            assert!(small < large && came < became || !was_used, "{network}");
+        }
         let seen = seen.lock().unwrap();
         // The handshake is never compressed, and a reply of a few bytes may not become smaller.
         let expected: BTreeSet<u8> = [0, used].into();

@@ -3,18 +3,27 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{COMMANDS, Command};
+use crate::handler::Traffic;
+use crate::wire::{Compressor, Squeezed};
 
 /// As many as there are bits in `SHARD_MASK` allow.
 const SHARDS: usize = 8;
 
 pub struct Counters {
     shards: Vec<Shard>,
+    /// By compressor, went or came, large or small. Compressing costs so much more that nobody has to share the work of counting.
+    compression: [[[AtomicU64; 2]; 2]; COMPRESSORS],
 }
+
+/// Their numbers on the wire are below this.
+const COMPRESSORS: usize = 4;
 
 /// Aligned so that no two shards share a cache line.
 #[repr(align(128))]
 struct Shard {
     operations: [AtomicU64; OPERATIONS.len()],
+    /// Bytes read and written.
+    traffic: [AtomicU64; 2],
     /// (run, failed) for every row of the table.
     commands: Vec<[AtomicU64; 2]>,
 }
@@ -45,10 +54,12 @@ impl Default for Counters {
     fn default() -> Self {
         let shard = || Shard {
             operations: Default::default(),
+            traffic: Default::default(),
             commands: COMMANDS.iter().map(|_| Default::default()).collect(),
         };
         Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
+            compression: Default::default(),
         }
     }
 }
@@ -64,6 +75,39 @@ impl Counters {
         if let Some(shard) = self.shards.get(shard) {
             shard.operations[what as usize].fetch_add(n, Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    pub(super) fn moved(&self, shard: usize, traffic: Traffic) {
+        if let Some(shard) = self.shards.get(shard) {
+            for (counter, n) in shard.traffic.iter().zip([traffic.read, traffic.written]) {
+                counter.fetch_add(n, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        let sum = |which: usize| {
+            let counters = self.shards.iter().map(|shard| &shard.traffic[which]);
+            counters.map(|n| n.load(Ordering::Relaxed)).sum()
+        };
+        Traffic {
+            read: sum(0),
+            written: sum(1),
+        }
+    }
+
+    pub(super) fn squeezed(&self, message: Squeezed, came: bool) {
+        let row = &self.compression[message.compressor as usize % COMPRESSORS][usize::from(came)];
+        for (counter, n) in row.iter().zip([message.large, message.small]) {
+            counter.fetch_add(n as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of messages that went (or came) compressed: as they are without, and as they were on the wire.
+    pub(super) fn compression(&self, compressor: Compressor, came: bool) -> [u64; 2] {
+        let row = &self.compression[compressor as usize % COMPRESSORS][usize::from(came)];
+        [0, 1].map(|which| row[which].load(Ordering::Relaxed))
     }
 
     #[inline]

@@ -19,10 +19,10 @@ use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, co
 use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Hangup, Result};
-use crate::handler::{self, Handler, Peer, Progress, Work};
+use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::session::Session;
 use crate::value::{Doc, DocBuilder};
-use crate::wire::Request;
+use crate::wire::{Request, Squeezed};
 
 /// Answers requests by running commands.
 #[derive(Clone)]
@@ -98,6 +98,16 @@ impl Handler for Commands {
 
     /// Runs a request: at once, or as work.
     #[inline]
+    #[inline]
+    fn moved(&self, connection: &Connection, traffic: Traffic) {
+        let shard = Counters::shard(connection.client.id);
+        self.0.counters.moved(shard, traffic);
+    }
+
+    fn squeezed(&self, message: Squeezed, came: bool) {
+        self.0.counters.squeezed(message, came);
+    }
+
     fn call(
         &self,
         connection: &mut Connection,

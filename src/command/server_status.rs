@@ -9,6 +9,7 @@ use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::Result;
 use crate::value::{DocBuilder, Millis};
+use crate::wire::Compressors;
 
 pub(super) const COMMAND: Command = Command::ready(
     "serverStatus",
@@ -210,15 +211,42 @@ fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {
     out.put_i64("seen", 0).put_i64("sent", 0);
 }
 
+/// What went over the wire. The logical sizes are those of the messages before they are made small.
 fn network(context: &Context, out: &mut DocBuilder<'_>) {
-    let requests: u64 = context.counters.commands().map(|(_, run, _)| run).sum();
-    out.put_i64("bytesIn", 0)
-        .put_i64("bytesOut", 0)
-        .put_i64("physicalBytesIn", 0)
-        .put_i64("physicalBytesOut", 0)
+    let counters = &context.counters;
+    let requests: u64 = counters.commands().map(|(_, run, _)| run).sum();
+    let physical = counters.traffic();
+    let logical = |physical: u64, came: bool| {
+        Compressors::ALL.iter().fold(physical, |sum, compressor| {
+            let [large, small] = counters.compression(compressor, came);
+            (sum + large).saturating_sub(small)
+        })
+    };
+    out.put_i64("bytesIn", logical(physical.read, true).cast_signed())
+        .put_i64("bytesOut", logical(physical.written, false).cast_signed())
+        .put_i64("physicalBytesIn", physical.read.cast_signed())
+        .put_i64("physicalBytesOut", physical.written.cast_signed())
         .put_i64("numSlowDNSOperations", 0)
         .put_i64("numSlowSSLOperations", 0)
         .put_i64("numRequests", requests.cast_signed());
+    let mut compression = out.doc("compression");
+    for compressor in context.config.compressors.iter() {
+        let mut both = compression.doc(compressor.name());
+        let [large, small] = counters.compression(compressor, false);
+        put_sizes(&mut both, "compressor", large, small);
+        let [large, small] = counters.compression(compressor, true);
+        put_sizes(&mut both, "decompressor", small, large);
+        both.end();
+    }
+    compression.end();
+}
+
+fn put_sizes(out: &mut DocBuilder<'_>, name: &str, came: u64, left: u64) {
+    let mut sizes = out.doc(name);
+    sizes
+        .put_i64("bytesIn", came.cast_signed())
+        .put_i64("bytesOut", left.cast_signed());
+    sizes.end();
 }
 
 fn operations(context: &Context, out: &mut DocBuilder<'_>) {

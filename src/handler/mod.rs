@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::error::Hangup;
-use crate::wire::Request;
+use crate::wire::{Request, Squeezed};
 
 /// Answers the requests of all connections.
 pub trait Handler: Send + Sync + 'static {
@@ -21,6 +21,12 @@ pub trait Handler: Send + Sync + 'static {
     /// A connection was turned away: too many are open.
     fn turned_away(&self) {}
 
+    /// That much was read from and written to a connection.
+    fn moved(&self, _connection: &Self::Connection, _traffic: Traffic) {}
+
+    /// A message came or went in compressed form.
+    fn squeezed(&self, _message: Squeezed, _came: bool) {}
+
     /// Runs one command. `reply` may hold earlier replies already: append to it, never look at it.
     fn call(
         &self,
@@ -28,6 +34,13 @@ pub trait Handler: Send + Sync + 'static {
         request: Request,
         reply: &mut Vec<u8>,
     ) -> Result<Outcome, Hangup>;
+}
+
+/// What went over a connection since it was last told of, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    pub read: u64,
+    pub written: u64,
 }
 
 /// Who is at the other end.

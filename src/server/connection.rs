@@ -10,7 +10,7 @@ use tokio_util::codec::Decoder;
 
 use crate::aside::uncut;
 use crate::error::Hangup;
-use crate::handler::{Handler, Outcome, Peer, Work};
+use crate::handler::{Handler, Outcome, Peer, Traffic, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::drain::Duty;
@@ -26,6 +26,8 @@ pub(super) struct Connection<H: Handler, S> {
     pub(super) input: BytesMut,
     /// Replies that were not written yet: whole ones, and at the end at most one that is being made.
     pub(super) output: Vec<u8>,
+    /// What the handler was not told of yet.
+    pub(super) traffic: Traffic,
     /// The number of the next reply.
     next_id: i32,
     pub(super) duty: Arc<Duty>,
@@ -106,6 +108,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             codec,
             input: BytesMut::with_capacity(READ_BUFFER),
             output: Vec::with_capacity(WRITE_BUFFER),
+            traffic: Traffic::default(),
             next_id: 1,
             duty,
             small_rounds: 0,
@@ -132,7 +135,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             }
             match self.read().await {
                 Ok(0) => return End::Closed,
-                Ok(_) => {}
+                Ok(read) => self.traffic.read += read as u64,
                 Err(problem) => return End::Lost(problem),
             }
             if !self.duty.work() {
@@ -176,21 +179,41 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 
     fn decode(&mut self) -> Result<Option<Incoming>, Hangup> {
-        if (self.input.len() >= LARGE || Codec::is_compressed(&self.input))
-            && Codec::weight(&self.input)? >= LARGE
-        {
-            return uncut(|| self.codec.decode(&mut self.input));
+        if self.input.len() < LARGE && !Codec::is_compressed(&self.input) {
+            return self.codec.decode(&mut self.input);
         }
-        self.codec.decode(&mut self.input)
+        let squeezed = Codec::squeezed(&self.input);
+        let decoded = match Codec::weight(&self.input)? {
+            LARGE.. => uncut(|| self.codec.decode(&mut self.input)),
+            _ => self.codec.decode(&mut self.input),
+        };
+        if let (Ok(Some(_)), Some(message)) = (&decoded, squeezed) {
+            self.handler.squeezed(message, true);
+        }
+        decoded
     }
 
     /// Closes a reply.
     #[inline]
     pub(super) fn seal(&mut self, frame: Frame) -> Result<(), Hangup> {
-        if frame.is_compressed() && self.output.len() - frame.start() >= LARGE_TO_COMPRESS {
-            return uncut(|| frame.finish(&mut self.output));
+        if frame.is_compressed() {
+            return self.squeeze(frame);
         }
         frame.finish(&mut self.output)
+    }
+
+    fn squeeze(&mut self, frame: Frame) -> Result<(), Hangup> {
+        let start = frame.start();
+        if self.output.len() - start >= LARGE_TO_COMPRESS {
+            uncut(|| frame.finish(&mut self.output))?;
+        } else {
+            frame.finish(&mut self.output)?;
+        }
+        // It stays as it was if that is shorter.
+        if let Some(message) = Codec::squeezed(self.output.get(start..).unwrap_or_default()) {
+            self.handler.squeezed(message, false);
+        }
+        Ok(())
     }
 
     /// Runs one command and frames its reply, unless it takes longer.
@@ -243,6 +266,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), End> {
+        self.traffic.written += self.output.len() as u64;
+        let traffic = std::mem::take(&mut self.traffic);
+        self.handler.moved(&self.state, traffic);
         if !self.output.is_empty() {
             if self.output.len() > KEEP {
                 self.small_rounds = 0;

@@ -52,6 +52,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 .write_all(self.output.get(..frame.start()).unwrap_or_default())
                 .await?;
             self.stream.flush().await?;
+            self.traffic.written += frame.start() as u64;
             self.output.drain(..frame.start());
             frame.moved_to_front();
         }
@@ -120,7 +121,10 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
         match self.stream.try_read(&mut self.input) {
             Ok(0) => Err(End::Closed),
-            Ok(_) => Ok(()),
+            Ok(read) => {
+                self.traffic.read += read as u64;
+                Ok(())
+            }
             Err(problem) if problem.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(problem) => Err(problem.into()),
         }

@@ -9,7 +9,7 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::error::{Error, Hangup};
 
 use super::header::{Header, Opcode};
-use super::{Compressors, Form, ReplyTo, Request, compressed, msg, query};
+use super::{Compressors, Form, ReplyTo, Request, Squeezed, compressed, msg, query};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codec {
@@ -49,6 +49,12 @@ impl Codec {
                 .max(compressed::inflated_size(src).unwrap_or_default()),
             _ => 0,
         })
+    }
+
+    /// The message that begins here, if it is all there and compressed.
+    #[inline]
+    pub fn squeezed(src: &[u8]) -> Option<Squeezed> {
+        compressed::squeezed(src)
     }
 
     /// Whether the message that begins here may weigh more than it is long.

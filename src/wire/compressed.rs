@@ -41,6 +41,25 @@ pub(super) fn inflated_size(bytes: &[u8]) -> Option<usize> {
     usize::try_from(int32(bytes, Header::SIZE + 4)?).ok()
 }
 
+/// A compressed message: how long what is inside is, and how long it was or will be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Squeezed {
+    pub compressor: Compressor,
+    pub small: usize,
+    pub large: usize,
+}
+
+/// The whole compressed message that begins here, if it is one. What it says of itself is not looked into.
+pub(super) fn squeezed(bytes: &[u8]) -> Option<Squeezed> {
+    let large = inflated_size(bytes)?;
+    let length = usize::try_from(int32(bytes, 0)?).ok()?;
+    Some(Squeezed {
+        compressor: Compressor::by_id(*bytes.get(HEAD - 1)?)?,
+        small: length.checked_sub(HEAD).filter(|_| length <= bytes.len())?,
+        large,
+    })
+}
+
 /// Inflates a whole message and reads what was inside. Whatever is wrong with it ends the connection.
 pub(super) fn parse(
     header: Header,
