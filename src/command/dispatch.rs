@@ -96,8 +96,6 @@ impl Handler for Commands {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs a request: at once, or as work.
-    #[inline]
     #[inline]
     fn moved(&self, connection: &Connection, traffic: Traffic) {
         let shard = Counters::shard(connection.client.id);
@@ -108,6 +106,8 @@ impl Handler for Commands {
         self.0.counters.squeezed(message, came);
     }
 
+    /// Runs a request: at once, or as work.
+    #[inline]
     fn call(
         &self,
         connection: &mut Connection,
