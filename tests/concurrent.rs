@@ -317,7 +317,8 @@ fn no_reply_holds_an_ended_document_and_no_write_is_lost() {
     }
 }
 
-/// Time goes back and forth under running commands: what lives for ninety days is there all the time, and nobody waits for ever.
+/// Time goes back and forth under running commands: what lives for ninety days is there all the time, and nobody waits
+/// for ever.
 #[test]
 fn time_goes_back_under_running_commands() {
     let clock = Clock::system();

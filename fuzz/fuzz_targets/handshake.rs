@@ -1,5 +1,6 @@
-//! The first thing that a stranger says: bytes that are TLS or are not, and hellos put together from what drivers send. No panic,
-//! every reply is one valid document with an `ok`, and nothing is agreed on that was not offered by both sides.
+//! The first thing that a stranger says: bytes that are TLS or are not, and hellos put together from what drivers send.
+//! No panic, every reply is one valid document with an `ok`, and nothing is agreed on that was not offered by both
+//! sides.
 
 #![no_main]
 

@@ -1,9 +1,9 @@
 //! Who may do what. Knows no command and no socket.
 //!
-//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine; [`Credential`] is all
-//! that is kept of one. [`Users`] holds the [`User`]s with their [roles](ROLES), which come to [`Privileges`]: actions on resources. A
-//! connection's [`Standing`] says who has logged in on it. Whether a command needs a privilege, and which, stands in
-//! the table of commands.
+//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine; [`Credential`]
+//! is all that is kept of one. [`Users`] holds the [`User`]s with their [roles](ROLES), which come to [`Privileges`]:
+//! actions on resources. A connection's [`Standing`] says who has logged in on it. Whether a command needs a privilege,
+//! and which, stands in the table of commands.
 
 mod action;
 mod credential;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::{self, Arg, fields, required};
+use super::args::{self, Arg, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
@@ -149,16 +149,7 @@ impl<'a> Aggregate<'a> {
                     let spec = arg
                         .doc()?
                         .ok_or_else(|| arg.wrong_type(&[Type::Document]))?;
-                    for option in fields("cursor", spec) {
-                        match option.name() {
-                            "batchSize" => {
-                                aggregate.batch_size = option
-                                    .int_at_least(0)?
-                                    .map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-                            }
-                            _ => return Err(option.unknown()),
-                        }
-                    }
+                    aggregate.batch_size = cursor::batch_size("cursor", spec)?;
                 }
                 "let" => aggregate.let_vars = arg.doc()?,
                 "hint" => aggregate.hint = hint(&arg)?,

@@ -183,6 +183,12 @@ impl<'a> Arg<'a> {
         }
     }
 
+    /// The size of a batch; what is more than that holds means as many as possible.
+    pub fn batch_size(&self) -> Result<Option<u32>> {
+        let size = self.int_at_least(0)?;
+        Ok(size.map(|size| u32::try_from(size).unwrap_or(u32::MAX)))
+    }
+
     /// An int64 and nothing else.
     pub fn i64(&self) -> Result<Option<i64>> {
         self.one(Type::Int64, ValueRef::as_i64)

@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::args::fields;
 use super::{Call, Context, Outcome, Step, Task};
 use crate::aside::is_long_expected;
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
-use crate::value::{DocBuf, DocBuilder, Millis};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis};
 
 /// How often a cursor that waits for rows looks for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -67,6 +68,18 @@ enum Filled {
         /// The client takes all further batches without asking.
         exhaust: bool,
     },
+}
+
+/// `cursor: {batchSize: n}`; `path` is how messages name it.
+pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
+    let mut size = None;
+    for option in fields(path, options) {
+        match option.name() {
+            "batchSize" => size = option.batch_size()?,
+            _ => return Err(option.unknown()),
+        }
+    }
+    Ok(size)
 }
 
 /// A cursor over documents that are all known (listCollections, listIndexes).

@@ -39,8 +39,8 @@ struct Draining {
     change: Option<Change>,
 }
 
-/// Makes a change once nothing is left that has ended. Mostly at once; as work where much has ended, or where `rules` change and
-/// there are many documents.
+/// Makes a change once nothing is left that has ended. Mostly at once; as work where much has ended, or where `rules`
+/// change and there are many documents.
 pub fn drain_then(
     call: &Call<'_>,
     reply: &mut DocBuilder<'_>,

@@ -90,10 +90,7 @@ impl<'a> Find<'a> {
                     let limit = arg.int_at_least(0)?.filter(|&limit| limit > 0);
                     find.limit = limit.map(|limit| limit as u64);
                 }
-                "batchSize" => {
-                    let size = arg.int_at_least(0)?;
-                    find.batch_size = size.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
-                }
+                "batchSize" => find.batch_size = arg.batch_size()?,
                 "singleBatch" => find.single_batch = arg.bool()?.unwrap_or(false),
                 "let" => find.let_vars = arg.doc()?,
                 "collectionUUID" => collection_uuid::check(call, arg)?,

@@ -49,7 +49,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         match arg.name() {
             "getMore" => id = arg.i64()?,
             "collection" => collection = arg.str()?,
-            "batchSize" => batch_size = arg.int_at_least(0)?,
+            "batchSize" => batch_size = arg.batch_size()?,
             "term" => {
                 arg.i64()?;
             }
@@ -87,10 +87,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
         call.deadline = Some(monotonic() + left);
     }
-    let limit = match batch_size {
-        None | Some(0) => u32::MAX,
-        Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
-    };
+    // Zero is no limit here, as in MongoDB; only a first batch can be empty.
+    let limit = batch_size.filter(|&size| size > 0).unwrap_or(u32::MAX);
     // Neither need be the limit that the command brought along.
     let time = Limit {
         deadline: call.deadline,

@@ -1,8 +1,8 @@
 //! Whether whoever sends a command may run it.
 //!
-//! Each row of the table of commands says what it [needs](Needs). Where nobody has to log in this costs one look at a flag; where
-//! they must, [`enter`] is passed between the generic arguments and the command itself, so nothing of a command is looked
-//! at for somebody who may not run it.
+//! Each row of the table of commands says what it [needs](Needs). Where nobody has to log in this costs one look at a
+//! flag; where they must, [`enter`] is passed between the generic arguments and the command itself, so nothing of a
+//! command is looked at for somebody who may not run it.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! `listCollections`: the collections of a database and how they are set up.
 
-use super::args::fields;
 use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, cursor, default_ttl};
 use crate::auth::{Action, Target};
@@ -40,7 +39,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "filter" => filter = arg.doc()?.unwrap_or(Doc::EMPTY),
             "nameOnly" => name_only = arg.strict_bool()?.unwrap_or(false),
             "authorizedCollections" => authorized = arg.strict_bool()?.unwrap_or(false),
-            "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
+            "cursor" => {
+                if let Some(options) = arg.doc()? {
+                    batch_size = cursor::batch_size("cursor", options)?;
+                }
+            }
             "includePendingDrops" => {
                 arg.bool()?;
             }
@@ -71,18 +74,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         awaits: false,
     };
     cursor::open(call, reply, cursor::listed(found), opening)
-}
-
-/// `cursor: {batchSize: n}`
-pub(super) fn read_batch_size(options: Doc<'_>) -> Result<Option<u32>> {
-    let mut size = None;
-    for field in fields("cursor", options) {
-        match field.name() {
-            "batchSize" => size = field.int_at_least(0)?,
-            _ => return Err(field.unknown()),
-        }
-    }
-    Ok(size.map(|n| u32::try_from(n).unwrap_or(u32::MAX)))
 }
 
 fn describe(collection: &Collection, now: Millis) -> DocBuf {

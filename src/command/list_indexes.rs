@@ -1,6 +1,5 @@
 //! `listIndexes`.
 
-use super::list_collections::read_batch_size;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::Action;
 pub(super) use crate::engine::stats::{describe_indexes as describe, put_id_index};
@@ -23,7 +22,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let (mut uuids, mut wrapped) = (false, false);
     for arg in call.args().skip(1) {
         match arg.name() {
-            "cursor" => batch_size = arg.doc()?.map(read_batch_size).transpose()?.flatten(),
+            "cursor" => {
+                if let Some(options) = arg.doc()? {
+                    batch_size = cursor::batch_size("cursor", options)?;
+                }
+            }
             "includeBuildUUIDs" => uuids = arg.bool()?.unwrap_or(false),
             "includeIndexBuildInfo" => wrapped = arg.bool()?.unwrap_or(false),
             "isTimeseriesNamespace" => {

@@ -1,8 +1,9 @@
 //! The ways to a collection's documents, walked in slices.
 //!
-//! A [`Walk`] keeps a place (a record, or an index entry), never a lock and never a document. Each [`Walk::slice`] takes the shared
-//! lock for a few hundred documents at most, and goes on behind its place next time, whatever was written in between. What an index
-//! yields is tested against the whole filter like everything else, so an index can only save work, never change an answer.
+//! A [`Walk`] keeps a place (a record, or an index entry), never a lock and never a document. Each [`Walk::slice`]
+//! takes the shared lock for a few hundred documents at most, and goes on behind its place next time, whatever was
+//! written in between. What an index yields is tested against the whole filter like everything else, so an index can
+//! only save work, never change an answer.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -65,7 +66,8 @@ pub struct Walk {
     tailing: bool,
     /// Another command goes on with it.
     renewed: bool,
-    /// Once it has begun, its collection cannot be gone or called otherwise without its noticing: how often it had been renamed.
+    /// Once it has begun, its collection cannot be gone or called otherwise without its noticing: how often it had been
+    /// renamed.
     begun: Option<u32>,
     /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
     met: Option<HashSet<u64>>,
@@ -259,8 +261,8 @@ impl Walk {
         })
     }
 
-    /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what it missed.
-    /// (One that has ended leaves a reader where it was: expiry is no error.)
+    /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what
+    /// it missed. (One that has ended leaves a reader where it was: expiry is no error.)
     fn check_place(&self, view: &View<'_>) -> Result<()> {
         match self.place {
             Place::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {

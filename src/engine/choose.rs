@@ -220,8 +220,8 @@ fn indexes<'v>(view: &View<'v>) -> Vec<IndexInfo<'v>> {
         .collect()
 }
 
-/// Whether the ranges of the plan hold exactly the documents that the filter lets pass: plain comparisons with plain values, all
-/// of them in the bounds of an index without arrays.
+/// Whether the ranges of the plan hold exactly the documents that the filter lets pass: plain comparisons with plain
+/// values, all of them in the bounds of an index without arrays.
 fn says_it_all(plan: &Plan, filter: &Filter) -> bool {
     let plan::Access::IndexScan(scan) = &plan.access else {
         return false;

@@ -1,8 +1,8 @@
 //! What this thread has done to documents so far, for whoever wants to know what a request cost.
 //!
-//! A step of a command runs on one thread from its beginning to its end, so the difference between two looks is the step's own. The
-//! figures only grow; nobody resets what somebody else is about to subtract. What ends by itself is no request's doing and is
-//! not in them.
+//! A step of a command runs on one thread from its beginning to its end, so the difference between two looks is the
+//! step's own. The figures only grow; nobody resets what somebody else is about to subtract. What ends by itself is no
+//! request's doing and is not in them.
 
 use std::cell::Cell;
 use std::ops::{AddAssign, Sub};

@@ -6,23 +6,20 @@ use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
 use super::write::{
-    Candidate, Intake, Match, Modified, Picked, Picker, collection_for, insert_batch,
+    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, collection_for, insert_batch,
 };
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
-use crate::query::stage::{Batch, Cx, Endless, Merge, Output, Sink, WhenMatched, WhenNotMatched};
+use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotMatched};
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::{Catalog, Collection};
 use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
 
-/// How often a lost race is run again before its error is shown.
-const MAX_LOST: u32 = 10;
-
 pub struct Merging {
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
-    output: Arc<Output>,
+    merge: Arc<Merge>,
     /// The paths of `on`.
     on: Vec<Path>,
     /// The unique index behind `on` leaves documents without these fields out.
@@ -36,12 +33,9 @@ pub struct Merging {
 pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
-    output: Arc<Output>,
+    merge: Arc<Merge>,
     cx: &Cx<'_>,
 ) -> Result<Merging> {
-    let Output::Merge(merge) = &*output else {
-        return Err(Error::new(Code::InternalError, "not a $merge"));
-    };
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
     let by_id = matches!(on.as_slice(), [path] if path.as_str() == "_id");
     let unique = if by_id {
@@ -76,7 +70,7 @@ pub fn begin(
         update,
         catalog,
         ids,
-        output,
+        merge,
     })
 }
 
@@ -123,13 +117,6 @@ fn by_name(row: Doc<'_>) -> DocBuf {
 // === impl Merging ===
 
 impl Merging {
-    fn merge(&self) -> Result<&Merge> {
-        match &*self.output {
-            Output::Merge(merge) => Ok(merge),
-            Output::Replace(_) => Err(Error::new(Code::InternalError, "not a $merge")),
-        }
-    }
-
     /// `{on: {$eq: value}, ...}` for a row.
     fn filter(&self, row: Doc<'_>) -> Result<Filter> {
         let mut filter = DocBuf::new();
@@ -165,7 +152,7 @@ impl Merging {
     }
 
     fn one(&self, row: Doc<'_>, vars: &Vars) -> Result<()> {
-        let merge = self.merge()?;
+        let merge = &*self.merge;
         let intake = Intake {
             ids: &self.ids,
             now: vars.now(),
@@ -180,35 +167,7 @@ impl Merging {
         let filter = Arc::new(self.filter(row)?);
         let mut lost = 0;
         loop {
-            let update = self.update.as_ref();
-            let matched = match &merge.when_matched {
-                // The insert below says whether it is there.
-                WhenMatched::Fail => false,
-                WhenMatched::Pipeline { .. } => {
-                    let mut values = vec![Value::document(row.bytes().to_vec())];
-                    for (name, expr) in &merge.lets {
-                        let value = expr.eval(row, vars)?.into_value();
-                        if value.is_missing() {
-                            return Err(Error::location(
-                                17276,
-                                format!("Use of undefined variable: {name}"),
-                            ));
-                        }
-                        values.push(value);
-                    }
-                    self.change(&filter, &vars.with(values), update)?
-                }
-                WhenMatched::KeepExisting => self.change(&filter, vars, None)?,
-                WhenMatched::Replace => {
-                    let vars = vars.with([Value::document(row.bytes().to_vec())]);
-                    self.change(&filter, &vars, update)?
-                }
-                WhenMatched::Merge => {
-                    let vars = vars.with([Value::document(by_name(row).bytes().to_vec())]);
-                    self.change(&filter, &vars, update)?
-                }
-            };
-            if matched {
+            if self.matched(row, &filter, vars)? {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -244,6 +203,38 @@ impl Merging {
         }
     }
 
+    /// Does with the document that the row stands for what `whenMatched` says, if there is one.
+    fn matched(&self, row: Doc<'_>, filter: &Arc<Filter>, vars: &Vars) -> Result<bool> {
+        let update = self.update.as_ref();
+        match &self.merge.when_matched {
+            // The insert says whether it is there.
+            WhenMatched::Fail => Ok(false),
+            WhenMatched::KeepExisting => self.change(filter, vars, None),
+            WhenMatched::Replace => {
+                let vars = vars.with([Value::document(row.bytes().to_vec())]);
+                self.change(filter, &vars, update)
+            }
+            WhenMatched::Merge => {
+                let vars = vars.with([Value::document(by_name(row).bytes().to_vec())]);
+                self.change(filter, &vars, update)
+            }
+            WhenMatched::Pipeline { .. } => {
+                let mut values = vec![Value::document(row.bytes().to_vec())];
+                for (name, expr) in &self.merge.lets {
+                    let value = expr.eval(row, vars)?.into_value();
+                    if value.is_missing() {
+                        return Err(Error::location(
+                            17276,
+                            format!("Use of undefined variable: {name}"),
+                        ));
+                    }
+                    values.push(value);
+                }
+                self.change(filter, &vars.with(values), update)
+            }
+        }
+    }
+
     /// The document that is added where none was found. `merge` and `keepExisting` are upserts of single fields in MongoDB,
     /// which adds them by name; a field of `on` that the row lacks is null.
     fn added(&self, row: Doc<'_>, mode: &WhenMatched) -> DocBuf {
@@ -267,11 +258,11 @@ impl Merging {
     /// Changes the document that the filter finds; without an update it is left as it is, `_ts` included. Says whether there
     /// is one.
     fn change(&self, filter: &Arc<Filter>, vars: &Vars, update: Option<&Update>) -> Result<bool> {
-        let merge = self.merge()?;
+        let into = &self.merge.into;
         let now = vars.now();
         let mut current = Vec::new();
         loop {
-            let Some(collection) = self.catalog.get(&merge.into.db, &merge.into.coll) else {
+            let Some(collection) = self.catalog.get(&into.db, &into.coll) else {
                 return Ok(false);
             };
             let chosen = choose(&collection, filter, None, None, now)?;
@@ -317,8 +308,7 @@ impl Merging {
 impl Sink for Merging {
     fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
         if self.update.is_none()
-            && let Output::Merge(merge) = &*self.output
-            && let WhenMatched::Pipeline { stages, scope } = &merge.when_matched
+            && let WhenMatched::Pipeline { stages, scope } = &self.merge.when_matched
         {
             self.update = Some(Update::parse(stages.as_ref(), None, scope)?);
         }

@@ -247,12 +247,10 @@ impl Sources for EngineSources {
         let ids = Arc::clone(&self.more()?.ids);
         match &**output {
             Output::Replace(into) => Ok(Box::new(out::begin(catalog, ids, into, cx)?)),
-            Output::Merge(_) => Ok(Box::new(merge::begin(
-                catalog,
-                ids,
-                Arc::clone(output),
-                cx,
-            )?)),
+            Output::Merge(merge) => {
+                let merge = Arc::clone(merge);
+                Ok(Box::new(merge::begin(catalog, ids, merge, cx)?))
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! The seam between the sockets and whatever answers: `command/` here, a real cluster behind `upstream/` later.
 //!
-//! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to
-//! the buffer, or returns [`Work`] that will. A client that allows it gets a stream of replies: the server asks again after each,
-//! on its behalf. A failed command is a reply like any other; [`Hangup`] means that nothing can be
-//! answered and the connection has to go.
+//! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to the
+//! buffer, or returns [`Work`] that will. A client that allows it gets a stream of replies: the server asks again after
+//! each, on its behalf. A failed command is a reply like any other; [`Hangup`] means that nothing can be answered and
+//! the connection has to go.
 
 use std::net::SocketAddr;
 use std::time::Duration;

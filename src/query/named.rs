@@ -5,8 +5,8 @@ use ahash::AHashMap;
 /// Up to so many names are looked through one by one.
 const FEW: usize = 12;
 
-/// Finding one costs no more where there are a hundred thousand: a client may write so many fields, and to look through all of them
-/// for each would take hours.
+/// Finding one costs no more where there are a hundred thousand: a client may write so many fields, and to look through
+/// all of them for each would take hours.
 #[derive(Debug)]
 pub struct Named<T> {
     entries: Vec<(Box<str>, T)>,

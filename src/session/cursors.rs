@@ -25,8 +25,8 @@ const NO_LIMIT: u64 = u64::MAX;
 
 /// Where a cursor's rows come from. It keeps its place, not storage; no lock is held between two calls.
 pub trait Source: Send {
-    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the moment of
-    /// the command that asks: a row that stands for one stored document must still be visible then.
+    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
+    /// moment of the command that asks: a row that stands for one stored document must still be visible then.
     fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill>;
 }
 

@@ -1,7 +1,8 @@
 //! A retryable write: which of its statements have run, and what came of them.
 //!
-//! A session remembers the outcomes of its latest transaction number only, as MongoDB does: a driver repeats a write at most until
-//! it starts the next one. A failed statement is not remembered, since it changed nothing: a repeat runs it again.
+//! A session remembers the outcomes of its latest transaction number only, as MongoDB does: a driver repeats a write at
+//! most until it starts the next one. A failed statement is not remembered, since it changed nothing: a repeat runs it
+//! again.
 
 use std::sync::Arc;
 

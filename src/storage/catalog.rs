@@ -135,7 +135,8 @@ impl Catalog {
         }
     }
 
-    /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody computes on.
+    /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody
+    /// computes on.
     fn alone(&self) -> MutexGuard<'_, ()> {
         self.changing
             .try_lock_for(WHEN_ALL_IS_WELL)

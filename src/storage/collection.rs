@@ -186,8 +186,8 @@ impl Collection {
             .unwrap_or_else(|| uncut(|| self.state.write()))
     }
 
-    /// Looks at the collection as it is at `now`, or at the latest moment at which anybody looked: what one command has seen to be
-    /// gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
+    /// Looks at the collection as it is at `now`, or at the latest moment at which anybody looked: what one command has
+    /// seen to be gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
     pub fn read<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.shared();
         let seen = self.seen(now);

@@ -1,12 +1,13 @@
 //! Changing what the TTL indexes on dates say, without holding anybody up.
 //!
-//! A slot carries the earliest end that all these rules give its document, so other rules mean a look at every document. To
-//! do that in one lock hold would stop everybody for as long; to change the ends a few at a time would show some documents
-//! under the old rules and some under the new ones, and a document that had ended under either could come back. So the ends
-//! under the rules to come are computed in a column of their own, a few segments in each lock hold; writers meanwhile
-//! keep both columns up; and where the rules change, the column takes the old one's place, segment by segment, in that very lock
-//! hold. Until then the old rules hold alone, from then on the new ones. Nothing that has ended is left to come back, since
-//! whoever lengthens a life drains in the same lock hold ([`Collection::drain_then`]).
+//! A slot carries the earliest end that all these rules give its document, so other rules mean a look at every
+//! document. To do that in one lock hold would stop everybody for as long; to change the ends a few at a time would
+//! show some documents under the old rules and some under the new ones, and a document that had ended under either
+//! could come back. So the ends under the rules to come are computed in a column of their own, a few segments in each
+//! lock hold; writers meanwhile keep both columns up; and where the rules change, the column takes the old one's place,
+//! segment by segment, in that very lock hold. Until then the old rules hold alone, from then on the new ones. Nothing
+//! that has ended is left to come back, since whoever lengthens a life drains in the same lock hold
+//! ([`Collection::drain_then`]).
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,11 +1,11 @@
 //! Documents at rest, in memory.
 //!
 //! [`Catalog`] finds a [`Collection`] by its name. A collection keeps documents as bytes in [`segment`]s by
-//! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through [`index`]es.
-//! One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a [`View`] or a
-//! [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`ttl`]: an ended document cannot be
-//! seen through either. [`Redating`] prepares a
-//! change of the rules that go by dates. Storage answers with facts ([`Refused`]), knows no command and no query language.
+//! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through
+//! [`index`]es. One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a
+//! [`View`] or a [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`ttl`]: an ended
+//! document cannot be seen through either. [`Redating`] prepares a change of the rules that go by dates. Storage
+//! answers with facts ([`Refused`]), knows no command and no query language.
 
 mod catalog;
 mod collection;

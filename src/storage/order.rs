@@ -1,8 +1,9 @@
 //! `_id`s in their order, for those who ask.
 //!
 //! Documents are found by `_id` through a hash map, which is all that most collections ever need. An ordered index of
-//! `_id`s would take a fifth of the memory of small documents, so it is built the first time that a range or an order of `_id`s is asked
-//! for: at once while the collection is small, in the background (others keep reading and writing) when it is not.
+//! `_id`s would take a fifth of the memory of small documents, so it is built the first time that a range or an order
+//! of `_id`s is asked for: at once while the collection is small, in the background (others keep reading and writing)
+//! when it is not.
 
 use std::sync::Arc;
 

@@ -37,9 +37,9 @@ impl Collection {
         Writer::new(self, &mut state, now, seen).reap(now, until)
     }
 
-    /// Makes a change that could bring documents back, but only when everything that has ended under the rule that still holds
-    /// is removed: expired is final. Removes until `until`; `Ok(Err(change))` hands the change back to be tried again, with a fresh
-    /// `now`, after others had their turn. The last look and the change share one lock hold.
+    /// Makes a change that could bring documents back, but only when everything that has ended under the rule that
+    /// still holds is removed: expired is final. Removes until `until`; `Ok(Err(change))` hands the change back to be
+    /// tried again, with a fresh `now`, after others had their turn. The last look and the change share one lock hold.
     pub fn drain_then<T, F: FnOnce(&mut Writer<'_>) -> T>(
         &self,
         now: Millis,

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! One heap for many documents, because allocators round each small block up and never give back the pages between
-//! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document takes
-//! its old place if it fits (a little room is left behind each document for that), else the end of the heap; a large one
-//! has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never reused and survive compaction.
+//! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document
+//! takes its old place if it fits (a little room is left behind each document for that), else the end of the heap; a
+//! large one has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never
+//! reused and survive compaction.
 
 use std::collections::BTreeMap;
 

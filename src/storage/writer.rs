@@ -247,7 +247,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The same for somebody who takes out more of the segment and compacts it then.
+    /// As [`Writer::remove`], for somebody who takes out more of the segment and compacts it then.
     pub(super) fn take_out(&mut self, id: RecordId) {
         let Some(segment) = self.state.segments.get_mut(id.segment()) else {
             return;
@@ -272,7 +272,7 @@ impl<'a> Writer<'a> {
         self.state.shrink_from.get_or_insert(0);
     }
 
-    /// What a visible document looks like now.
+    /// What the document looks like now, if it is visible.
     pub fn visible(&self, id: RecordId) -> Option<Stored<'_>> {
         self.view().get(id)
     }

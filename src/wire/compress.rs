@@ -31,8 +31,8 @@ const COMPRESSORS: &[(Compressor, &str, usize)] = &[
 const ZLIB_LEVEL: Compression = Compression::new(6);
 const ZSTD_LEVEL: i32 = 3;
 
-/// What the libraries need to work, made when it is first used and kept for the next message on the same thread: it costs more to
-/// make than a small message to inflate.
+/// What the libraries need to work, made when it is first used and kept for the next message on the same thread: it
+/// costs more to make than a small message to inflate.
 #[derive(Default)]
 struct Tools {
     snap: Option<snap::raw::Encoder>,

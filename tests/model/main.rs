@@ -1,8 +1,8 @@
 //! Random commands and clock moves against a naive model: a plain list of documents, expiry by definition, filters read a
 //! second time in the plainest way. Every reply is compared; with indexes and without, with the reaper at work and without.
 //!
-//! A failure prints its seed and the shortest list of steps that it could be cut down to. `MODEL_SEED=n MODEL_STEPS=m` runs one seed
-//! again. The long run: `cargo test --release --test model -- --ignored million`.
+//! A failure prints its seed and the shortest list of steps that it could be cut down to. `MODEL_SEED=n MODEL_STEPS=m`
+//! runs one seed again. The long run: `cargo test --release --test model -- --ignored million`.
 
 #![allow(clippy::unwrap_used)]
 

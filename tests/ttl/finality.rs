@@ -257,8 +257,8 @@ fn a_failed_build_ends_nobody() {
     }
 }
 
-/// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule or under the
-/// new one, and nothing that had ended.
+/// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule
+/// or under the new one, and nothing that had ended.
 #[test]
 fn others_pass_while_a_rule_by_dates_changes() {
     // Ends at 10 s by the first rule. Half of the rest end at 60 s, half never.

@@ -150,7 +150,8 @@ fn writes_select_by_it() {
     assert!(!done.get_document("value").unwrap().contains_key("_ts"));
 }
 
-/// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having been replaced.
+/// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having
+/// been replaced.
 #[test]
 fn find_and_modify_shows_each_version_with_its_own() {
     let clock = Clock::frozen(Millis(START));

@@ -7,10 +7,10 @@ mod results;
 use std::sync::Arc;
 
 use super::args::{self, fields};
-use super::collection_uuid;
 use super::write::{self, Options};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{check_collection, check_database};
+use super::{collection_uuid, cursor};
 use crate::auth::{Action, Target};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
@@ -38,11 +38,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         match arg.name() {
             "errorsOnly" => errors_only = arg.strict_bool()?.unwrap_or(false),
             "cursor" => {
-                for option in fields("bulkWrite.cursor", arg.doc()?.unwrap_or(Doc::EMPTY)) {
-                    match option.name() {
-                        "batchSize" => batch_size = option.int_at_least(0)?,
-                        _ => return Err(option.unknown()),
-                    }
+                if let Some(options) = arg.doc()? {
+                    batch_size = cursor::batch_size("bulkWrite.cursor", options)?;
                 }
             }
             _ => {}
@@ -84,7 +81,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         answer: Answer {
             context: Arc::clone(call.context),
             now: call.now,
-            batch_size: batch_size.map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
+            batch_size,
             namespace: call.namespace(CURSOR),
             session: call.session(),
             owner: call.owner(),

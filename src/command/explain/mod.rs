@@ -1,8 +1,8 @@
 //! `explain`: how a command finds its documents, and what that costs.
 //!
-//! [`subject`] reads the explained command with that command's own parser and makes of it a [`Subject`]: its plan, and work
-//! that can be done without changing anything. [`work`] does it in steps and counts. [`tree`] prints the plan as MongoDB's stages, with
-//! or without the figures, [`shape`] makes the hashes that say which queries are alike.
+//! [`subject`] reads the explained command with that command's own parser and makes of it a [`Subject`]: its plan, and
+//! work that can be done without changing anything. [`work`] does it in steps and counts. [`tree`] prints the plan as
+//! MongoDB's stages, with or without the figures, [`shape`] makes the hashes that say which queries are alike.
 
 mod shape;
 mod subject;

@@ -1,7 +1,8 @@
 //! Which queries are alike: the hashes that explain shows.
 //!
-//! Two queries share a plan's shape if they differ in values only, in whatever order their conditions stand; they share a query's
-//! shape if they also ask in the same order, with values of the same types. The hashes are Sundown's own; what is alike is MongoDB's.
+//! Two queries share a plan's shape if they differ in values only, in whatever order their conditions stand; they share
+//! a query's shape if they also ask in the same order, with values of the same types. The hashes are Sundown's own;
+//! what is alike is MongoDB's.
 
 use crate::value::{Doc, Type, ValueRef};
 

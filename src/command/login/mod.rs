@@ -1,5 +1,5 @@
-//! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`, `connectionStatus`, and the log-in that a driver begins
-//! within its first hello.
+//! Logging in and out: `saslStart`, `saslContinue`, `authenticate`, `logout`, `connectionStatus`, and the log-in that a
+//! driver begins within its first hello.
 
 mod sasl;
 mod status;

@@ -1,8 +1,8 @@
 //! What the commands that write share.
 //!
-//! [`Options`] are what stands beside the statements, [`Tally`] is what came of them. [`each`] runs the statements of update and
-//! delete one after the other, [`add`](add()) puts documents in; [`run`](run()) does either at once or in steps. [`select`] reads
-//! which documents are meant, for commands that only read, too.
+//! [`Options`] are what stands beside the statements, [`Tally`] is what came of them. [`each`] runs the statements of
+//! update and delete one after the other, [`add`](add()) puts documents in; [`run`](run()) does either at once or in
+//! steps. [`select`] reads which documents are meant, for commands that only read, too.
 
 mod add;
 mod each;

@@ -21,4 +21,4 @@ pub use modify::{Candidate, Match, Modified, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
 pub use search::{Place, Search, Selection};
-pub use statement::{Deleting, Updated, Updating, Version};
+pub use statement::{Deleting, MAX_LOST, Updated, Updating, Version};

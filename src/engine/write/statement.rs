@@ -46,7 +46,7 @@ pub struct Deleting {
 }
 
 /// How often a lost race is run again before its error is shown.
-const MAX_LOST: u32 = 10;
+pub const MAX_LOST: u32 = 10;
 
 // === impl Updating ===
 

@@ -1,9 +1,10 @@
 //! Expressions: what computes a value from a document (`$add`, `$cond`, "$a.b", `$$NOW`).
 //!
-//! [`Expr::parse`] turns BSON into a tree, looks every operator up once, checks argument counts and folds what is constant;
-//! [`Expr::eval`] runs the tree over a document. A value that only passes through is borrowed ([`Val`](crate::value::Val)): from the document, the
-//! tree or the variables. Operators of one family share a file; [`EXPRESSIONS`] lists MongoDB's whole vocabulary, and what is
-//! not built is refused by name. To add one: write its function, add its row.
+//! [`Expr::parse`] turns BSON into a tree, looks every operator up once, checks argument counts and folds what is
+//! constant; [`Expr::eval`] runs the tree over a document. A value that only passes through is borrowed
+//! ([`Val`](crate::value::Val)): from the document, the tree or the variables. Operators of one family share a file;
+//! [`EXPRESSIONS`] lists MongoDB's whole vocabulary, and what is not built is refused by name. To add one: write its
+//! function, add its row.
 
 #[cfg(test)]
 mod check;

@@ -1,4 +1,5 @@
-//! For the tables of the operators' tests, from MongoDB's documented behaviour: a filter, and what passes it or why it is refused.
+//! For the tables of the operators' tests, from MongoDB's documented behaviour: a filter, and what passes it or why it
+//! is refused.
 
 use bson::{Bson, Document};
 

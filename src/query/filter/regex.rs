@@ -25,7 +25,8 @@ pub struct Pattern {
 
 /// Longer patterns are refused, as by mongod.
 const MAX_LENGTH: usize = 32764;
-/// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of a second.
+/// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of
+/// a second.
 const MATCH_LIMIT: u32 = 500_000;
 /// What a search counts as: the worst takes some milliseconds.
 const UNITS: u32 = 256;
@@ -95,8 +96,8 @@ impl Pattern {
         }
     }
 
-    /// The text that every match begins with, for a pattern like `^abc`: what an index can be asked for. With it, whether the pattern
-    /// asks nothing else, so that the prefix decides alone.
+    /// The text that every match begins with, for a pattern like `^abc`: what an index can be asked for. With it,
+    /// whether the pattern asks nothing else, so that the prefix decides alone.
     pub fn prefix(&self) -> Option<(String, bool)> {
         if self.flags.chars().any(|flag| flag != 's' && flag != 'u') {
             return None;

@@ -1,8 +1,10 @@
-//! How deep rows may nest: MongoDB's 200 levels. A stage can put its whole input a few levels down (`{$set: {a: {b: "$$ROOT"}}}`), and
-//! a thousand stages can do that one behind the other; whatever reads documents level by level relies on the bound.
+//! How deep rows may nest: MongoDB's 200 levels. A stage can put its whole input a few levels down
+//! (`{$set: {a: {b: "$$ROOT"}}}`), and a thousand stages can do that one behind the other; whatever reads documents
+//! level by level relies on the bound.
 //!
-//! To walk through every row behind every stage would cost more than most stages do. But a stage adds no more levels than its own
-//! specification has (and one), and a stored document leaves room for twenty: a pipeline is only looked at where that may not suffice.
+//! To walk through every row behind every stage would cost more than most stages do. But a stage adds no more levels
+//! than its own specification has (and one), and a stored document leaves room for twenty: a pipeline is only looked at
+//! where that may not suffice.
 
 use super::{Batch, Cx, Flow, Rows};
 use crate::error::Result;

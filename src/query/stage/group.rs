@@ -97,8 +97,8 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     Expr::parse(value, scope)
 }
 
-/// A key that is not constant, as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which code comes back as text and
-/// the two extreme keys come back in a document.
+/// A key that is not constant, as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which
+/// code comes back as text and the two extreme keys come back in a document.
 fn shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
         Type::Code => Value::new(Type::String, id.data()),

@@ -1,5 +1,7 @@
 //! `$merge`: each row goes into a collection, beside or over the document it belongs to.
 
+use std::sync::Arc;
+
 use super::field_path::FieldPath;
 use super::out::{check_target, writes};
 use super::{Output, Place, Stage, Target};
@@ -113,13 +115,13 @@ pub(super) fn parse(
             format!("Cannot $merge to special collection: {}", into.coll),
         ));
     }
-    push(writes(Output::Merge(Merge {
+    push(writes(Output::Merge(Arc::new(Merge {
         into,
         on,
         when_matched,
         when_not_matched: not_matched,
         lets,
-    })));
+    }))));
     Ok(())
 }
 

@@ -21,8 +21,8 @@ pub fn rows(input: Box<dyn Rows>, projection: Projection) -> Box<dyn Rows> {
     })
 }
 
-/// The rows of `input`, which have passed `filter`, projected by a find's projection with a positional `$`: it has to know which
-/// array element made the document pass.
+/// The rows of `input`, which have passed `filter`, projected by a find's projection with a positional `$`: it has to
+/// know which array element made the document pass.
 pub fn found_rows(
     input: Box<dyn Rows>,
     projection: Projection,

@@ -63,7 +63,7 @@ pub enum Output {
     /// `$out`: the collection is replaced as a whole.
     Replace(Target),
     /// `$merge`: document by document.
-    Merge(Merge),
+    Merge(Arc<Merge>),
 }
 
 /// The stages that report about a collection or the server instead of reading.

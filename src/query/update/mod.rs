@@ -1,10 +1,11 @@
 //! The update language: operators, replacement documents, pipelines, and what an upsert inserts.
 //!
 //! [`Update::parse`] turns the client's `u` into a typed tree or an error in mongod's words. Operators become a tree of
-//! paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, one file per family; [`rewrite`] then walks a document's bytes once
-//! beside that tree and writes the new document: what no path touches is copied as it stands, a leaf replaces its value, new
-//! fields follow in mongod's order. Nothing is changed in place, so an update that fails leaves nothing behind. This room
-//! knows no collection: which document is meant, and which array index `$` stands for, is the caller's business.
+//! paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, one file per family; [`rewrite`] then walks a
+//! document's bytes once beside that tree and writes the new document: what no path touches is copied as it stands, a
+//! leaf replaces its value, new fields follow in mongod's order. Nothing is changed in place, so an update that fails
+//! leaves nothing behind. This room knows no collection: which document is meant, and which array index `$` stands for,
+//! is the caller's business.
 
 mod add_to_set;
 mod arithmetic;

@@ -1,10 +1,10 @@
 //! The background task that gives memory back. It never decides who is visible.
 //!
 //! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits two whole
-//! milliseconds after each, so it takes a twentieth of a core from them and still gets its share when they never stop. (Not
-//! more: whenever the system takes the processor away in the middle of a slice, everybody else waits for the lock.) An idle server
-//! is swept at full speed. While nothing can expire it sleeps until a request has been served (which may have changed that);
-//! otherwise it wakes at most four times a second.
+//! milliseconds after each, so it takes a twentieth of a core from them and still gets its share when they never stop.
+//! (Not more: whenever the system takes the processor away in the middle of a slice, everybody else waits for the
+//! lock.) An idle server is swept at full speed. While nothing can expire it sleeps until a request has been served
+//! (which may have changed that); otherwise it wakes at most four times a second.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -136,8 +136,8 @@ impl Reaper {
         }
     }
 
-    /// Whether there is nothing to do until a request has been served. Whoever makes something expire rings when he is done: either
-    /// he finds this flag set, or what he has done is found here.
+    /// Whether there is nothing to do until a request has been served. Whoever makes something expire rings when he is
+    /// done: either he finds this flag set, or what he has done is found here.
     fn falls_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.served.load(Ordering::SeqCst);

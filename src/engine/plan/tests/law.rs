@@ -179,7 +179,8 @@ impl Dice {
     }
 }
 
-/// The entries of an index over documents, as storage keeps them, and its multikey bits. `None` if some document cannot be indexed.
+/// The entries of an index over documents, as storage keeps them, and its multikey bits. `None` if some document cannot
+/// be indexed.
 fn entries(info: &mut Owned, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Vec<u8>, usize)>> {
     let (paths, descending) = (&info.spec.paths, &info.spec.descending);
     let mut all = Vec::new();

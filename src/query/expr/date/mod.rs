@@ -1,7 +1,7 @@
 //! Dates: their parts, their text, and steps between them, in any time zone.
 //!
-//! A BSON date is milliseconds since 1970; [`civil`] knows the calendar, [`zone`] how far a place's clocks are from UTC (from the
-//! time zone database that is compiled in). No clock is read here.
+//! A BSON date is milliseconds since 1970; [`civil`] knows the calendar, [`zone`] how far a place's clocks are from UTC
+//! (from the time zone database that is compiled in). No clock is read here.
 
 pub mod civil;
 mod diff;
