@@ -290,7 +290,14 @@ impl Walk {
             Place::Record(last) => last.next(),
             _ => return Ok(Pace::End),
         };
-        self.records(view.scan_up(from).take_while(|(id, _)| *id <= newest), test)
+        let mut left = test.chunk;
+        let stopped = view.each_up(from, |id, stored| {
+            if id > newest {
+                return ControlFlow::Break(Ok(Pace::End));
+            }
+            self.meet(id, stored, &mut left, test)
+        });
+        stopped.break_value().unwrap_or(Ok(Pace::End))
     }
 
     fn down<F: Sink>(
@@ -307,27 +314,30 @@ impl Walk {
             },
             _ => return Ok(Pace::End),
         };
-        self.records(view.scan_down(from), test)
+        let mut left = test.chunk;
+        let stopped = view
+            .scan_down(from)
+            .try_for_each(|(id, stored)| self.meet(id, stored, &mut left, test));
+        stopped.break_value().unwrap_or(Ok(Pace::End))
     }
 
-    fn records<'v, F: Sink>(
+    /// One document of a scan: this is what its speed is made of.
+    #[inline(always)]
+    fn meet<F: Sink>(
         &mut self,
-        mut records: impl Iterator<Item = (RecordId, Stored<'v>)>,
+        id: RecordId,
+        stored: Stored<'_>,
+        left: &mut usize,
         test: &mut Test<'_, F>,
-    ) -> Result<Pace> {
-        let mut left = test.chunk;
-        // Iterated from inside: this loop is what a scan's speed is made of.
-        let stopped = records.try_for_each(|(id, stored)| {
-            left -= 1;
-            self.place = Place::Record(id);
-            self.counted.documents += 1;
-            match test.offer(id, stored) {
-                Ok(ControlFlow::Continue(())) if left > 0 => ControlFlow::Continue(()),
-                Ok(_) => ControlFlow::Break(Ok(Pace::More)),
-                Err(error) => ControlFlow::Break(Err(error)),
-            }
-        });
-        stopped.break_value().unwrap_or(Ok(Pace::End))
+    ) -> ControlFlow<Result<Pace>> {
+        *left -= 1;
+        self.place = Place::Record(id);
+        self.counted.documents += 1;
+        match test.offer(id, stored) {
+            Ok(ControlFlow::Continue(())) if *left > 0 => ControlFlow::Continue(()),
+            Ok(_) => ControlFlow::Break(Ok(Pace::More)),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
     }
 
     fn by_id<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {

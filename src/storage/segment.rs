@@ -12,6 +12,8 @@
 //! large one has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never
 //! reused and survive compaction.
 
+use std::ops::{ControlFlow, Range};
+
 use std::collections::BTreeMap;
 
 use crate::value::{Doc, Millis};
@@ -190,7 +192,7 @@ impl Segment {
         (self.slots[at].len > 0).then_some(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn end(&self, at: usize, default: DefaultTtl) -> End {
         let slot = &self.slots[at];
         default.end(slot.own, slot.ts).min(self.dates.get(at))
@@ -209,7 +211,8 @@ impl Segment {
         &self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
     }
 
-    #[inline]
+    // Always: returned through memory and read back in wider pieces, it costs a scan a tenth of its time.
+    #[inline(always)]
     fn stored(&self, at: usize, default: DefaultTtl) -> Stored<'_> {
         Stored {
             bytes: self.bytes(at),
@@ -231,18 +234,41 @@ impl Segment {
     }
 
     /// Visible documents with ids from `from` on, upwards.
+    #[inline]
     pub fn visible_up(
         &self,
         from: u16,
         default: DefaultTtl,
         now: Millis,
     ) -> impl Iterator<Item = (u16, Stored<'_>)> {
+        self.visible_among(self.from(from, default, now), default, now)
+    }
+
+    /// The same, one after the other.
+    #[inline]
+    pub fn each_visible<'s, B>(
+        &'s self,
+        from: u16,
+        default: DefaultTtl,
+        now: Millis,
+        mut each: impl FnMut(u16, Stored<'s>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for at in self.from(from, default, now) {
+            if let Some((id, stored)) = self.visible(at, default, now) {
+                each(id, stored)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Where the slots with ids from `from` on are, if anything in them may be visible.
+    fn from(&self, from: u16, default: DefaultTtl, now: Millis) -> Range<usize> {
         let start = if self.is_over(default, now) {
             self.slots.len()
         } else {
             self.slots.partition_point(|slot| slot.id < from)
         };
-        self.visible_among(start..self.slots.len(), default, now)
+        start..self.slots.len()
     }
 
     /// Visible documents with ids up to `to`, downwards.
@@ -267,20 +293,24 @@ impl Segment {
         self.bounds.latest(default).has_come(now)
     }
 
+    #[inline]
     fn visible_among(
         &self,
         places: impl Iterator<Item = usize>,
         default: DefaultTtl,
         now: Millis,
     ) -> impl Iterator<Item = (u16, Stored<'_>)> {
-        places.filter_map(move |at| {
-            let slot = &self.slots[at];
-            if slot.len == 0 {
-                return None;
-            }
-            let stored = self.stored(at, default);
-            (!stored.end.has_come(now)).then_some((slot.id, stored))
-        })
+        places.filter_map(move |at| self.visible(at, default, now))
+    }
+
+    #[inline(always)]
+    fn visible(&self, at: usize, default: DefaultTtl, now: Millis) -> Option<(u16, Stored<'_>)> {
+        let slot = &self.slots[at];
+        if slot.len == 0 {
+            return None;
+        }
+        let stored = self.stored(at, default);
+        (!stored.end.has_come(now)).then_some((slot.id, stored))
     }
 
     /// Gives a living document new bytes and a new stamp.

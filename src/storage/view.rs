@@ -1,5 +1,7 @@
 //! A collection as it is at one moment: only what has not ended.
 
+use std::ops::ControlFlow;
+
 use smallvec::SmallVec;
 
 use super::collection::State;
@@ -104,6 +106,26 @@ impl<'a> View<'a> {
                     .visible_up(slot, default, now)
                     .map(move |(slot, stored)| (RecordId::new(number, slot), stored))
             })
+    }
+
+    /// The same, iterated from inside: adapters of iterators that the compiler does not see through cost a scan a tenth of its time.
+    #[inline]
+    pub fn each_up<B>(
+        &self,
+        from: RecordId,
+        mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for (number, segment) in self.state.segments.from(from.segment()) {
+            let slot = if number == from.segment() {
+                from.slot()
+            } else {
+                0
+            };
+            segment.each_visible(slot, self.state.default, self.now, |slot, stored| {
+                each(RecordId::new(number, slot), stored)
+            })?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// All documents from that record on, against the natural order.
