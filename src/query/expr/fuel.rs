@@ -2,7 +2,7 @@
 //!
 //! Loops within loops (`$reduce` in `$reduce`) can ask for years of work in a few bytes, and others wait for what
 //! happens between two documents. So work is counted in units of about a pass of a loop or 256 bytes built: now and
-//! then it steps [aside](crate::aside), and it ends with an error far beyond what a sane expression needs. What is
+//! then it steps [aside], and it ends with an error far beyond what a sane expression needs. What is
 //! built is counted in bytes as well: each value is bounded by the size of a document, but a short text can ask for
 //! hundreds of them at a time. MongoDB has no such bounds.
 
