@@ -11,6 +11,7 @@ mod offers;
 pub mod strict;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::value::Millis;
@@ -37,12 +38,27 @@ pub struct Cosmos {
     pub offers: Offers,
 }
 
-/// What the last request of a connection was and cost.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What the last request of a connection was and did. Every request leaves one, few are asked for: what it cost is reckoned then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRequest {
     pub command: &'static str,
-    pub charge: f64,
-    pub millis: f64,
+    /// `None`: it was refused.
+    pub usage: Option<Usage>,
+    /// Where somebody wants to know.
+    pub took: Option<Duration>,
+}
+
+// === impl LastRequest ===
+
+impl LastRequest {
+    /// In request units.
+    pub fn charge(&self) -> f64 {
+        self.usage.map_or(0.0, |usage| usage.charge())
+    }
+
+    pub fn millis(&self) -> f64 {
+        self.took.map_or(0.0, |took| took.as_secs_f64() * 1000.0)
+    }
 }
 
 // === impl Cosmos ===

@@ -36,14 +36,14 @@ fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     call.context.cosmos.start_timing();
     let last = call.client.last_request().unwrap_or(LastRequest {
         command: "",
-        charge: 0.0,
-        millis: 0.0,
+        usage: None,
+        took: None,
     });
     reply
         .put_str("_t", "GetRequestStatisticsResponse")
         .put_str("CommandName", last.command)
-        .put_f64("RequestCharge", last.charge)
-        .put_f64("RequestDurationInMilliSeconds", last.millis);
+        .put_f64("RequestCharge", last.charge())
+        .put_f64("RequestDurationInMilliSeconds", last.millis());
     Ok(Outcome::Reply)
 }
 
@@ -72,7 +72,7 @@ impl Meter {
             if !meter.has_statements()
                 && let Err(refusal) = cosmos.admit(payer, call.context.clock.now())
             {
-                meter.note(call.client, 0.0);
+                meter.note(call.client, None);
                 return Err(refusal);
             }
             meter.payer = Some((payer.0.to_owned(), payer.1.to_owned()));
@@ -94,22 +94,20 @@ impl Meter {
     pub fn end(mut self, context: &Context, client: &Client, reply: Doc<'_>) {
         self.pause();
         let mut usage = usage(self.done);
-        let mut paid = usage.cost();
         if !self.has_statements() {
             usage.returned = returned(reply);
-            paid = 0.0;
         }
-        let charge = usage.charge();
         if let Some((database, collection)) = &self.payer {
             let now = context.clock.now();
-            // Statements that were refused cost nothing.
-            let rest = match reply.has("writeErrors") {
-                true => 0.0,
-                false => (charge - paid).max(0.0),
+            let rest = match self.has_statements() {
+                // Statements that were refused cost nothing.
+                true if reply.has("writeErrors") => 0.0,
+                true => (usage.charge() - usage.cost()).max(0.0),
+                false => usage.charge(),
             };
             context.cosmos.charge((database, collection), now, rest);
         }
-        self.note(client, charge);
+        self.note(client, Some(usage));
     }
 
     /// Each of which is let in and paid for by itself.
@@ -117,14 +115,14 @@ impl Meter {
         self.command.flags.has(Flags::STATEMENTS)
     }
 
-    fn note(&self, client: &Client, charge: f64) {
-        let took = self
-            .begun
-            .map(|begun| monotonic().saturating_duration_since(begun));
+    #[inline]
+    fn note(&self, client: &Client, usage: Option<Usage>) {
         client.set_last_request(LastRequest {
             command: self.command.name,
-            charge,
-            millis: took.map_or(0.0, |took| took.as_secs_f64() * 1000.0),
+            usage,
+            took: self
+                .begun
+                .map(|begun| monotonic().saturating_duration_since(begun)),
         });
     }
 }

@@ -47,9 +47,10 @@ pub trait Kind: Send + 'static {
 /// The statements of a command, and how far one has come with them.
 struct Each<K: Kind> {
     let_vars: Option<DocBuf>,
-    /// Where the next statement stands, and which it is.
+    /// Where the next statement stands, which it is, and how many there are.
     offset: usize,
     next: usize,
+    count: usize,
     current: Option<K::Writing>,
     tally: Tally,
 }
@@ -70,6 +71,7 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
         let_vars: options.let_vars.map(DocBuf::from),
         offset: 0,
         next: 0,
+        count,
         current: None,
         tally: Tally::new(options.ordered, options.numbers(count)?),
     };
@@ -148,7 +150,8 @@ impl<K: Kind> Statements for Each<K> {
                     return Ok(true);
                 }
             }
-            if slice.is_over() {
+            // Behind the last one nobody has to look at a clock.
+            if self.next < self.count && slice.is_over() {
                 return Ok(false);
             }
         }

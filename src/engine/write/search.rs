@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Candidate, Match, Picked, Picker};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
-use crate::engine::choose::{Hint, choose};
+use crate::engine::choose::{Hint, choose, id_equality};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -38,8 +38,17 @@ pub struct Selection {
 /// A selection, and how far one has come with it.
 pub struct Search {
     pub selection: Selection,
-    picker: Option<Picker>,
+    way: Option<Way>,
     current: Vec<u8>,
+}
+
+enum Way {
+    /// To the one document with an `_id`, where most writes go: without a walk, and gone once.
+    Point {
+        collection: Arc<Collection>,
+        key: Option<Vec<u8>>,
+    },
+    Picker(Box<Picker>),
 }
 
 /// What a search came to.
@@ -92,6 +101,17 @@ impl Selection {
         Ok(Picker::new(walk, Arc::clone(&self.filter), sort))
     }
 
+    fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
+        let key = match self.hint {
+            None => id_equality(&self.filter),
+            Some(_) => None,
+        };
+        Ok(match key {
+            None => Way::Picker(Box::new(self.picker(collection, now)?)),
+            key => Way::Point { collection, key },
+        })
+    }
+
     fn still_matches(&self) -> Match<'_> {
         Match {
             filter: &self.filter,
@@ -107,38 +127,45 @@ impl Search {
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
-            picker: None,
+            way: None,
             current: Vec::new(),
         }
     }
 
     /// The next document.
     pub(super) fn next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<Found<'_>> {
-        if self.picker.is_none() {
+        if self.way.is_none() {
             let found = place.catalog.get(place.database, place.collection);
-            self.picker = found
-                .map(|collection| self.selection.picker(collection, place.now))
+            self.way = found
+                .map(|collection| self.selection.way(collection, place.now))
                 .transpose()?;
         }
-        let picked = match &mut self.picker {
-            Some(picker) => {
-                let vars = &self.selection.vars;
-                picker.next(place.now, vars, slice, &mut self.current)?
+        let (now, current) = (place.now, &mut self.current);
+        let (picked, collection) = match &mut self.way {
+            Some(Way::Point { collection, key }) => {
+                let picked = match key.take() {
+                    Some(key) => pick_point(collection, &key, now, current),
+                    None => Picked::None,
+                };
+                (picked, &*collection)
             }
-            None => Picked::None,
+            Some(Way::Picker(picker)) => {
+                let picked = picker.next(now, &self.selection.vars, slice, current)?;
+                (picked, picker.collection())
+            }
+            None => return Ok(Found::None),
         };
-        let (id, ts, picker) = match (picked, &self.picker) {
-            (Picked::One(id, ts), Some(picker)) => (id, ts, picker),
-            (Picked::Pause, _) => return Ok(Found::Pause),
-            _ => return Ok(Found::None),
-        };
-        Ok(Found::One(Candidate {
-            collection: picker.collection(),
-            id,
-            ts,
-            current: &mut self.current,
-            still_matches: self.selection.still_matches(),
-        }))
+        match picked {
+            Picked::One(id, ts) => Ok(Found::One(Candidate {
+                collection,
+                id,
+                ts,
+                current,
+                still_matches: self.selection.still_matches(),
+            })),
+            Picked::Pause => Ok(Found::Pause),
+            Picked::None => Ok(Found::None),
+        }
     }
 
     /// Somebody else was faster, or the collection was dropped: one that means a single document looks again from the start,
@@ -150,11 +177,24 @@ impl Search {
     }
 
     pub(super) fn start_over(&mut self) {
-        self.picker = None;
+        self.way = None;
     }
 
     /// The document found last, as it was before it was written to.
     pub(super) fn take_current(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.current)
     }
+}
+
+/// The document with that `_id`.
+fn pick_point(collection: &Collection, key: &[u8], now: Millis, current: &mut Vec<u8>) -> Picked {
+    collection.read(now, |view| {
+        view.id_usage().note();
+        let Some((id, stored)) = view.by_id(key) else {
+            return Picked::None;
+        };
+        current.clear();
+        current.extend_from_slice(stored.bytes);
+        Picked::One(id, stored.ts)
+    })
 }
