@@ -75,6 +75,12 @@ impl<'a> Arg<'a> {
         self.elem.name()
     }
 
+    /// What a reader on the way of every request compares: text has to be checked before it is text.
+    #[inline]
+    pub fn name_bytes(&self) -> &'a [u8] {
+        self.elem.name_bytes()
+    }
+
     #[inline]
     pub fn value(&self) -> ValueRef<'a> {
         self.elem.value

@@ -11,7 +11,7 @@ use super::{
     Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids, return_key,
 };
 use crate::auth::Action;
-use crate::engine::choose::{Between, Hint, id_equality};
+use crate::engine::choose::{Between, Hint, id_equality, plain_id};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -79,32 +79,35 @@ impl<'a> Find<'a> {
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let mut find = Self::default();
         for arg in call.args().skip(1) {
-            match arg.name() {
-                "filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
-                "filter" => find.filter = arg.doc()?,
-                "sort" => find.sort = arg.doc()?.filter(|sort| !sort.is_empty()),
-                "projection" => find.projection = arg.doc()?.filter(|fields| !fields.is_empty()),
-                "hint" => find.hint = hint(&arg)?,
-                "skip" => find.skip = arg.int_at_least(0)?.unwrap_or(0) as u64,
-                "limit" => {
+            match arg.name_bytes() {
+                b"filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
+                b"filter" => find.filter = arg.doc()?,
+                b"sort" => find.sort = arg.doc()?.filter(|sort| !sort.is_empty()),
+                b"projection" => find.projection = arg.doc()?.filter(|fields| !fields.is_empty()),
+                b"hint" => find.hint = hint(&arg)?,
+                b"skip" => find.skip = arg.int_at_least(0)?.unwrap_or(0) as u64,
+                b"limit" => {
                     let limit = arg.int_at_least(0)?.filter(|&limit| limit > 0);
                     find.limit = limit.map(|limit| limit as u64);
                 }
-                "batchSize" => find.batch_size = arg.batch_size()?,
-                "singleBatch" => find.single_batch = arg.bool()?.unwrap_or(false),
-                "let" => find.let_vars = arg.doc()?,
-                "collectionUUID" => collection_uuid::check(call, arg)?,
-                "noCursorTimeout" => find.no_timeout = arg.bool()?.unwrap_or(false),
-                "allowDiskUse" => find.allow_disk_use = arg.bool()?,
-                "allowPartialResults" | "oplogReplay" | "mirrored" | "includeQueryStatsMetrics" => {
+                b"batchSize" => find.batch_size = arg.batch_size()?,
+                b"singleBatch" => find.single_batch = arg.bool()?.unwrap_or(false),
+                b"let" => find.let_vars = arg.doc()?,
+                b"collectionUUID" => collection_uuid::check(call, arg)?,
+                b"noCursorTimeout" => find.no_timeout = arg.bool()?.unwrap_or(false),
+                b"allowDiskUse" => find.allow_disk_use = arg.bool()?,
+                b"allowPartialResults"
+                | b"oplogReplay"
+                | b"mirrored"
+                | b"includeQueryStatsMetrics" => {
                     arg.bool()?;
                 }
-                "collation" => collation(&arg)?,
-                "tailable" => find.tailable = arg.bool()?.unwrap_or(false),
-                "awaitData" => find.await_data = arg.bool()?.unwrap_or(false),
-                "returnKey" => find.return_key = arg.bool()?.unwrap_or(false),
-                "showRecordId" => find.show_record_id = arg.bool()?.unwrap_or(false),
-                "min" | "max" => {
+                b"collation" => collation(&arg)?,
+                b"tailable" => find.tailable = arg.bool()?.unwrap_or(false),
+                b"awaitData" => find.await_data = arg.bool()?.unwrap_or(false),
+                b"returnKey" => find.return_key = arg.bool()?.unwrap_or(false),
+                b"showRecordId" => find.show_record_id = arg.bool()?.unwrap_or(false),
+                b"min" | b"max" => {
                     let end = arg.doc()?.filter(|end| !end.is_empty());
                     if let Some(end) = end {
                         let ends = find.between.get_or_insert(Between {
@@ -112,13 +115,13 @@ impl<'a> Find<'a> {
                             max: None,
                         });
                         let end = Some(DocBuf::from_bytes(end.bytes().to_vec()));
-                        match arg.name() {
-                            "min" => ends.min = end,
+                        match arg.name_bytes() {
+                            b"min" => ends.min = end,
                             _ => ends.max = end,
                         }
                     }
                 }
-                "term" | "resumeAfter" | "startAt" | "requestResumeToken" => {
+                b"term" | b"resumeAfter" | b"startAt" | b"requestResumeToken" => {
                     return Err(Error::not_implemented(format_args!("find.{}", arg.name())));
                 }
                 _ => return Err(arg.unknown()),
@@ -192,6 +195,15 @@ impl<'a> Find<'a> {
         collection: &str,
         reply: &mut DocBuilder<'_>,
     ) -> Result<Outcome> {
+        let expose_ts = call.context.config.expose_ts;
+        if !expose_ts
+            && self.is_plain()
+            && self.sort.is_none()
+            && self.let_vars.is_none()
+            && let Some(key) = self.filter.and_then(plain_id)
+        {
+            return point(call, collection, &key, reply);
+        }
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),
             Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
@@ -201,7 +213,7 @@ impl<'a> Find<'a> {
             .projection
             .map(|fields| Projection::parse(fields, &scope, Kind::Find))
             .transpose()?;
-        let show_ts = call.context.config.expose_ts || self.names_ts();
+        let show_ts = expose_ts || self.names_ts();
         if !show_ts
             && self.is_plain()
             && let Some(key) = id_equality(&filter)
@@ -212,7 +224,7 @@ impl<'a> Find<'a> {
         let sort = self.sort.map(Sort::parse).transpose()?;
         let sources = Arc::new(EngineSources::new(
             Arc::clone(&call.context.catalog),
-            call.context.config.expose_ts,
+            expose_ts,
         ));
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
         if positional && filter.has_expression() {

@@ -92,8 +92,8 @@ impl<'a> Statement<'a> for Update<'a> {
             if target.take(&arg, names)? {
                 continue;
             }
-            match arg.name() {
-                name if name == update_name => {
+            match arg.name_bytes() {
+                name if name == update_name.as_bytes() => {
                     if !matches!(arg.value().ty(), Type::Document | Type::Array) {
                         return Err(Error::failed_to_parse(
                             "Update argument must be either an object or an array",
@@ -101,17 +101,17 @@ impl<'a> Statement<'a> for Update<'a> {
                     }
                     update = Some(arg.value());
                 }
-                "multi" => multi = names.flag(&arg)?,
-                "upsert" => upsert = names.flag(&arg)?,
-                "arrayFilters" => {
+                b"multi" => multi = names.flag(&arg)?,
+                b"upsert" => upsert = names.flag(&arg)?,
+                b"arrayFilters" => {
                     arg.docs()?;
                     array_filters = arg.array()?;
                 }
-                "sort" => sort = arg.doc()?,
-                name if name == constants_name => constants = arg.doc()?,
-                "upsertSupplied"
-                | "sampleId"
-                | "allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {
+                b"sort" => sort = arg.doc()?,
+                name if name == constants_name.as_bytes() => constants = arg.doc()?,
+                b"upsertSupplied"
+                | b"sampleId"
+                | b"allowShardKeyUpdatesWithoutFullShardKeyInQuery" => {
                     return Err(arg.not_implemented());
                 }
                 _ => return Err(arg.unknown()),

@@ -259,7 +259,22 @@ pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
     if field.path.len() != 1 || field.path.first() != "_id" || comparison.op != Op::Eq {
         return None;
     }
-    let value = comparison.value.as_ref();
+    one_key(comparison.value.as_ref())
+}
+
+/// The same of a filter that was not parsed yet: most are `{_id: value}`, and there is no more to them.
+pub fn plain_id(filter: Doc<'_>) -> Option<Vec<u8>> {
+    let mut fields = filter.iter();
+    let only = fields.next().filter(|elem| elem.name_bytes() == b"_id")?;
+    // A document may hold operators.
+    if fields.next().is_some() || only.value.ty() == Type::Document {
+        return None;
+    }
+    one_key(only.value)
+}
+
+/// The key of the documents with that `_id`, if they have one.
+fn one_key(value: ValueRef<'_>) -> Option<Vec<u8>> {
     has_one_key(value).then(|| {
         let mut bytes = Vec::with_capacity(24);
         key::encode(value, false, &mut bytes);

@@ -89,8 +89,9 @@ impl Catalog {
         full.extend_from_slice(database.as_bytes());
         full.push(b'.');
         full.extend_from_slice(collection.as_bytes());
-        let full = std::str::from_utf8(&full).ok()?;
-        self.collections.get(full).map(|entry| Arc::clone(&entry))
+        self.collections
+            .get(full.as_slice())
+            .map(|entry| Arc::clone(&entry))
     }
 
     /// The collection, made first if there is none. Says whether it was made.

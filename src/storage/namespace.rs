@@ -35,16 +35,17 @@ impl Namespace {
     }
 }
 
-// A database has no dot in its name, so the text alone tells two namespaces apart; and it must hash like the text.
+// A database has no dot in its name, so the text alone tells two namespaces apart; and it must hash like its bytes, by which
+// it is looked up.
 impl Hash for Namespace {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.full.hash(state);
+        self.full.as_bytes().hash(state);
     }
 }
 
-impl Borrow<str> for Namespace {
-    fn borrow(&self) -> &str {
-        &self.full
+impl Borrow<[u8]> for Namespace {
+    fn borrow(&self) -> &[u8] {
+        self.full.as_bytes()
     }
 }
 

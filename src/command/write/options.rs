@@ -35,12 +35,12 @@ impl<'a> Options<'a> {
             stmt_ids: None,
         };
         for arg in call.args().skip(1) {
-            match arg.name() {
-                "ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
-                "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
-                "let" => options.let_vars = arg.doc()?,
-                "stmtId" => options.stmt_id = arg.int()?.map(clamp),
-                "stmtIds" => {
+            match arg.name_bytes() {
+                b"ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
+                b"bypassDocumentValidation" | b"bypassEmptyTsReplacement" => drop(arg.bool()?),
+                b"let" => options.let_vars = arg.doc()?,
+                b"stmtId" => options.stmt_id = arg.int()?.map(clamp),
+                b"stmtIds" => {
                     let ids = arg
                         .array()?
                         .into_iter()
@@ -52,13 +52,13 @@ impl<'a> Options<'a> {
                     );
                 }
                 // bulkWrite has one for each of its collections.
-                "collectionUUID" if call.command.name != "bulkWrite" => {
+                b"collectionUUID" if call.command.name != "bulkWrite" => {
                     collection_uuid::check(call, arg)?;
                 }
-                "isTimeseriesNamespace" | "encryptionInformation" | "runtimeConstants" => {
+                b"isTimeseriesNamespace" | b"encryptionInformation" | b"runtimeConstants" => {
                     return Err(arg.not_implemented());
                 }
-                name if name == list || others.contains(&name) => {}
+                name if name == list.as_bytes() || others.iter().any(|o| name == o.as_bytes()) => {}
                 _ => return Err(arg.unknown()),
             }
         }
@@ -98,7 +98,8 @@ impl Numbers {
 /// Checks how many statements there are, and that each is a document.
 pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -> Result<usize> {
     let mut count = 0;
-    for value in documents.iter() {
+    let mut offset = 0;
+    while let Some(value) = documents.take_next(&mut offset) {
         if value.as_doc().is_none() {
             let path = format!("{}.{list}", call.command.name);
             return Err(Error::wrong_type(

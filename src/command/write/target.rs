@@ -42,11 +42,11 @@ impl Names {
 impl<'a> Target<'a> {
     /// Takes a field in, if it is one of those that all statements have.
     pub fn take(&mut self, arg: &Arg<'a>, names: &Names) -> Result<bool> {
-        match arg.name() {
-            name if name == names.kind => {}
-            name if name == names.filter => self.filter = arg.doc()?,
-            "hint" => self.hint = hint(arg)?,
-            "collation" => collation(arg)?,
+        match arg.name_bytes() {
+            name if name == names.kind.as_bytes() => {}
+            name if name == names.filter.as_bytes() => self.filter = arg.doc()?,
+            b"hint" => self.hint = hint(arg)?,
+            b"collation" => collation(arg)?,
             _ => return Ok(false),
         }
         Ok(true)

@@ -81,9 +81,9 @@ fn elem_match_node(cx: &Cx<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
             .first()
             .is_some_and(|first| !parse::is_top(first.name()));
     let test = if of_values {
-        let mut nodes = Vec::new();
+        let mut nodes = parse::Nodes::new();
         parse::conditions(cx, "", doc, &mut nodes)?;
-        Test::ElemValue(nodes)
+        Test::ElemValue(nodes.into_vec())
     } else {
         Test::ElemObject(Box::new(parse::document(cx, doc)?))
     };

@@ -28,7 +28,7 @@ fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
 }
 
 pub(super) fn and(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    Ok(Some(Node::and(branches(cx, name, arg)?)))
+    Ok(Some(Node::and(branches(cx, name, arg)?.into())))
 }
 
 pub(super) fn or(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
@@ -52,7 +52,7 @@ pub(super) fn not(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Opt
             if doc.is_empty() {
                 return Err(Error::bad_value("$not cannot be empty"));
             }
-            let mut nodes = Vec::new();
+            let mut nodes = parse::Nodes::new();
             parse::conditions(cx, site.path, doc, &mut nodes)?;
             Node::and(nodes)
         }

@@ -1,5 +1,7 @@
 //! From a filter document to the tree.
 
+use smallvec::SmallVec;
+
 use super::{Comparison, Node, Op, Pattern, Status, Test, find};
 use crate::{
     error::{Code, Error, Result},
@@ -11,6 +13,9 @@ use crate::{
 pub type TopParser = fn(&Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
 /// Parses an operator of a field's condition.
 pub type FieldParser = fn(&Cx<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
+
+/// What a document asks, part by part. Mostly it is one.
+pub(super) type Nodes = SmallVec<[Node; 1]>;
 
 /// What is known while parsing.
 #[derive(Clone, Copy)]
@@ -61,7 +66,8 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
 /// Bounds the recursion of everything below. Documents are at most 200 deep behind the door; a filter of that depth costs
 /// little stack, but one that was never validated must not get in either.
 fn check_depth(doc: Doc<'_>) -> Result<()> {
-    let mut stack = vec![doc.iter()];
+    let mut stack: SmallVec<[_; 4]> = SmallVec::new();
+    stack.push(doc.iter());
     while let Some(top) = stack.last_mut() {
         match top.next() {
             None => {
@@ -84,7 +90,7 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
 
 /// Parses the conjunction that a document of fields and logical operators is.
 pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
-    let mut nodes = Vec::new();
+    let mut nodes = Nodes::new();
     for elem in doc {
         let name = elem.name();
         if name.starts_with('$') {
@@ -115,7 +121,7 @@ fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     }
 }
 
-fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Vec<Node>) -> Result<()> {
+fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()> {
     let path = elem.name();
     match elem.value.ty() {
         Type::Document if is_operator_document(elem.value, false) => {
@@ -134,12 +140,7 @@ fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Vec<Node>) -> Result<()> {
 }
 
 /// Parses a field's condition, `{$gt: 1, $lt: 5}`, into one node per operator.
-pub(super) fn conditions(
-    cx: &Cx<'_>,
-    path: &str,
-    doc: Doc<'_>,
-    nodes: &mut Vec<Node>,
-) -> Result<()> {
+pub(super) fn conditions(cx: &Cx<'_>, path: &str, doc: Doc<'_>, nodes: &mut Nodes) -> Result<()> {
     for elem in doc {
         let name = elem.name();
         let site = Site {

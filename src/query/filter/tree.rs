@@ -145,11 +145,10 @@ impl Node {
     }
 
     /// The conjunction, without a level that would hold one node or none.
-    pub(super) fn and(mut nodes: Vec<Node>) -> Self {
+    pub(super) fn and(mut nodes: parse::Nodes) -> Self {
         match nodes.len() {
-            0 => Self::True,
-            1 => nodes.remove(0),
-            _ => Self::And(nodes),
+            0 | 1 => nodes.pop().unwrap_or(Self::True),
+            _ => Self::And(nodes.into_vec()),
         }
     }
 }

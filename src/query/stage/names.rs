@@ -7,29 +7,30 @@
 use crate::value::{Doc, Type, ValueRef};
 
 /// Arguments that hold the bare name of a field.
-const BARE: &[&str] = &[
-    "$getField",
-    "$unset",
-    "as",
-    "connectFromField",
-    "connectToField",
-    "field",
-    "foreignField",
-    "key",
-    "localField",
-    "on",
-    "partitionByFields",
+const BARE: &[&[u8]] = &[
+    b"$getField",
+    b"$unset",
+    b"as",
+    b"connectFromField",
+    b"connectToField",
+    b"field",
+    b"foreignField",
+    b"key",
+    b"localField",
+    b"on",
+    b"partitionByFields",
 ];
 
 /// Whether a filter, sort, projection, update or pipeline names `field`, or a path below it.
 pub fn names_root(spec: ValueRef<'_>, field: &str) -> bool {
-    within(spec, field, true, false)
+    within(spec, field.as_bytes(), true, false)
 }
 
-/// `fields`: the names of this document are fields of the root. `bare`: strings here are names.
-fn within(value: ValueRef<'_>, field: &str, fields: bool, bare: bool) -> bool {
+/// `fields`: the names of this document are fields of the root. `bare`: strings here are names. Every command passes here: names
+/// are compared as the bytes that they are.
+fn within(value: ValueRef<'_>, field: &[u8], fields: bool, bare: bool) -> bool {
     match value.ty() {
-        Type::String => value.as_str().is_some_and(|text| {
+        Type::String => value.text_bytes().is_some_and(|text| {
             if bare {
                 is(text, field)
             } else {
@@ -40,14 +41,14 @@ fn within(value: ValueRef<'_>, field: &str, fields: bool, bare: bool) -> bool {
             .iter()
             .any(|elem| within(elem.value, field, fields, bare)),
         Type::Document => Doc::new(value.data()).iter().any(|elem| {
-            let name = elem.name();
+            let name = elem.name_bytes();
             if fields && is(name, field) {
                 return true;
             }
             // Below an operator the names may be fields of the root again; below a field they are fields of that one. What
             // accumulators sort by ($top) are rows of the root, however deep they stand.
-            let deeper = name.starts_with('$') && fields
-                || name == "sortBy" && !fields
+            let deeper = name.starts_with(b"$") && fields
+                || name == b"sortBy" && !fields
                 || is_pipeline(elem.value);
             within(elem.value, field, deeper, BARE.contains(&name))
         }),
@@ -63,21 +64,21 @@ fn is_pipeline(value: ValueRef<'_>) -> bool {
         .is_some_and(|first| super::table::find(first.name()).is_some())
 }
 
-fn is(path: &str, field: &str) -> bool {
+fn is(path: &[u8], field: &[u8]) -> bool {
     path.strip_prefix(field)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
 }
 
 /// A reference in an expression.
-fn refers(text: &str, field: &str) -> bool {
-    let Some(path) = text.strip_prefix('$') else {
+fn refers(text: &[u8], field: &[u8]) -> bool {
+    let Some(path) = text.strip_prefix(b"$") else {
         return false;
     };
-    match path.strip_prefix('$') {
+    match path.strip_prefix(b"$") {
         None => is(path, field),
-        Some(variable) => ["ROOT.", "CURRENT."].iter().any(|prefix| {
+        Some(variable) => [b"ROOT.".as_slice(), b"CURRENT."].iter().any(|prefix| {
             variable
-                .strip_prefix(prefix)
+                .strip_prefix(*prefix)
                 .is_some_and(|path| is(path, field))
         }),
     }
