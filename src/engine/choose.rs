@@ -334,3 +334,60 @@ impl Condition for PartialFilter {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, doc};
+
+    use super::*;
+    use crate::query::Scope;
+
+    #[test]
+    fn an_id_seen_before_parsing_is_the_one_seen_behind_it() {
+        let values: Vec<(Bson, bool)> = vec![
+            (Bson::Int32(5), true),
+            (Bson::Double(f64::NAN), true),
+            (Bson::Null, true),
+            (Bson::from("a"), true),
+            (
+                Bson::ObjectId(bson::oid::ObjectId::from_bytes([7; 12])),
+                true,
+            ),
+            (Bson::MaxKey, true),
+            // Equal values of these types are found by parsing alone, or not at all.
+            (Bson::from(doc! {"a": 1}), false),
+            (Bson::from(doc! {"$gt": 1}), false),
+            (Bson::from(vec![1, 2]), false),
+            (Bson::Undefined, false),
+            (
+                Bson::RegularExpression(bson::Regex {
+                    pattern: bson::cstr!("a").into(),
+                    options: bson::cstr!("").into(),
+                }),
+                false,
+            ),
+        ];
+        for (value, plain) in values {
+            let filter = DocBuf::from(doc! {"_id": value});
+            let seen = plain_id(filter.as_doc());
+            assert_eq!(seen.is_some(), plain, "{filter:?}");
+            if plain {
+                let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
+                assert_eq!(seen, id_equality(&parsed), "{filter:?}");
+            }
+        }
+        for other in [
+            doc! {},
+            doc! {"a": 1},
+            doc! {"_id": 1, "a": 1},
+            doc! {"_id": 1, "_id.a": 1},
+            doc! {"_id.a": 1},
+        ] {
+            assert_eq!(
+                plain_id(DocBuf::from(other.clone()).as_doc()),
+                None,
+                "{other}"
+            );
+        }
+    }
+}
