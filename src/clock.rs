@@ -5,7 +5,7 @@
 //! caught up, so only a test makes time go backwards. What is due before such a step is given to the [`Watcher`]s first,
 //! so that going back revives nothing. Time-outs and idling use [`monotonic`], which nobody can move.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -25,6 +25,10 @@ struct Inner {
     high_water: AtomicI64,
     /// Set from just before time is lowered until all watchers know of it. Written under `moving`.
     going_back: AtomicBool,
+    /// The two words of a [`Rewind`]: the present one while `going_back` is set, else the last. Written under `moving`, before
+    /// that flag.
+    rewinds: AtomicU64,
+    rewound_from: AtomicI64,
     /// One move at a time; guards the list of those who want to know of it.
     moving: Mutex<Vec<Weak<dyn Watcher>>>,
 }
@@ -35,6 +39,15 @@ pub trait Watcher: Send + Sync {
     fn before_rewind(&self, now: Millis);
     /// Time was moved; `back` says in which direction.
     fn moved(&self, back: bool);
+}
+
+/// A step back in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// The first one is 1.
+    pub number: u64,
+    /// The moment at which time stood before.
+    pub from: Millis,
 }
 
 /// What `timeTravel` reports.
@@ -80,6 +93,8 @@ impl Clock {
             course: AtomicI64::new(Course::Running(0).encode()),
             high_water: AtomicI64::new(i64::MIN),
             going_back: AtomicBool::new(false),
+            rewinds: AtomicU64::new(0),
+            rewound_from: AtomicI64::new(i64::MIN),
             moving: Mutex::new(Vec::new()),
         }))
     }
@@ -122,6 +137,15 @@ impl Clock {
     #[inline]
     pub fn is_going_back(&self) -> bool {
         self.0.going_back.load(Ordering::Acquire)
+    }
+
+    /// The step back that is being made, for somebody who has found that there is one.
+    #[cold]
+    pub fn rewind(&self) -> Rewind {
+        Rewind {
+            number: self.0.rewinds.load(Ordering::Acquire),
+            from: Millis(self.0.rewound_from.load(Ordering::Acquire)),
+        }
     }
 
     pub fn status(&self) -> ClockStatus {
@@ -173,21 +197,25 @@ impl Clock {
         // Time stands still while the watchers work: nothing can end unnoticed between their work and the move.
         self.set_course(Course::Frozen(now.0));
         let to = target(now.0).clamp(-FAR, FAR);
+        let back = to < now.0;
         let live: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
-        if to < now.0 {
+        if back {
             for watcher in &live {
                 watcher.before_rewind(now);
             }
+            inner.rewound_from.store(now.0, Ordering::Release);
+            inner.rewinds.fetch_add(1, Ordering::AcqRel);
             inner.going_back.store(true, Ordering::SeqCst);
         }
-        self.set_course(match frozen_after(was_frozen) {
-            true => Course::Frozen(to),
-            false => Course::Running(to - self.steady()),
-        });
+        // It runs on only when they all know: till then it must not come near the moment that it has left.
+        self.set_course(Course::Frozen(to));
         for watcher in &live {
-            watcher.moved(to < now.0);
+            watcher.moved(back);
         }
         inner.going_back.store(false, Ordering::Release);
+        if !frozen_after(was_frozen) {
+            self.set_course(Course::Running(to - self.steady()));
+        }
     }
 }
 

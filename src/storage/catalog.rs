@@ -285,10 +285,10 @@ impl Catalog {
         }
     }
 
-    /// The clock was set back.
-    pub(super) fn forget_seen(&self) {
+    /// The clock is going back: takes every collection along that has not followed by itself.
+    pub(super) fn go_back(&self) {
         for collection in self.every() {
-            collection.forget_seen();
+            while !collection.follow_back(clock::monotonic() + SWEEP_SLICE) {}
         }
     }
 

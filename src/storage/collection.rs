@@ -29,8 +29,11 @@ pub struct Collection {
     /// The latest moment at which anybody has looked at this collection. What had ended by then was seen to be gone, so a
     /// writer whose own `now` is older must not bring it back. Raised by every look, lowered when the clock is set back.
     pub(super) latest: AtomicI64,
+    /// The last step back of the clock that this collection has made. Read under the shared lock, changed under the
+    /// exclusive one, and asked for only while the clock is going back.
+    pub(super) rewound: AtomicU64,
     /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
-    clock: Option<Clock>,
+    pub(super) clock: Option<Clock>,
     /// Ended documents freed, in all collections of the catalog together.
     pub(super) freed: Arc<AtomicU64>,
 }
@@ -144,6 +147,7 @@ impl Collection {
                 renames: 0,
             }),
             latest: AtomicI64::new(i64::MIN),
+            rewound: AtomicU64::new(0),
             clock: None,
             freed: Arc::default(),
         }
@@ -204,16 +208,32 @@ impl Collection {
         if state.dropped {
             return Err(Dropped);
         }
-        let seen = self.seen(now);
+        let seen = self.seen_by_writer(&mut state, now);
         Ok(change(&mut Writer::new(self, &mut state, now, seen)))
     }
 
     /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
     #[inline]
-    pub(super) fn seen(&self, now: Millis) -> Millis {
-        if self.clock.as_ref().is_some_and(Clock::is_going_back) {
-            return self.come(now);
+    fn seen(&self, now: Millis) -> Millis {
+        if self.clock.as_ref().is_some_and(Clock::is_going_back)
+            && let Some(from) = self.not_yet_back()
+        {
+            return from;
         }
+        self.note(now)
+    }
+
+    /// The same for whoever holds the lock exclusively, and can take the collection back first.
+    #[inline]
+    pub(super) fn seen_by_writer(&self, state: &mut State, now: Millis) -> Millis {
+        if self.clock.as_ref().is_some_and(Clock::is_going_back) {
+            self.go_back(state, None);
+        }
+        self.note(now)
+    }
+
+    #[inline]
+    fn note(&self, now: Millis) -> Millis {
         // The same millisecond most of the time: read first, and leave the cache line alone.
         let latest = self.latest.load(Ordering::Relaxed);
         if latest >= now.0 {
@@ -229,13 +249,6 @@ impl Collection {
             Some(clock) => moment.min(clock.now()),
             None => moment,
         }
-    }
-
-    /// The clock was set back: what was seen before no longer says anything about now. Waits for those who are looking, so
-    /// that none of them notes an old moment afterwards.
-    pub(super) fn forget_seen(&self) {
-        let _nobody_looks = self.exclusive();
-        self.latest.store(i64::MIN, Ordering::Relaxed);
     }
 
     pub fn namespace(&self) -> Namespace {

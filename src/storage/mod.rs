@@ -17,6 +17,7 @@ mod namespace;
 mod order;
 mod reap;
 mod record;
+mod rewind;
 mod segment;
 mod segments;
 pub mod ttl;

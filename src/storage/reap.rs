@@ -33,7 +33,7 @@ impl Collection {
         let mut state = self.exclusive();
         // Asked under the lock: if time was set back since, what was written after that has not ended.
         let now = self.come(now);
-        let seen = self.seen(now);
+        let seen = self.seen_by_writer(&mut state, now);
         Writer::new(self, &mut state, now, seen).reap(now, until)
     }
 
@@ -50,7 +50,7 @@ impl Collection {
         if state.dropped {
             return Err(Dropped);
         }
-        let seen = self.seen(now);
+        let seen = self.seen_by_writer(&mut state, now);
         let mut writer = Writer::new(self, &mut state, now, seen);
         // By the latest moment at which anybody looked, not just by this command's.
         if writer.reap(seen, until).due {

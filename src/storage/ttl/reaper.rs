@@ -227,7 +227,7 @@ impl Watcher for Reaper {
 
     fn moved(&self, back: bool) {
         if back {
-            self.catalog.forget_seen();
+            self.catalog.go_back();
         }
         self.bells.woken.notify_one();
     }
