@@ -6,7 +6,7 @@ use super::{Commands, Connection, Context};
 use crate::clock::{Clock, Millis};
 use crate::config::Config;
 use crate::error::Hangup;
-use crate::handler::{self, Handler, Peer, Progress};
+use crate::handler::{self, Handler, Peer, Progress, Work};
 use crate::wire::Request;
 
 pub fn server(config: Config) -> (Commands, Connection) {
@@ -38,12 +38,26 @@ pub fn step(
 
 pub fn ask((commands, connection): &mut (Commands, Connection), command: Document) -> Document {
     let mut reply = Vec::new();
-    if let handler::Outcome::Work(mut work) = commands
-        .call(connection, request(command), &mut reply)
-        .unwrap()
-    {
-        while work.step(&mut reply).unwrap() != Progress::Done {}
+    match commands.call(connection, request(command), &mut reply) {
+        Ok(handler::Outcome::Work(work)) => finish(work),
+        _ => Document::from_reader(&reply[..]).unwrap(),
     }
+}
+
+/// Begins a command that is work.
+pub fn begin(
+    (commands, connection): &mut (Commands, Connection),
+    command: Document,
+) -> Box<dyn Work> {
+    match commands.call(connection, request(command), &mut Vec::new()) {
+        Ok(handler::Outcome::Work(work)) => work,
+        _ => panic!("it is done already"),
+    }
+}
+
+pub fn finish(mut work: Box<dyn Work>) -> Document {
+    let mut reply = Vec::new();
+    while work.step(&mut reply).unwrap() != Progress::Done {}
     Document::from_reader(&reply[..]).unwrap()
 }
 

@@ -1,28 +1,21 @@
-//! `createIndexes`: makes indexes, in steps.
-//!
-//! New indexes are kept up by every write from the first step on, filled a hundred documents at a time, and used
-//! when they are complete. If one cannot be made, none is.
+//! `createIndexes`: what is asked for, what of it is there, and what has to be made ([`Building`]).
 
 use std::sync::Arc;
 
 use super::args::required;
-use super::drained::{prepare, rules_after};
+use super::index_build::{Building, Reply};
 use super::index_spec::{self, Wanted};
 use super::{
     Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, collection_uuid,
     default_ttl, drained, list_indexes,
 };
 use crate::auth::Action;
-use crate::engine::TimeSlice;
-use crate::engine::write::{collection_for, refused};
+use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
-use crate::query::stage::Slice as _;
-use crate::storage::index::{Index, IndexSpec};
+use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{
-    Collection, IndexingMode, RecordId, Redating, Refused, TsIndex, View, Writer,
-};
-use crate::value::{DocBuilder, Millis};
+use crate::storage::{IndexingMode, TsIndex, View};
+use crate::value::DocBuilder;
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
@@ -31,28 +24,21 @@ pub(super) const COMMAND: Command =
 
 /// A collection has at most that many indexes.
 const MAX_INDEXES: usize = 64;
-/// Documents that are indexed in one lock hold.
-const CHUNK: usize = 100;
-
-/// Indexes that are being made.
-struct Building {
+/// One createIndexes, from the moment at which its words are understood.
+struct Creating {
     context: Arc<Context>,
-    collection: Arc<Collection>,
+    database: String,
+    collection: String,
+    wanted: Vec<Wanted>,
     created_collection: bool,
-    before: i32,
-    /// Those not yet complete, the current one last.
-    unfinished: Vec<Unfinished>,
-    /// Filled, and taken away again if a later one fails.
-    finished: Vec<String>,
-    default: Option<(DefaultTtl, TsIndex)>,
-    /// What the new indexes on dates say of each document, found before they say it.
-    dates: Redating,
-    over: bool,
+    /// Not begun while somebody else makes one of the indexes: then this one waits, and looks again at what there is.
+    building: Option<Building>,
 }
 
-struct Unfinished {
-    name: String,
-    from: RecordId,
+/// What has to be made, after a look at what there is.
+struct Missing {
+    indexes: Vec<IndexSpec>,
+    default: Option<(DefaultTtl, TsIndex)>,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -84,97 +70,106 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .map(index_spec::parse)
         .collect::<Result<Vec<_>>>()?;
     super::create::check_new_name(call.database(), name)?;
-    let (collection, created_collection) =
-        collection_for(&call.context.catalog, call.database(), name)?;
-    begin(call, reply, collection, created_collection, wanted)
-}
-
-fn begin(
-    call: &Call<'_>,
-    reply: &mut DocBuilder<'_>,
-    collection: Arc<Collection>,
-    created_collection: bool,
-    wanted: Vec<Wanted>,
-) -> Result<Outcome> {
-    let begun: Result<_> = collection
-        .write(call.now, |writer| {
-            let before = list_indexes::count(&writer.view());
-            let (new, default) = sort_out(&writer.view(), wanted)?;
-            let unfinished: Vec<_> = new
-                .iter()
-                .map(|spec| Unfinished {
-                    name: spec.name.clone(),
-                    from: RecordId::FIRST,
-                })
-                .collect();
-            for spec in new {
-                writer.begin_index(spec);
-            }
-            Ok((before, unfinished, default))
-        })
-        .map_err(|_| drained::dropped())?;
-    let (before, unfinished, default) = begun?;
-    let mut building = Building {
+    let mut creating = Creating {
         context: Arc::clone(call.context),
-        dates: Redating::new(Arc::clone(&collection)),
-        collection,
-        created_collection,
-        before,
-        unfinished,
-        finished: Vec::new(),
-        default,
-        over: false,
+        database: call.database().to_owned(),
+        collection: name.to_owned(),
+        wanted,
+        created_collection: false,
+        building: None,
     };
-    match building.step(reply)? {
+    match creating.step(reply)? {
         Step::Done => Ok(Outcome::Reply),
-        _ => Ok(Outcome::Work(Box::new(building))),
+        _ => Ok(Outcome::Work(Box::new(creating))),
     }
 }
 
-type SortedOut = (Vec<IndexSpec>, Option<(DefaultTtl, TsIndex)>);
+// === impl Creating ===
 
-/// What really has to be made, after a look at what there is.
-fn sort_out(view: &View<'_>, wanted: Vec<Wanted>) -> Result<SortedOut> {
-    let mut new: Vec<IndexSpec> = Vec::new();
-    let mut default = None;
-    let none = view.options().indexing_mode == Some(IndexingMode::None);
-    for wanted in wanted {
-        match wanted {
-            Wanted::Id => {}
-            Wanted::Default {
-                default: value,
-                shown,
-            } => {
-                default_ttl::check_mode(
-                    view.options().indexing_mode,
-                    value,
-                    Code::CannotCreateIndex,
-                )?;
-                default = Some((value, shown));
-            }
-            Wanted::Index(_) if none => {
-                return Err(Error::new(
-                    Code::CannotCreateIndex,
-                    "Indexing mode 'none' allows no index but the one on _id",
-                ));
-            }
-            Wanted::Index(spec) => {
-                check_against_default(view, &spec)?;
-                let existing = view.indexes().map(|index| &index.spec);
-                if !exists(existing.chain(&new), &spec)? {
-                    new.push(*spec);
+impl Creating {
+    /// `None`: one of the indexes is being made by somebody else.
+    fn begin(&mut self) -> Result<Option<Building>> {
+        let (collection, created) =
+            collection_for(&self.context.catalog, &self.database, &self.collection)?;
+        self.created_collection |= created;
+        let now = self.context.clock.now();
+        let begun: Result<_> = collection
+            .write(now, |writer| {
+                let before = list_indexes::count(&writer.view());
+                let Some(missing) = Missing::find(&writer.view(), &self.wanted)? else {
+                    return Ok(None);
+                };
+                let begun = missing.indexes.into_iter();
+                let numbers: Vec<_> = begun.map(|spec| writer.begin_index(spec)).collect();
+                Ok(Some((before, numbers, missing.default)))
+            })
+            .map_err(|_| drained::dropped())?;
+        Ok(begun?.map(|(before, numbers, default)| {
+            let reply = Reply {
+                before,
+                created_collection: self.created_collection,
+            };
+            Building::new(&self.context, collection, numbers, default, reply)
+        }))
+    }
+}
+
+impl Task for Creating {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        if self.building.is_none() {
+            self.building = self.begin()?;
+        }
+        match &mut self.building {
+            Some(building) => building.step(reply),
+            None => Ok(Step::Sleep(drained::A_MOMENT)),
+        }
+    }
+}
+
+// === impl Missing ===
+
+impl Missing {
+    /// `None`: an index that is wanted is being made. Whether it will be there is not known before that is done.
+    fn find(view: &View<'_>, wanted: &[Wanted]) -> Result<Option<Self>> {
+        let mut indexes: Vec<IndexSpec> = Vec::new();
+        let mut default = None;
+        let mut begun = false;
+        let mode = view.options().indexing_mode;
+        for wanted in wanted {
+            match wanted {
+                Wanted::Id => {}
+                Wanted::Default {
+                    default: value,
+                    shown,
+                } => {
+                    default_ttl::check_mode(mode, *value, Code::CannotCreateIndex)?;
+                    default = Some((*value, shown.clone()));
                 }
-                // Asked here and not at the end: each is compared with all before it, and the collection is locked.
-                if view.indexes().count() + new.len() + 1 > MAX_INDEXES {
+                Wanted::Index(_) if mode == Some(IndexingMode::None) => {
                     return Err(Error::new(
                         Code::CannotCreateIndex,
-                        format!("add index fails, too many indexes for {}", view.namespace()),
+                        "Indexing mode 'none' allows no index but the one on _id",
                     ));
+                }
+                Wanted::Index(spec) => {
+                    check_against_default(view, spec)?;
+                    let existing = view.indexes().map(|index| &index.spec);
+                    if !exists(existing.chain(&indexes), spec)? {
+                        indexes.push(IndexSpec::clone(spec));
+                    }
+                    begun |= view.index(&spec.name).is_some_and(|there| !there.ready);
+                    // Asked here and not at the end: each is compared with all before it, and the collection is locked.
+                    if view.indexes().count() + indexes.len() + 1 > MAX_INDEXES {
+                        return Err(Error::new(
+                            Code::CannotCreateIndex,
+                            format!("add index fails, too many indexes for {}", view.namespace()),
+                        ));
+                    }
                 }
             }
         }
+        Ok((!begun).then_some(Self { indexes, default }))
     }
-    Ok((new, default))
 }
 
 /// The index that shows the default takes part in the rules about names and keys.
@@ -205,17 +200,6 @@ fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// A plain index on `_ts`, as the index that shows a default.
-fn plain_ts_index(view: &View<'_>) -> Option<TsIndex> {
-    let plain = view
-        .indexes()
-        .find(|index| default_ttl::is_ts_key(index.spec.key.as_doc()))?;
-    Some(default_ttl::ts_index(
-        Some(&plain.spec.name),
-        Some(plain.spec.key.as_doc()),
-    ))
 }
 
 /// Whether the very same index is there; an error if one is there that it would clash with.
@@ -274,128 +258,88 @@ fn signature(spec: &IndexSpec) -> Signature<'_> {
     )
 }
 
-// === impl Building ===
+#[cfg(test)]
+mod tests {
+    use super::super::check::{ask, begin, finish, server};
+    use crate::config::Config;
+    use crate::handler::Progress;
+    use bson::{Document, doc};
 
-impl Building {
-    /// Fills the next hundred documents. `true` when the index is complete.
-    fn fill(&self, current: &mut Unfinished, now: Millis) -> Result<bool> {
-        let filled = self
-            .collection
-            .write(now, |writer| {
-                writer
-                    .index_some(&current.name, current.from, CHUNK)
-                    .map_err(|reason| build_failure(&self.collection, &reason, &writer.view()))
-            })
-            .map_err(|_| drained::dropped())?;
-        match filled? {
-            Some(next) => {
-                current.from = next;
-                Ok(false)
-            }
-            None => Ok(true),
+    type Server = (super::super::Commands, super::super::Connection);
+
+    /// A collection that is large enough for an index on it to take steps.
+    fn with_documents(a: impl Fn(i32) -> i32) -> Server {
+        let mut server = server(Config::default());
+        for from in (0..6_000).step_by(1_000) {
+            let documents: Vec<Document> = (from..from + 1_000)
+                .map(|n| doc! {"_id": n, "a": a(n)})
+                .collect();
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": documents, "$db": "d"},
+            );
         }
+        server
     }
 
-    /// All are filled: they come into use together, so that a build that fails has ended no document by a date.
-    fn finish(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        let now = self.context.clock.now();
-        if let Some((default, shown)) = self.default.clone() {
-            // A plain index on _ts becomes the one that shows the default.
-            let shown = self.collection.read(now, plain_ts_index).unwrap_or(shown);
-            let until = TimeSlice::begin();
-            let drained =
-                self.collection
-                    .drain_then(now, until.until(), |writer: &mut Writer<'_>| {
-                        // Asked again: the mode may have been changed while there was something to drain.
-                        let mode = writer.view().options().indexing_mode;
-                        let allowed =
-                            default_ttl::check_mode(mode, default, Code::CannotCreateIndex);
-                        if allowed.is_ok() {
-                            default_ttl::set(writer, default, Some(shown));
-                        }
-                        allowed
-                    });
-            match drained.map_err(|_| drained::dropped())? {
-                Ok(set) => set?,
-                Err(_) => return Ok(Step::More),
-            }
-        }
-        self.collection
-            .write(now, |writer| {
-                writer.finish_indexes(|name| self.finished.iter().any(|own| own == name));
-            })
-            .map_err(|_| drained::dropped())?;
-        self.over = true;
-        let after = self.collection.read(now, list_indexes::count);
-        reply
-            .put_i32("numIndexesBefore", self.before)
-            .put_i32("numIndexesAfter", after)
-            .put_bool("createdCollectionAutomatically", self.created_collection);
-        if after == self.before && self.finished.is_empty() && self.default.is_none() {
-            reply.put_str("note", "all indexes already exist");
-        }
-        Ok(Step::Done)
+    fn create() -> Document {
+        let unique = doc! {"key": {"a": 1}, "name": "a_1", "unique": true};
+        doc! {"createIndexes": "c", "indexes": [unique], "$db": "d"}
     }
-}
 
-impl Task for Building {
-    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        let slice = TimeSlice::begin();
-        let now = self.context.clock.now();
-        while let Some(mut current) = self.unfinished.pop() {
-            let complete = self.fill(&mut current, now);
-            match complete {
-                Ok(true) => self.finished.push(current.name),
-                Ok(false) => self.unfinished.push(current),
-                Err(error) => {
-                    self.unfinished.push(current);
-                    return Err(error);
-                }
-            }
-            if slice.is_over() && !self.unfinished.is_empty() {
-                return Ok(Step::More);
-            }
-        }
-        let finished = &self.finished;
-        let rules = |indexes: &[Index]| {
-            rules_after(indexes, |index| {
-                let ready = index.ready || finished.contains(&index.spec.name);
-                ready.then(|| index.spec.clone())
-            })
-        };
-        if let Some(step) = prepare(&mut self.dates, &slice, rules)? {
-            return Ok(step);
-        }
-        self.finish(reply)
+    fn numbers(reply: &Document) -> (i32, i32) {
+        let number = |name| reply.get_i32(name).unwrap();
+        (number("numIndexesBefore"), number("numIndexesAfter"))
     }
-}
 
-/// All or none: what was made before the failure (or before the client left) is taken away again.
-impl Drop for Building {
-    fn drop(&mut self) {
-        if self.over {
-            return;
+    #[test]
+    fn whoever_asks_for_an_index_that_is_being_made_waits_for_it() {
+        let mut server = with_documents(|n| n);
+        let mut first = begin(&mut server, create());
+        let mut second = begin(&mut server, create());
+        let mut reply = Vec::new();
+        while first.step(&mut reply).unwrap() != Progress::Done {
+            let waits = second.step(&mut Vec::new()).unwrap();
+            assert!(matches!(waits, Progress::Sleep(_)), "{waits:?}");
         }
-        let names = self.unfinished.iter().map(|index| &index.name);
-        let names: Vec<_> = names.chain(&self.finished).collect();
-        let now = self.context.clock.now();
-        let _ = self.collection.write(now, |writer| {
-            writer.drop_indexes(|name| names.iter().any(|own| *own == name))
-        });
+        assert_eq!(numbers(&Document::from_reader(&reply[..]).unwrap()), (1, 2));
+        let second = finish(second);
+        assert_eq!(numbers(&second), (2, 2), "{second}");
+        assert_eq!(second.get_str("note").unwrap(), "all indexes already exist");
     }
-}
 
-fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
-    let document = match reason {
-        Refused::Duplicate { holder, .. } => {
-            view.get(*holder).map_or(&[][..], |stored| stored.bytes)
+    #[test]
+    fn if_it_cannot_be_made_neither_is_told_that_it_was() {
+        let mut server = with_documents(|n| n.min(5_998));
+        let first = begin(&mut server, create());
+        let second = begin(&mut server, create());
+        let third = begin(&mut server, create());
+        for work in [first, second] {
+            let reply = finish(work);
+            assert_eq!(reply.get_i32("code").ok(), Some(11_000), "{reply}");
         }
-        Refused::Unindexable(_) | Refused::TooLarge(_) => &[],
-    };
-    refused(reason, view, document).caused(&format!(
-        "Index build failed: {}: Collection {} ( {} )",
-        uuid::Uuid::new_v4(),
-        view.namespace(),
-        collection.uuid()
-    ))
+        // One that is left to itself can be made.
+        let gone = doc! {"delete": "c", "deletes": [{"q": {"_id": 5_999}, "limit": 1}], "$db": "d"};
+        ask(&mut server, gone);
+        assert_eq!(numbers(&finish(third)), (1, 2));
+    }
+
+    #[test]
+    fn one_that_is_dropped_while_it_is_made_is_not_taken_for_another_of_its_name() {
+        let mut server = with_documents(|n| n);
+        let mut first = begin(&mut server, create());
+        first.step(&mut Vec::new()).unwrap();
+        ask(
+            &mut server,
+            doc! {"dropIndexes": "c", "index": "a_1", "$db": "d"},
+        );
+        let second = begin(&mut server, create());
+        let reply = finish(first);
+        assert_eq!(reply.get_i32("code").ok(), Some(276), "{reply}");
+        assert_eq!(numbers(&finish(second)), (1, 2));
+        for n in [0, 50, 3_000, 5_999] {
+            let find = doc! {"count": "c", "query": {"a": n}, "hint": "a_1", "$db": "d"};
+            assert_eq!(ask(&mut server, find).get_i32("n").ok(), Some(1), "{n}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ pub struct Done {
 }
 
 /// Before one that waits for another change looks again.
-const A_MOMENT: Duration = Duration::from_millis(2);
+pub const A_MOMENT: Duration = Duration::from_millis(2);
 
 struct Draining {
     context: Arc<Context>,

@@ -151,7 +151,8 @@ impl Which {
 
     fn take(&self, writer: &mut Writer<'_>) -> Done {
         let before = list_indexes::count(&writer.view());
-        let gone = writer.drop_indexes(|name| name != ID_INDEX && self.picks(name));
+        let gone = writer
+            .drop_indexes(|index| index.spec.name != ID_INDEX && self.picks(&index.spec.name));
         if writer
             .view()
             .ts_index()

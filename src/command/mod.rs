@@ -49,6 +49,7 @@ mod get_parameter;
 mod guard;
 mod hello;
 mod host_info;
+mod index_build;
 mod index_spec;
 mod insert;
 mod kill_cursors;

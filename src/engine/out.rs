@@ -53,9 +53,7 @@ pub fn begin(
         // Nobody can have dropped what nobody can find yet.
         let _ = collection.write(now, |writer| {
             for spec in specs {
-                let name = spec.name.clone();
-                writer.begin_index(spec);
-                writer.finish_index(&name);
+                writer.add_index(spec);
             }
             if let Some((default, index)) = ttl {
                 writer.set_default_ttl(default, index);

@@ -149,8 +149,7 @@ mod tests {
                 collection.write(Millis(now), |w| change(w)).unwrap();
             };
         write(&collection, 5, &|w| {
-            w.begin_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
-            w.finish_index("a_1");
+            w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
         });
         let seen = |now| {
             collection.read(Millis(now), |view| {

@@ -45,6 +45,8 @@ pub(super) struct State {
     /// The number of the next segment: never reused, also when all segments are gone.
     pub next_segment: u64,
     pub indexes: Vec<Index>,
+    /// The number of the next index: never reused.
+    pub next_index: u64,
     /// That of the map of `_id`s.
     pub id_usage: Usage,
     pub default: DefaultTtl,
@@ -132,6 +134,7 @@ impl Collection {
                 segments: Segments::default(),
                 next_segment: 0,
                 indexes: Vec::new(),
+                next_index: 0,
                 id_usage: Usage::since(Millis(0)),
                 default: DefaultTtl::Off,
                 ts_index: None,
@@ -353,8 +356,7 @@ mod tests {
         c.write(Millis(0), |w| {
             let mut spec = IndexSpec::new("u_1", DocBuf::from(doc! {"u": 1}));
             spec.unique = true;
-            w.begin_index(spec);
-            w.finish_index("u_1");
+            w.add_index(spec);
         })
         .unwrap();
         add(&c, 0, doc! {"_id": 1, "u": "a"}).unwrap();
@@ -499,8 +501,7 @@ mod tests {
     fn reaping_leaves_exactly_the_living_and_their_index_entries() {
         let c = collection(DefaultTtl::Seconds(100));
         c.write(Millis(0), |w| {
-            w.begin_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
-            w.finish_index("n_1");
+            w.add_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
         })
         .unwrap();
         let pad = "x".repeat(200);
@@ -539,8 +540,7 @@ mod tests {
         c.write(Millis(0), |w| {
             let mut spec = IndexSpec::new("at_1", DocBuf::from(doc! {"at": 1}));
             spec.expire_after = Some(5);
-            w.begin_index(spec);
-            w.finish_index("at_1");
+            w.add_index(spec);
         })
         .unwrap();
         let date = |ms: i64| bson::DateTime::from_millis(ms);
@@ -559,7 +559,7 @@ mod tests {
         let until = monotonic() + Duration::from_secs(1);
         assert!(
             c.drain_then(Millis(7_000), until, |w| w
-                .drop_indexes(|name| name == "at_1")
+                .drop_indexes(|index| index.spec.name == "at_1")
                 .len())
                 .unwrap()
                 .is_ok()

@@ -246,8 +246,7 @@ mod tests {
     fn collection() -> Arc<Collection> {
         let made = Collection::new(Namespace::new("db", "c"), Options::default());
         made.write(NOW, |w| {
-            w.begin_index(spec("at_1", "at", 10));
-            w.finish_index("at_1");
+            w.add_index(spec("at_1", "at", 10));
             for n in 0..3_000 {
                 w.insert(&document(n, 0)).unwrap();
             }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::index::{ID_INDEX, IndexSpec};
+use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
 use super::{Collection, RecordId};
 use crate::value::{DocBuf, Millis};
 
@@ -29,42 +29,41 @@ impl Collection {
         }
         let begun = self.write(now, |writer| {
             let first = writer.view().way(ID_INDEX).is_none();
-            if first {
+            first.then(|| {
                 let key = DocBuf::build(|d| {
                     d.put_i32("_id", 1);
                 });
-                writer.begin_index(IndexSpec::new(ID_INDEX, key));
-            }
-            first
+                writer.begin_index(IndexSpec::new(ID_INDEX, key))
+            })
         });
-        if begun != Ok(true) {
+        let Ok(Some(number)) = begun else {
             return;
-        }
+        };
         if count <= AT_ONCE {
-            self.fill_id_index(now);
+            self.fill_id_index(number, now);
             return;
         }
         let collection = Arc::clone(self);
         let spawned = std::thread::Builder::new()
             .name("index".into())
-            .spawn(move || collection.fill_id_index(now));
+            .spawn(move || collection.fill_id_index(number, now));
         if spawned.is_err() {
-            self.fill_id_index(now);
+            self.fill_id_index(number, now);
         }
     }
 
-    fn fill_id_index(&self, now: Millis) {
+    fn fill_id_index(&self, number: IndexNumber, now: Millis) {
         let mut from = RecordId::FIRST;
         loop {
             let filled = self.write(now, |writer| {
-                let next = writer.index_some(ID_INDEX, from, CHUNK);
-                if matches!(next, Ok(None)) {
-                    writer.finish_index(ID_INDEX);
+                let filled = writer.index_some(number, from, CHUNK);
+                if filled == Ok(Filled::Whole) {
+                    writer.finish_index(number);
                 }
-                next
+                filled
             });
             match filled {
-                Ok(Ok(Some(next))) => from = next,
+                Ok(Ok(Filled::Before(next))) => from = next,
                 _ => return,
             }
             std::thread::yield_now();

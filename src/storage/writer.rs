@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::{IdMap, id_key};
-use super::index::{Index, IndexKeys, IndexSpec, Usage};
+use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, Usage};
 use super::segment::{Segment, Stamp};
 use super::ttl::{DefaultTtl, End, OwnTtl};
 use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
@@ -351,31 +351,35 @@ impl<'a> Writer<'a> {
     // --- Settings ---
 
     /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
-    pub fn begin_index(&mut self, spec: IndexSpec) {
-        self.state.indexes.push(Index::new(spec, self.now));
+    pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
+        let number = IndexNumber(self.state.next_index);
+        self.state.next_index += 1;
+        let index = Index::new(number, spec, self.now);
+        self.state.indexes.push(index);
+        number
     }
 
-    /// Puts documents from `from` on into a new index, `most` of them. Returns where to go on; `None` at the end.
+    /// Puts documents from `from` on into a new index, `most` of them.
     pub fn index_some(
         &mut self,
-        name: &str,
+        number: IndexNumber,
         from: RecordId,
         most: usize,
-    ) -> Result<Option<RecordId>, Refused> {
+    ) -> Result<Filled, Refused> {
         let Some(at) = self
             .state
             .indexes
             .iter()
-            .position(|index| index.spec.name == name)
+            .position(|index| index.number == number)
         else {
-            return Ok(None);
+            return Ok(Filled::Gone);
         };
         let view = View::new(self.state, self.ids, self.seen);
         let mut found = Vec::with_capacity(most);
-        let mut next = None;
+        let mut filled = Filled::Whole;
         for (n, (id, stored)) in view.scan_up(from).enumerate() {
             if n == most {
-                next = Some(id);
+                filled = Filled::Before(id);
                 break;
             }
             let keys = IndexKeys::of(
@@ -393,14 +397,14 @@ impl<'a> Writer<'a> {
             self.state.indexes[at].insert(&keys, id);
         }
         self.free(&in_the_way);
-        Ok(next)
+        Ok(filled)
     }
 
     /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
-    pub fn finish_indexes(&mut self, picks: impl Fn(&str) -> bool) {
+    pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
         let mut dated = false;
         for index in &mut self.state.indexes {
-            if picks(&index.spec.name) {
+            if picks(index) {
                 index.ready = true;
                 dated |= index.is_date_rule();
             }
@@ -410,16 +414,22 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub fn finish_index(&mut self, name: &str) {
-        self.finish_indexes(|picked| picked == name);
+    pub fn finish_index(&mut self, number: IndexNumber) {
+        self.finish_indexes(|index| index.number == number);
+    }
+
+    /// Adds an index to a collection that holds nothing yet: it is complete at once.
+    pub fn add_index(&mut self, spec: IndexSpec) {
+        let number = self.begin_index(spec);
+        self.finish_index(number);
     }
 
     /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
     /// one has a rule of its own ([`super::Collection::drain_then`]).
-    pub fn drop_indexes(&mut self, picks: impl Fn(&str) -> bool) -> Vec<Index> {
+    pub fn drop_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
         let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.state.indexes)
             .into_iter()
-            .partition(|index| picks(&index.spec.name));
+            .partition(picks);
         self.state.indexes = kept;
         if gone.iter().any(Index::is_date_rule) {
             self.state.adopt_dates();

@@ -26,7 +26,23 @@ pub type Entry = SmallVec<[u8; 24]>;
 
 const ID_BYTES: usize = size_of::<u64>();
 
+/// Which of a collection's indexes one is. Never given twice: whoever makes an index notices when it is dropped, also if
+/// another has taken its name since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexNumber(pub(super) u64);
+
+/// How far a new index is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// With all documents before that record.
+    Before(RecordId),
+    Whole,
+    /// It is no more.
+    Gone,
+}
+
 pub struct Index {
+    pub number: IndexNumber,
     pub spec: IndexSpec,
     /// Bit n: some document had an array on the path of field n. Set by writes, never cleared.
     pub multikey: u64,
@@ -48,8 +64,9 @@ const WORTH_REWRITING: usize = 4096;
 // === impl Index ===
 
 impl Index {
-    pub fn new(spec: IndexSpec, now: Millis) -> Self {
+    pub fn new(number: IndexNumber, spec: IndexSpec, now: Millis) -> Self {
         Self {
+            number,
             spec,
             multikey: 0,
             ready: false,
@@ -201,6 +218,7 @@ mod tests {
     #[test]
     fn an_index_written_anew_holds_what_was_written_meanwhile() {
         let mut index = Index::new(
+            IndexNumber(0),
             IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})),
             Millis(0),
         );
