@@ -88,6 +88,7 @@ actions! {
     ReIndex "reIndex",
     Remove "remove",
     RenameCollectionSameDb "renameCollectionSameDB",
+    ReplSetConfigure "replSetConfigure",
     ReplSetGetConfig "replSetGetConfig",
     ReplSetGetStatus "replSetGetStatus",
     RevokeRole "revokeRole",

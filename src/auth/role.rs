@@ -304,6 +304,7 @@ const CLUSTER_MANAGER: &[Grant] = &[
             Action::GetDefaultRwConcern,
             Action::ListSessions,
             Action::ListShards,
+            Action::ReplSetConfigure,
             Action::ReplSetGetConfig,
             Action::ReplSetGetStatus,
             Action::SetClusterParameter,

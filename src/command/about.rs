@@ -1,6 +1,7 @@
 //! Small questions about the server and the connection: `whatsmyuri`, `listCommands`, `features`,
 //! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
 
+use super::announced::put_replica_set;
 use super::args::required;
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
 use crate::auth::Action;
@@ -120,6 +121,15 @@ pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
 .needs(Needs::Server(Action::ReplSetGetConfig));
+
+pub(super) const REPL_SET_INITIATE: Command = Command::ready(
+    "replSetInitiate",
+    Access::Admin,
+    "Says that the replica set that the server announces is there.",
+    repl_set_initiate,
+)
+.with(Flags::ADMIN_ONLY)
+.needs(Needs::Server(Action::ReplSetConfigure));
 
 pub(super) const LOCK_INFO: Command = Command::ready(
     "lockInfo",
@@ -325,25 +335,16 @@ fn repl_set_get_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Resul
     Ok(Outcome::Reply)
 }
 
+/// Scripts that set a replica set up take that error for success.
+fn repl_set_initiate(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    set_name(call)?;
+    Err(Error::new(Code::AlreadyInitialized, "already initialized"))
+}
+
 fn repl_set_get_config(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = set_name(call)?;
     let mut config = reply.doc("config");
-    config
-        .put_str("_id", name)
-        .put_i32("version", 1)
-        .put_i32("term", 1);
-    let mut members = config.array("members");
-    let mut member = members.doc();
-    member
-        .put_i32("_id", 0)
-        .put_str("host", &call.context.host())
-        .put_bool("arbiterOnly", false)
-        .put_bool("buildIndexes", true)
-        .put_bool("hidden", false)
-        .put_i32("priority", 1)
-        .put_i32("votes", 1);
-    member.end();
-    members.end();
+    put_replica_set(&mut config, name, &call.context.host());
     config.end();
     Ok(Outcome::Reply)
 }

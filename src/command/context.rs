@@ -6,6 +6,7 @@ use std::time::Instant;
 use dashmap::DashMap;
 
 use super::FailPoints;
+use super::announced::announce;
 use super::client::{Client, Connections};
 use super::counters::Counters;
 use super::hello::Monitors;
@@ -69,7 +70,7 @@ impl Context {
             "enableTestCommands",
             Value::boolean(config.enable_test_commands),
         );
-        Arc::new(Self {
+        let context = Self {
             catalog,
             reaper,
             ids: Arc::new(ObjectIds::new()),
@@ -94,7 +95,9 @@ impl Context {
             idle,
             config,
             clock,
-        })
+        };
+        announce(&context);
+        Arc::new(context)
     }
 
     /// A minute of idling has passed: forgets sessions and cursors that nobody uses. The server calls it.

@@ -18,6 +18,7 @@ use super::task::Running;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, cosmos, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
+use crate::config::Topology;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::session::Session;
@@ -378,6 +379,17 @@ impl Work for Waiting {
 
 // === impl Struck ===
 
+impl Struck {
+    fn put_state(&self, reply: &mut DocBuilder<'_>) {
+        let context = &self.asked.context;
+        if self.fault.denies_primary()
+            && matches!(context.config.topology, Topology::ReplicaSet { .. })
+        {
+            reply::put_topology_version(reply, &context.process);
+        }
+    }
+}
+
 impl Work for Struck {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         if let Some(time) = self.block.take() {
@@ -389,6 +401,7 @@ impl Work for Struck {
         let start = out.len();
         if let Some(error) = self.fault.error(&self.asked.request) {
             reply::fail(out, start, &error);
+            reply::extend(out, start, |reply| self.put_state(reply));
             return Ok(Progress::Done);
         }
         let progress = self.asked.step(out)?;
@@ -398,6 +411,7 @@ impl Work for Struck {
             reply::extend(out, start, |reply| {
                 reply.put_doc("writeConcernError", error.as_doc());
                 self.fault.put_labels(&self.asked.request, reply);
+                self.put_state(reply);
             });
         }
         Ok(progress)

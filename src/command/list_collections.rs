@@ -1,5 +1,6 @@
 //! `listCollections`: the collections of a database and how they are set up.
 
+use super::announced::is_unlisted;
 use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, cursor, default_ttl};
 use crate::auth::{Action, Target};
@@ -54,7 +55,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let vars = call.vars();
     let mut found = Vec::new();
     for collection in call.context.catalog.in_database(call.database()) {
-        if authorized && !call.may_reach(call.database(), collection.namespace().collection()) {
+        let namespace = collection.namespace();
+        let name = namespace.collection();
+        if is_unlisted(call.context, call.database(), name)
+            || authorized && !call.may_reach(call.database(), name)
+        {
             continue;
         }
         let mut doc = describe(&collection, call.now);

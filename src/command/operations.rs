@@ -67,9 +67,9 @@ impl Operations {
         }
     }
 
-    /// A number for an operation; positive and below 2^31, as mongod's.
+    /// A number for an operation that no other running one has; positive and below 2^31, as mongod's.
     pub fn next_id(&self) -> u32 {
-        (self.next.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff).max(1)
+        self.next.fetch_add(1, Ordering::Relaxed) % 0x7fff_ffff + 1
     }
 
     pub fn kill(&self, id: u32) -> bool {
@@ -100,5 +100,18 @@ impl Operations {
 impl Drop for Operation {
     fn drop(&mut self) {
         self.list.running.remove(&self.info.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_operations_have_numbers_of_their_own() {
+        let list = Operations::default();
+        assert_eq!([list.next_id(), list.next_id(), list.next_id()], [1, 2, 3]);
+        list.next.store(0x7fff_fffe, Ordering::Relaxed);
+        assert_eq!([list.next_id(), list.next_id()], [0x7fff_ffff, 1]);
     }
 }

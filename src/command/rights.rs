@@ -314,6 +314,8 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             "cx",
         ),
         ("admin", doc! {"listShards": 1}, "mcx"),
+        ("admin", doc! {"balancerStatus": 1}, "mcx"),
+        ("admin", doc! {"replSetInitiate": {}}, "cx"),
         ("admin", doc! {"enableSharding": "shop"}, "cx"),
         ("admin", doc! {"killAllSessions": []}, "cx"),
         ("admin", doc! {"listDatabases": 1}, ALL),

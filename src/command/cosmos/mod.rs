@@ -12,5 +12,7 @@ mod tests;
 
 pub(super) use custom_action::COMMAND as CUSTOM_ACTION;
 pub(super) use meter::{LAST_REQUEST, Meter, usage};
-pub(super) use sharding::{ENABLE_SHARDING, GET_SHARD_MAP, LIST_SHARDS, SHARD_COLLECTION};
+pub(super) use sharding::{
+    BALANCER_STATUS, ENABLE_SHARDING, GET_SHARD_MAP, LIST_SHARDS, SHARD_COLLECTION, put_shard,
+};
 pub(super) use strict::check as check_strict;

@@ -37,6 +37,15 @@ pub const LIST_SHARDS: Command = Command::ready(
 .with(ADMIN)
 .needs(Needs::Server(Action::ListShards));
 
+pub const BALANCER_STATUS: Command = Command::ready(
+    "balancerStatus",
+    Access::Admin,
+    "Shows whether documents move between shards: they do not.",
+    balancer_status,
+)
+.with(ADMIN)
+.needs(Needs::Server(Action::ListShards));
+
 pub const GET_SHARD_MAP: Command = Command::ready(
     "getShardMap",
     Access::Admin,
@@ -101,14 +110,27 @@ fn list_shards(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcom
     // This one stays.
     if draining != Some(true) {
         let mut shard = shards.doc();
-        shard
-            .put_str("_id", SHARD)
-            .put_str("host", &host)
-            .put_i32("state", 1)
-            .put("topologyTime", Value::timestamp(1, 1).as_ref());
+        put_shard(&mut shard, &host);
         shard.end();
     }
     shards.end();
+    Ok(Outcome::Reply)
+}
+
+/// This server, as a shard.
+pub fn put_shard(doc: &mut DocBuilder<'_>, host: &str) {
+    doc.put_str("_id", SHARD)
+        .put_str("host", host)
+        .put_i32("state", 1)
+        .put("topologyTime", Value::timestamp(1, 1).as_ref());
+}
+
+fn balancer_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    call.only(&[])?;
+    reply
+        .put_str("mode", "off")
+        .put_bool("inBalancerRound", false)
+        .put_i64("numBalancerRounds", 0);
     Ok(Outcome::Reply)
 }
 

@@ -35,6 +35,9 @@ const RETRYABLE: &[i32] = &[
 ];
 const LABEL: &str = "RetryableWriteError";
 
+/// Errors that say that the member is not, or no longer, the primary.
+const NOT_PRIMARY: &[i32] = &[189, 10107, 11602, 13435, 13436];
+
 /// What a client is told to wait that a fail point refuses with [`TOO_MANY_REQUESTS`].
 const RETRY_AFTER_MILLIS: i64 = 10;
 
@@ -176,13 +179,23 @@ impl Fault {
 
     fn is_retryable(&self, request: &Request) -> bool {
         let body = request.body();
+        let is_retryable_write = body.has("txnNumber") && !body.has("autocommit");
+        is_retryable_write && self.says_one_of(RETRYABLE)
+    }
+
+    /// A member of a replica set then says which state of affairs it speaks of: a driver that knows that state already goes on
+    /// trusting the member, instead of waiting for its next heartbeat.
+    pub fn denies_primary(&self) -> bool {
+        self.says_one_of(NOT_PRIMARY)
+    }
+
+    fn says_one_of(&self, codes: &[i32]) -> bool {
         let of_concern = || {
             let error = self.write_concern_error.as_ref()?.as_doc();
             error.get("code").as_num()?.to_i64_exact()?.try_into().ok()
         };
         let code = self.code.map(Code::number).or_else(of_concern);
-        let is_retryable_write = body.has("txnNumber") && !body.has("autocommit");
-        is_retryable_write && code.is_some_and(|code| RETRYABLE.contains(&code))
+        code.is_some_and(|code| codes.contains(&code))
     }
 }
 

@@ -2,7 +2,7 @@ use bson::{Document, doc};
 
 use crate::command::check::{ask, server, step};
 use crate::command::{Commands, Connection};
-use crate::config::Config;
+use crate::config::{Config, Topology};
 use crate::handler::Progress;
 
 fn testing() -> (Commands, Connection) {
@@ -308,4 +308,42 @@ fn it_waits_without_holding_anybody_up_and_hangs_up() {
     );
     let (steps, reply) = step(&mut server, doc! {"ping": 1, "$db": "a"});
     assert!(steps[0].is_err() && reply.is_none(), "{steps:?}");
+}
+
+/// Without it a driver takes the member for gone until its next heartbeat, and a retry waits for up to ten seconds.
+#[test]
+fn a_member_that_is_not_primary_says_of_which_state_it_speaks() {
+    let set_of_one = Topology::ReplicaSet {
+        name: "rs0".into(),
+        advertise: None,
+    };
+    let rows = [
+        (set_of_one.clone(), doc! {"errorCode": 10107}, true),
+        (set_of_one.clone(), doc! {"errorCode": 189}, true),
+        (
+            set_of_one.clone(),
+            doc! {"writeConcernError": {"code": 11602, "errmsg": "x"}},
+            true,
+        ),
+        // A server that shuts down would have told its drivers before.
+        (set_of_one, doc! {"errorCode": 91}, false),
+        (Topology::Router, doc! {"errorCode": 10107}, false),
+        (Topology::Standalone, doc! {"errorCode": 10107}, false),
+    ];
+    for (topology, mut data, told) in rows {
+        let mut server = server(Config {
+            enable_test_commands: true,
+            topology: topology.clone(),
+            ..Config::default()
+        });
+        let hello = ask(&mut server, doc! {"hello": 1, "$db": "admin"});
+        data.insert("failCommands", ["insert"].as_slice());
+        set(&mut server, doc! {"times": 1}, data.clone());
+        let reply = ask(
+            &mut server,
+            doc! {"insert": "c", "documents": [{}], "$db": "a"},
+        );
+        let wanted = told.then(|| &hello["topologyVersion"]);
+        assert_eq!(reply.get("topologyVersion"), wanted, "{topology:?} {data}");
+    }
 }

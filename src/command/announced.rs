@@ -1,0 +1,139 @@
+//! What clients read in `config` and `local` to learn what kind of server this is: plain documents, put there at start. A
+//! router has what `sh.status()` begins with, a member of a replica set its configuration.
+//!
+//! The router's collections can be read and are not listed: `mongodump` would take them along, and `mongorestore` refuses to put
+//! a router's `config` back.
+
+use super::context::Context;
+use super::cosmos::put_shard;
+use crate::config::Topology;
+use crate::engine::write::collection_for;
+use crate::value::{DocBuf, DocBuilder, Type, ValueRef};
+
+const VERSION: &str = "version";
+const SHARDS: &str = "shards";
+const SETTINGS: &str = "settings";
+
+/// Whether listCollections leaves it out.
+pub(super) fn is_unlisted(context: &Context, database: &str, collection: &str) -> bool {
+    context.config.topology == Topology::Router
+        && database == "config"
+        && [VERSION, SHARDS, SETTINGS].contains(&collection)
+}
+
+/// Puts the documents in. Nobody else has the catalog yet.
+pub(super) fn announce(context: &Context) {
+    match &context.config.topology {
+        Topology::Router => {
+            put(context, "config", VERSION, |doc| {
+                doc.put_i32("_id", 1)
+                    .put("clusterId", ValueRef::new(Type::ObjectId, &context.process));
+            });
+            put(context, "config", SHARDS, |doc| {
+                put_shard(doc, &context.host());
+            });
+            // Nothing is ever moved: there is nowhere to move it to.
+            put(context, "config", SETTINGS, |doc| {
+                doc.put_str("_id", "balancer")
+                    .put_str("mode", "off")
+                    .put_bool("stopped", true);
+            });
+        }
+        Topology::ReplicaSet { name, .. } => put(context, "local", "system.replset", |doc| {
+            put_replica_set(doc, name, &context.host());
+        }),
+        Topology::Standalone => {}
+    }
+}
+
+/// The configuration of a replica set of one.
+pub(super) fn put_replica_set(doc: &mut DocBuilder<'_>, name: &str, host: &str) {
+    doc.put_str("_id", name)
+        .put_i32("version", 1)
+        .put_i32("term", 1);
+    let mut members = doc.array("members");
+    let mut member = members.doc();
+    member
+        .put_i32("_id", 0)
+        .put_str("host", host)
+        .put_bool("arbiterOnly", false)
+        .put_bool("buildIndexes", true)
+        .put_bool("hidden", false)
+        .put_i32("priority", 1)
+        .put_i32("votes", 1);
+    member.end();
+    members.end();
+}
+
+fn put(
+    context: &Context,
+    database: &str,
+    collection: &str,
+    write: impl FnOnce(&mut DocBuilder<'_>),
+) {
+    let document = DocBuf::build(write);
+    let (there, _) = collection_for(&context.catalog, database, collection)
+        .expect("no database of another case is there yet");
+    let added = there.write(context.clock.now(), |writer| {
+        writer.insert(document.as_doc().bytes()).is_ok()
+    });
+    debug_assert_eq!(added.ok(), Some(true), "{database}.{collection}");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::check::{ask, server};
+    use crate::config::{Config, Topology};
+    use bson::{Document, doc};
+
+    fn first(topology: &Topology, database: &str, collection: &str) -> Option<Document> {
+        let mut server = server(Config {
+            topology: topology.clone(),
+            ..Config::default()
+        });
+        let reply = ask(&mut server, doc! {"find": collection, "$db": database});
+        let batch = reply
+            .get_document("cursor")
+            .unwrap()
+            .get_array("firstBatch");
+        batch.unwrap().first()?.as_document().cloned()
+    }
+
+    #[test]
+    fn what_kind_of_server_it_is_can_be_read() {
+        let set = Topology::ReplicaSet {
+            name: "rs0".into(),
+            advertise: Some("there:1".into()),
+        };
+        let rows: &[(Topology, &str, &str, Option<&str>)] = &[
+            (Topology::Router, "config", "version", Some("1")),
+            (Topology::Router, "config", "shards", Some("\"shard0000\"")),
+            (Topology::Router, "config", "settings", Some("\"balancer\"")),
+            (Topology::Router, "local", "system.replset", None),
+            (set.clone(), "local", "system.replset", Some("\"rs0\"")),
+            (set.clone(), "config", "version", None),
+            (Topology::Standalone, "config", "version", None),
+            (Topology::Standalone, "local", "system.replset", None),
+        ];
+        for (topology, database, collection, id) in rows {
+            let found = first(topology, database, collection);
+            let found = found.map(|doc| doc["_id"].to_string());
+            assert_eq!(
+                found.as_deref(),
+                *id,
+                "{topology:?} {database}.{collection}"
+            );
+        }
+        let mut router = server(Config::default());
+        let listed = ask(&mut router, doc! {"listCollections": 1, "$db": "config"});
+        let listed = listed.get_document("cursor").unwrap();
+        assert_eq!(listed.get_array("firstBatch").unwrap().len(), 0);
+        let mut member = server(Config {
+            topology: set.clone(),
+            ..Config::default()
+        });
+        let told = ask(&mut member, doc! {"replSetGetConfig": 1, "$db": "admin"});
+        let kept = first(&set, "local", "system.replset");
+        assert_eq!(told.get_document("config").ok(), kept.as_ref());
+    }
+}
