@@ -91,6 +91,11 @@ impl<'a> Arg<'a> {
         self.elem.value.is_nullish()
     }
 
+    /// The name as messages give it: with where it stands.
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.path, self.name())
+    }
+
     /// A field that mongod knows and this server does not.
     pub fn not_implemented(&self) -> Error {
         Error::not_implemented(format_args!("{}.{}", self.path, self.name()))
@@ -173,6 +178,16 @@ impl<'a> Arg<'a> {
             return Ok(None);
         }
         to_i64(self.elem.value)
+            .map(Some)
+            .ok_or_else(|| self.wrong_type(NUMBERS))
+    }
+
+    /// A number of any numeric type.
+    pub fn double(&self) -> Result<Option<f64>> {
+        if self.is_null() {
+            return Ok(None);
+        }
+        to_f64(self.elem.value)
             .map(Some)
             .ok_or_else(|| self.wrong_type(NUMBERS))
     }

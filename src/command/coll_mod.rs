@@ -329,6 +329,9 @@ impl IndexMod {
             let Some(index) = index else {
                 return Err(Error::bad_value("can't hide _id index"));
             };
+            if view.namespace().collection().starts_with("system.") {
+                return Err(super::index_spec::hides_systems_own());
+            }
             // Hiding what is hidden changes nothing and says nothing.
             if index.spec.hidden != hidden {
                 reply.put("hidden_old", Value::boolean(index.spec.hidden).as_ref());

@@ -45,16 +45,36 @@ pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>
 
 /// Sixteen bytes of binary subtype 4.
 pub(super) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
-    let Some((subtype, bytes)) = arg.value().as_binary() else {
-        return Err(arg.wrong_type(&[Type::Binary]));
-    };
-    match bytes.try_into() {
-        Ok(uuid) if subtype == 4 => Ok(uuid),
-        _ => Err(Error::new(
-            Code::InvalidUUID,
-            "uuid must be a 16-byte binary field with UUID (4) subtype",
-        )),
+    match arg.value().as_binary() {
+        Some((UUID, bytes)) => bytes.try_into().map_err(|_| invalid()),
+        Some((subtype, _)) => Err(Error::type_mismatch(format!(
+            "BSON field '{}' is the wrong binData type '{}', expected type 'UUID'",
+            arg.full_name(),
+            match subtype {
+                0 => "general",
+                1 => "function",
+                2 => "byte(deprecated)",
+                3 => "UUID(deprecated)",
+                5 => "MD5",
+                6 => "encrypt",
+                7 => "column",
+                8 => "sensitive",
+                9 => "vector",
+                _ => "Custom",
+            }
+        ))),
+        None => Err(arg.wrong_type(&[Type::Binary])),
     }
+}
+
+/// The binary subtype of UUIDs.
+pub(super) const UUID: u8 = 4;
+
+pub(super) fn invalid() -> Error {
+    Error::new(
+        Code::InvalidUUID,
+        "uuid must be a 16-byte binary field with UUID (4) subtype",
+    )
 }
 
 #[cfg(test)]
@@ -104,7 +124,7 @@ mod tests {
                 Some(Bson::Null),
             ),
             (uuid(BinarySubtype::Uuid, &[7; 15]), Some(207), None),
-            (uuid(BinarySubtype::Generic, &[7; 16]), Some(207), None),
+            (uuid(BinarySubtype::Generic, &[7; 16]), Some(14), None),
             (Bson::String("x".into()), Some(14), None),
             (Bson::Null, None, None),
             (own.clone(), None, None),

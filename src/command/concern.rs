@@ -30,7 +30,7 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
         ));
     };
     let mut level = None;
-    let (mut after, mut at) = (false, false);
+    let (mut after, mut at, mut null) = (false, false, false);
     for arg in fields("readConcern", concern) {
         match arg.name() {
             "level" => {
@@ -43,9 +43,10 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
                 if arg.value().ty() != Type::Timestamp {
                     return Err(arg.wrong_type(&[Type::Timestamp]));
                 }
+                let time = arg.value().as_timestamp();
                 match arg.name() {
-                    "atClusterTime" => at = true,
-                    _ => after = true,
+                    "atClusterTime" => (at, null) = (true, null || time.is_some_and(|t| t.0 == 0)),
+                    _ => (after, null) = (true, null || time == Some((0, 0))),
                 }
             }
             "afterOpTime" => {
@@ -88,6 +89,17 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
         return Err(Error::new(
             Code::InvalidOptions,
             "afterClusterTime field can be set only if level is equal to majority, local, or snapshot",
+        ));
+    }
+    if null {
+        let name = if at {
+            "atClusterTime"
+        } else {
+            "afterClusterTime"
+        };
+        return Err(Error::new(
+            Code::InvalidOptions,
+            format!("{name} cannot be a null timestamp"),
         ));
     }
     match level {

@@ -12,6 +12,7 @@ use super::counters::Counters;
 use super::hello::Monitors;
 use super::operations::Operations;
 use super::parameters::Parameters;
+use super::profile::Profiling;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
@@ -36,6 +37,7 @@ pub struct Context {
     pub operations: Arc<Operations>,
     pub counters: Counters,
     pub parameters: Parameters,
+    pub profiling: Profiling,
     /// Who may log in, and whether they must.
     pub users: Users,
     /// When the server started, for uptimes.
@@ -65,7 +67,6 @@ impl Context {
         let catalog = Arc::new(Catalog::with_clock(clock.clone()).with_limit(limit));
         let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
         let parameters = Parameters::default();
-        parameters.fix("port", Value::int32(i32::from(config.port)));
         parameters.fix(
             "enableTestCommands",
             Value::boolean(config.enable_test_commands),
@@ -79,6 +80,7 @@ impl Context {
             operations: Arc::default(),
             counters: Counters::default(),
             parameters,
+            profiling: Profiling::default(),
             users: Users::new(&config.accounts.list, config.accounts.required)
                 .known_everywhere(config.cosmos.profile),
             started: monotonic(),

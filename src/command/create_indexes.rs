@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{IndexingMode, TsIndex, View};
-use crate::value::DocBuilder;
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
@@ -70,6 +70,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .map(index_spec::parse)
         .collect::<Result<Vec<_>>>()?;
     super::create::check_new_name(call.database(), name)?;
+    let hides = |wanted: &Wanted| matches!(wanted, Wanted::Index(spec) if spec.hidden);
+    if name.starts_with("system.") && wanted.iter().any(hides) {
+        return Err(index_spec::hides_systems_own());
+    }
     let mut creating = Creating {
         context: Arc::clone(call.context),
         database: call.database().to_owned(),
@@ -207,8 +211,7 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
     for there in existing {
         let same_name = there.name == spec.name;
         let same_kind = signature(there) == signature(spec);
-        let describe =
-            |spec: &IndexSpec| crate::value::DocBuf::build(|doc| spec.describe(doc)).to_string();
+        let describe = |spec: &IndexSpec| DocBuf::build(|doc| spec.describe(doc)).to_string();
         if same_name && !same_kind {
             return Err(Error::new(
                 Code::IndexKeySpecsConflict,
@@ -246,7 +249,7 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
 }
 
 /// What makes two indexes the same: key, uniqueness, and which documents they hold.
-type Signature<'a> = (Vec<(&'a str, bool)>, bool, bool, Option<&'a [u8]>);
+type Signature<'a> = (Vec<(&'a str, bool)>, bool, bool, Option<Vec<Vec<u8>>>);
 
 fn signature(spec: &IndexSpec) -> Signature<'_> {
     let names = spec.key.as_doc().iter().map(|elem| elem.name());
@@ -254,8 +257,44 @@ fn signature(spec: &IndexSpec) -> Signature<'_> {
         names.zip(spec.descending.iter().copied()).collect(),
         spec.unique,
         spec.sparse,
-        spec.partial.as_ref().map(|partial| partial.filter.bytes()),
+        spec.partial.as_ref().map(|partial| {
+            let mut all = Vec::new();
+            clauses(partial.filter.as_doc(), &mut all);
+            all.sort_unstable();
+            all
+        }),
     )
+}
+
+/// A filter as the conditions that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` say the same.
+fn clauses(filter: Doc<'_>, all: &mut Vec<Vec<u8>>) {
+    for elem in filter {
+        if let Some(array) = elem.value.as_array()
+            && elem.name() == "$and"
+        {
+            let members = array.iter().filter_map(|member| member.value.as_doc());
+            members.for_each(|member| clauses(member, all));
+            continue;
+        }
+        let operators = elem.value.as_doc().filter(|doc| {
+            doc.first()
+                .is_some_and(|first| first.name().starts_with('$'))
+        });
+        let mut clause = |operator: &str, value: ValueRef<'_>| {
+            let doc = DocBuf::build(|doc| {
+                let mut condition = doc.doc(elem.name());
+                condition.put(operator, value);
+                condition.end();
+            });
+            all.push(doc.into_bytes());
+        };
+        match operators {
+            Some(operators) => operators
+                .iter()
+                .for_each(|operator| clause(operator.name(), operator.value)),
+            None => clause("$eq", elem.value),
+        }
+    }
 }
 
 #[cfg(test)]

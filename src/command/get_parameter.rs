@@ -28,14 +28,15 @@ pub(super) const SET: Command = Command::ready(
 fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut all = call.target().as_str() == Some("*");
     let mut details = false;
-    let mut runtime_only = false;
+    let (mut runtime_only, mut startup_only) = (false, false);
     if let Some(options) = call.target().as_doc() {
         for arg in fields("getParameter", options) {
             match arg.name() {
                 "showDetails" => details = arg.bool()?.unwrap_or(false),
                 "allParameters" => all = arg.bool()?.unwrap_or(false),
                 "setAt" => match arg.str()? {
-                    None | Some("startup") => {}
+                    None => {}
+                    Some("startup") => startup_only = true,
                     Some("runtime") => runtime_only = true,
                     Some(text) => return Err(super::args::not_a_value("setAt", text)),
                 },
@@ -52,7 +53,7 @@ fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             entry
                 .put("value", value.as_ref())
                 .put_bool("settableAtRuntime", parameter.at_runtime)
-                .put_bool("settableAtStartup", true);
+                .put_bool("settableAtStartup", parameter.at_startup);
             entry.end();
         } else {
             reply.put(parameter.name, value.as_ref());
@@ -61,6 +62,7 @@ fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if all {
         for row in PARAMETERS {
             if (!runtime_only || row.at_runtime)
+                && (!startup_only || row.at_startup)
                 && let Some((parameter, value)) = parameters.get(row.name)
             {
                 put(parameter, value);

@@ -394,6 +394,11 @@ fn expire_after(value: ValueRef<'_>, key: Doc<'_>, spec: Doc<'_>) -> Result<i32>
     Ok(seconds)
 }
 
+/// The server's own collections keep their indexes in sight.
+pub(super) fn hides_systems_own() -> Error {
+    Error::bad_value("Can't hide index on system collection")
+}
+
 /// What a partial index's filter may say: comparisons, existence, type, and their combinations.
 fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
     let unsupported = || {

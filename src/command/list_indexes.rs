@@ -36,7 +36,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     if uuids && wrapped {
-        return Err(Error::unknown_field("listIndexes", "includeBuildUUIDs"));
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set to true",
+        ));
     }
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(

@@ -62,6 +62,7 @@ mod operations;
 mod parameters;
 mod ping;
 mod planned;
+mod profile;
 mod record_ids;
 mod rename_collection;
 pub mod reply;
@@ -81,6 +82,7 @@ mod transaction;
 mod update;
 mod users;
 mod validate;
+mod validate_db_metadata;
 mod write;
 
 pub use call::{Call, Documents, check_collection, check_database};
@@ -212,7 +214,7 @@ pub static COMMANDS: &[Command] = &[
     tools::PLAN_CACHE_CLEAR_FILTERS,
     tools::PLAN_CACHE_LIST_FILTERS,
     planned("planCacheSetFilter"),
-    tools::PROFILE,
+    profile::COMMAND,
     planned("reIndex"),
     planned("refineCollectionShardKey"),
     sessions::REFRESH,
@@ -262,7 +264,7 @@ pub static COMMANDS: &[Command] = &[
     planned("updateZoneKeyRange"),
     users::USERS_INFO,
     validate::COMMAND,
-    tools::VALIDATE_DB_METADATA,
+    validate_db_metadata::COMMAND,
     about::WHATSMYURI,
 ];
 

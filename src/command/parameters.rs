@@ -20,6 +20,8 @@ pub struct Parameter {
     kind: Kind,
     /// setParameter may change it while the server runs.
     pub at_runtime: bool,
+    /// mongod takes it from its command line.
+    pub at_startup: bool,
 }
 
 enum Kind {
@@ -41,6 +43,7 @@ const fn runtime(name: &'static str, kind: Kind) -> Parameter {
         name,
         kind,
         at_runtime: true,
+        at_startup: true,
     }
 }
 
@@ -49,6 +52,17 @@ const fn fixed(name: &'static str, kind: Kind) -> Parameter {
         name,
         kind,
         at_runtime: false,
+        at_startup: true,
+    }
+}
+
+/// What the server is, and nobody sets.
+const fn told(name: &'static str, kind: Kind) -> Parameter {
+    Parameter {
+        name,
+        kind,
+        at_runtime: false,
+        at_startup: false,
     }
 }
 
@@ -56,18 +70,20 @@ const INT: i64 = i32::MAX as i64;
 
 /// Every parameter, sorted by name. Those that nothing here reads are accepted because clients and tests set them.
 pub static PARAMETERS: &[Parameter] = &[
+    fixed("KeysRotationIntervalSec", Kind::Int(7_776_000, 1, INT)),
     runtime(
         "ShardingTaskExecutorPoolReplicaSetMatching",
         Kind::Text("automatic", 64),
     ),
     runtime("allowDiskUseByDefault", Kind::Bool(true)),
+    told("authSchemaVersion", Kind::Int(5, 5, 5)),
     fixed("authenticationMechanisms", Kind::Mechanisms),
     runtime("automationServiceDescriptor", Kind::Text("", 64)),
     runtime("clientCursorMonitorFrequencySecs", Kind::Int(4, 1, INT)),
     runtime("cursorTimeoutMillis", Kind::Int(600_000, 1, INT)),
     fixed("enableLocalhostAuthBypass", Kind::Bool(true)),
     fixed("enableTestCommands", Kind::Bool(false)),
-    fixed("featureCompatibilityVersion", Kind::CompatibilityVersion),
+    told("featureCompatibilityVersion", Kind::CompatibilityVersion),
     runtime(
         "internalQueryFrameworkControl",
         Kind::Text("trySbeRestricted", 64),
@@ -85,7 +101,6 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     runtime("notablescan", Kind::Bool(false)),
     runtime("planCacheSize", Kind::Text("5%", 64)),
-    fixed("port", Kind::Int(27017, 0, 65535)),
     runtime("quiet", Kind::Bool(false)),
     fixed("requireApiVersion", Kind::Bool(false)),
     runtime("transactionLifetimeLimitSeconds", Kind::Int(60, 1, INT)),
@@ -151,7 +166,7 @@ impl Parameters {
         Some((parameter, value))
     }
 
-    /// A value that the server itself knows better than the table (`port`, `enableTestCommands`).
+    /// A value that the server itself knows better than the table (`enableTestCommands`).
     pub(super) fn fix(&self, name: &str, value: Value) {
         if let Ok(row) = PARAMETERS.binary_search_by(|row| row.name.cmp(name))
             && let Some(slot) = self.values.lock().get_mut(row)
@@ -176,7 +191,7 @@ impl Parameters {
         let parameter = PARAMETERS.get(row).ok_or_else(unknown)?;
         if !parameter.at_runtime {
             return Err(Error::new(
-                Code::InvalidOptions,
+                Code::IllegalOperation,
                 format!("not allowed to change [{name}] at runtime"),
             ));
         }
@@ -409,6 +424,8 @@ mod tests {
         let refused = [
             ("nonsense", Value::int32(1), 72),
             ("port", Value::int32(1), 72),
+            ("featureCompatibilityVersion", Value::string("8.0"), 20),
+            ("KeysRotationIntervalSec", Value::int32(1), 20),
             ("logLevel", Value::int32(-1), 2),
             ("logLevel", Value::string("1"), 2),
             ("automationServiceDescriptor", Value::int32(1), 14),

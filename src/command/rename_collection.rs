@@ -1,7 +1,9 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
 use super::create::check_new_name;
-use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database};
+use super::{
+    Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database, collection_uuid,
+};
 use crate::auth::{Action, Target};
 use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
@@ -23,7 +25,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     let (Some(from), Some(to)) = (call.target().as_str(), to) else {
         return Ok(call.user().is_some());
     };
-    let (from, to) = (parse(from)?, parse(to)?);
+    let (from, to) = (named(from)?, named(to)?);
     let source = Target::Collection(from.database(), from.collection());
     let target = Target::Collection(to.database(), to.collection());
     let drops = call
@@ -57,11 +59,14 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
                 drop_target = match arg.value().as_bool() {
                     Some(flag) => flag,
                     // The UUID of the collection that may be dropped.
-                    None if arg.value().ty() == Type::Binary => {
-                        target_uuid = Some(super::collection_uuid::read(arg)?);
-                        true
-                    }
-                    None => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
+                    None => match arg.value().as_binary() {
+                        Some((collection_uuid::UUID, _)) => {
+                            target_uuid = Some(collection_uuid::read(arg)?);
+                            true
+                        }
+                        Some(_) => return Err(collection_uuid::invalid()),
+                        None => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
+                    },
                 }
             }
             "stayTemp" => {
@@ -71,12 +76,12 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let from = parse(super::args::required(
+    let from = named(super::args::required(
         from,
         "renameCollection",
         "renameCollection",
     )?)?;
-    let to = parse(super::args::required(to, "renameCollection", "to")?)?;
+    let to = named(super::args::required(to, "renameCollection", "to")?)?;
     for name in [&from, &to] {
         check(name)?;
     }
@@ -138,7 +143,7 @@ fn check_uuid(call: &Call<'_>, from: &Namespace, arg: super::args::Arg<'_>) -> R
     if arg.is_null() {
         return Ok(());
     }
-    let uuid = super::collection_uuid::read(arg)?;
+    let uuid = collection_uuid::read(arg)?;
     let there = call.context.catalog.get(from.database(), from.collection());
     if there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
         return Ok(());
@@ -151,6 +156,17 @@ fn mismatch() -> Error {
         Code::CollectionUUIDMismatch,
         "Collection UUID does not match that specified",
     )
+}
+
+/// A dollar is refused in other words than what else a database cannot have in its name.
+fn named(full: &str) -> Result<Namespace> {
+    match full.split_once('.') {
+        Some((database, _)) if database.contains('$') => Err(Error::new(
+            Code::IllegalOperation,
+            format!("error with namespace: Invalid database name: '{database}'"),
+        )),
+        _ => parse(full),
+    }
 }
 
 /// `db.collection`

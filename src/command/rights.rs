@@ -229,6 +229,16 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
         ("shop", doc! {"validate": "c"}, ADMINISTERS),
         ("shop", doc! {"planCacheClear": "c"}, ADMINISTERS),
         ("shop", doc! {"profile": 0}, ADMINISTERS),
+        (
+            "shop",
+            doc! {"validateDBMetadata": 1, "apiParameters": {"version": "1"}},
+            ADMINISTERS,
+        ),
+        (
+            "shop",
+            doc! {"validateDBMetadata": 1, "apiParameters": {"version": "1"}, "db": "bank"},
+            "Dx",
+        ),
         ("shop", doc! {"collStats": "c"}, "rwdoRWDmcx"),
         ("shop", doc! {"dbStats": 1}, "rwdoRWDmcx"),
         (

@@ -37,20 +37,7 @@ pub fn begin(
     cx: &Cx<'_>,
 ) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
-    let by_id = matches!(on.as_slice(), [path] if path.as_str() == "_id");
-    let unique = if by_id {
-        Some(false)
-    } else {
-        catalog
-            .get(&merge.into.db, &merge.into.coll)
-            .and_then(|collection| unique_index(&collection, &on, cx.vars.now()))
-    };
-    let sparse = unique.ok_or_else(|| {
-        Error::location(
-            51183,
-            "Cannot find index to verify that join fields will be unique",
-        )
-    })?;
+    let sparse = check_on(&catalog, &merge, cx.vars.now())?;
     let update = match &merge.when_matched {
         WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
             stage.put_str("$replaceWith", "$$new");
@@ -72,6 +59,23 @@ pub fn begin(
         ids,
         merge,
     })
+}
+
+/// Refuses an `on` that does not name one document at most, for want of a unique index. Says whether the index is sparse.
+pub fn check_on(catalog: &Catalog, merge: &Merge, now: Millis) -> Result<bool> {
+    if matches!(merge.on.as_slice(), [field] if &**field == "_id") {
+        return Ok(false);
+    }
+    let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
+    catalog
+        .get(&merge.into.db, &merge.into.coll)
+        .and_then(|collection| unique_index(&collection, &on, now))
+        .ok_or_else(|| {
+            Error::location(
+                51183,
+                "Cannot find index to verify that join fields will be unique",
+            )
+        })
 }
 
 /// A pipeline of one stage, in which the row is `$$new`: the variable behind those of the command.

@@ -19,6 +19,7 @@ pub mod stats;
 pub mod write;
 
 pub use effort::Effort;
+pub use merge::check_on;
 pub use oid::ObjectIds;
 pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};

@@ -13,7 +13,7 @@ pub struct Vars {
     /// The moment of the command that everything began with.
     began: Millis,
     /// In a standalone there is no cluster time.
-    cluster_time: Option<(u32, u32)>,
+    clustered: bool,
     /// By slot of the [`Scope`] that the tree was parsed in.
     values: Vec<Value>,
 }
@@ -21,13 +21,12 @@ pub struct Vars {
 // === impl Vars ===
 
 impl Vars {
-    /// No variables; `$$NOW` is `now`, and `$$CLUSTER_TIME` the first moment of its second.
+    /// No variables; `$$NOW` is `now`.
     pub fn at(now: Millis) -> Self {
-        let seconds = u32::try_from(now.seconds()).unwrap_or_default();
         Self {
             now,
             began: now,
-            cluster_time: Some((seconds, 1)),
+            clustered: true,
             values: Vec::new(),
         }
     }
@@ -35,7 +34,7 @@ impl Vars {
     /// As in a standalone: `$$CLUSTER_TIME` is refused.
     #[must_use]
     pub fn without_cluster_time(mut self) -> Self {
-        self.cluster_time = None;
+        self.clustered = false;
         self
     }
 
@@ -65,8 +64,12 @@ impl Vars {
         self.began
     }
 
+    /// `$$CLUSTER_TIME`: the second of [`Vars::began`], and its milliseconds as the increment, so that it grows from
+    /// one command to a later one.
     pub fn cluster_time(&self) -> Option<(u32, u32)> {
-        self.cluster_time
+        let seconds = u32::try_from(self.began.seconds()).unwrap_or_default();
+        let millis = u32::try_from(self.began.0.rem_euclid(1000)).unwrap_or_default();
+        self.clustered.then_some((seconds, millis + 1))
     }
 
     pub fn len(&self) -> usize {

@@ -164,21 +164,20 @@ fn parse_boundaries(value: ValueRef<'_>, place: &Place<'_>) -> Result<Vec<Value>
     let mut boundaries = Vec::new();
     for elem in array {
         let expr = Expr::parse(elem.value, place.scope)?;
-        let constant = match expr.as_const() {
-            Some(constant) => constant.to_value(),
-            None if expr.reads_document() => {
-                return Err(Error::location(
-                    40191,
-                    format!(
-                        "The $bucket 'boundaries' field must be an array of constant values, but found value: {}.",
-                        elem.value
-                    ),
-                ));
-            }
+        let Some(constant) = expr.as_const() else {
             // A constant that fails to be computed fails here.
-            None => expr.eval(Doc::EMPTY, &Vars::at(Millis(0)))?.into_value(),
+            if !expr.reads_document() {
+                expr.eval(Doc::EMPTY, &Vars::at(Millis(0)))?;
+            }
+            return Err(Error::location(
+                40191,
+                format!(
+                    "The $bucket 'boundaries' field must be an array of constant values, but found value: {}.",
+                    elem.value
+                ),
+            ));
         };
-        boundaries.push(constant);
+        boundaries.push(constant.to_value());
     }
     if boundaries.len() < 2 {
         return Err(Error::location(

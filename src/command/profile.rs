@@ -1,0 +1,82 @@
+//! `profile`: there is no profiler, so its level is always 0 and cannot be raised. What says which operations are slow
+//! is kept as it was set, for clients that read it back.
+
+use parking_lot::Mutex;
+
+use super::args::required;
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::Action;
+use crate::error::{Error, Result};
+use crate::value::DocBuilder;
+
+pub(super) const COMMAND: Command = Command::ready(
+    "profile",
+    Access::Admin,
+    "Shows the profiler's level: it is always off.",
+    run,
+)
+.with(Flags::SECONDARY)
+.needs(Needs::Database(Action::EnableProfiler));
+
+/// What holds for the whole server, whatever the database.
+pub struct Profiling(Mutex<Slow>);
+
+#[derive(Clone, Copy)]
+struct Slow {
+    millis: i32,
+    /// The share of slow operations that are told of.
+    rate: f64,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let (mut level, mut millis, mut rate) = (None, None, None);
+    let mut filters = false;
+    for arg in call.args() {
+        match arg.name() {
+            "profile" => level = arg.int()?,
+            "slowms" => millis = arg.int()?,
+            "sampleRate" => rate = arg.double()?,
+            "filter" => match arg.value().as_doc() {
+                Some(_) => filters = true,
+                None if arg.value().as_str() == Some("unset") => {}
+                None => {
+                    return Err(Error::bad_value(
+                        "Expected an object, or the string 'unset'.",
+                    ));
+                }
+            },
+            _ => return Err(arg.unknown()),
+        }
+    }
+    if rate.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
+        return Err(Error::bad_value(
+            "'sampleRate' must be between 0.0 and 1.0 inclusive",
+        ));
+    }
+    if filters || matches!(required(level, "profile", "profile")?, 1 | 2) {
+        return Err(Error::not_implemented("the profiler"));
+    }
+    let mut slow = call.context.profiling.0.lock();
+    reply
+        .put_i32("was", 0)
+        .put_i32("slowms", slow.millis)
+        .put_f64("sampleRate", slow.rate);
+    if let Some(millis) = millis {
+        slow.millis = millis.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+    }
+    if let Some(rate) = rate {
+        slow.rate = rate;
+    }
+    Ok(Outcome::Reply)
+}
+
+// === impl Profiling ===
+
+impl Default for Profiling {
+    fn default() -> Self {
+        Self(Mutex::new(Slow {
+            millis: 100,
+            rate: 1.0,
+        }))
+    }
+}

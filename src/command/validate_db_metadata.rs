@@ -1,0 +1,129 @@
+//! `validateDBMetadata`: what of the collections and indexes is outside the stable API.
+
+use super::args::{fields, required};
+use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection};
+use crate::auth::{Action, Target};
+use crate::error::{Code, Error, Result};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "validateDBMetadata",
+    Access::Admin,
+    "Looks for collections and indexes outside the stable API.",
+    run,
+)
+.with(Flags::SECONDARY)
+.needs(Needs::Asked(may));
+
+/// Whoever names no database asks about all of them.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let validate = |name: &str| call.may(Target::Database(name), Action::Validate);
+    Ok(match call.arg("db").and_then(|arg| arg.value().as_str()) {
+        Some(name) => validate(name),
+        None => {
+            let all = call.context.catalog.databases();
+            validate(call.database()) && all.iter().all(|name| validate(name))
+        }
+    })
+}
+
+/// As much as a reply tells of.
+const MAX_ERRORS: usize = 10_000;
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let (mut parameters, mut database, mut collection) = (None, None, None);
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "apiParameters" => parameters = arg.doc()?,
+            "db" => {
+                database = arg.str()?;
+                database.map_or(Ok(()), check_database)?;
+            }
+            "collection" => {
+                collection = arg.str()?;
+                if let Some(name) = collection {
+                    check_collection(call.database(), name)?;
+                }
+            }
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let strict = read(required(parameters, "validateDBMetadata", "apiParameters")?)?;
+    let mut errors = reply.array("apiVersionErrors");
+    let complete = !strict || look(call, database, collection, &mut errors);
+    errors.end();
+    if !complete {
+        reply.put_bool("hasMoreErrors", true);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// Whether strictness is asked for.
+fn read(parameters: Doc<'_>) -> Result<bool> {
+    let path = "validateDBMetadata.apiParameters";
+    let (mut version, mut strict) = (None, false);
+    for field in fields(path, parameters) {
+        match field.name() {
+            "version" => version = field.str()?,
+            name @ ("strict" | "deprecationErrors") => {
+                let Some(flag) = field.value().as_bool() else {
+                    return Err(field.wrong_type(&[Type::Bool]));
+                };
+                strict |= flag && name == "strict";
+            }
+            _ => return Err(field.unknown()),
+        }
+    }
+    required(version, path, "version")?;
+    Ok(strict)
+}
+
+/// Here a name may have a dollar, as nowhere else.
+fn check_database(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::location(28539, "db name must not be empty"));
+    }
+    if name.contains(['/', '\\', ' ', '"']) {
+        return Err(Error::location(13280, format!("invalid db name: {name}")));
+    }
+    super::check_database(&name.replace('$', "_"))
+}
+
+/// A sparse index is the one thing built here that the stable API has not. Says whether all was told.
+fn look(
+    call: &Call<'_>,
+    database: Option<&str>,
+    collection: Option<&str>,
+    errors: &mut ArrayBuilder<'_>,
+) -> bool {
+    let mut told = 0;
+    for there in call.context.catalog.collections() {
+        let namespace = there.namespace();
+        if database.is_some_and(|name| name != namespace.database())
+            || collection.is_some_and(|name| name != namespace.collection())
+        {
+            continue;
+        }
+        let sparse = there.read(call.now, |view| {
+            let all = view.indexes().filter(|index| index.spec.sparse);
+            all.map(|index| index.spec.name.clone()).collect::<Vec<_>>()
+        });
+        for name in sparse {
+            if told == MAX_ERRORS {
+                return false;
+            }
+            told += 1;
+            let mut error = errors.doc();
+            error
+                .put_str("ns", namespace.as_str())
+                .put_i32("code", Code::APIStrictError.number())
+                .put_str("codeName", &Code::APIStrictError.name())
+                .put_str(
+                    "errmsg",
+                    &format!("The index with name {name} is not allowed in API version 1."),
+                );
+            error.end();
+        }
+    }
+    true
+}
