@@ -62,7 +62,9 @@ impl<'a> Generic<'a> {
         // One bit for each generic field that was met.
         let mut met = 0_u32;
         let mut fields = request.body().iter();
-        own.extend(fields.next());
+        if let Some(first) = fields.next() {
+            own.push(first);
+        }
         for elem in fields {
             let value = elem.value;
             let bit = match elem.name_bytes() {

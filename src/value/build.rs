@@ -23,6 +23,7 @@ pub struct DocBuf(Vec<u8>);
 // === impl DocBuilder ===
 
 impl<'b> DocBuilder<'b> {
+    #[inline]
     pub fn begin(out: &'b mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -35,9 +36,14 @@ impl<'b> DocBuilder<'b> {
 
     #[inline]
     fn head(&mut self, ty: Type, name: &str) {
-        self.out.push(ty.tag());
         // A zero inside a name would end it early and let the rest be read as something else.
-        self.out.extend(name.bytes().take_while(|&b| b != 0));
+        let text = match name.bytes().position(|b| b == 0) {
+            None => name.as_bytes(),
+            Some(zero) => &name.as_bytes()[..zero],
+        };
+        self.out.reserve(text.len() + 2);
+        self.out.push(ty.tag());
+        self.out.extend_from_slice(text);
         self.out.push(0);
     }
 
@@ -51,18 +57,22 @@ impl<'b> DocBuilder<'b> {
         self
     }
 
+    #[inline]
     pub fn put_i32(&mut self, name: &str, value: i32) -> &mut Self {
         self.put(name, ValueRef::new(Type::Int32, &value.to_le_bytes()))
     }
 
+    #[inline]
     pub fn put_i64(&mut self, name: &str, value: i64) -> &mut Self {
         self.put(name, ValueRef::new(Type::Int64, &value.to_le_bytes()))
     }
 
+    #[inline]
     pub fn put_f64(&mut self, name: &str, value: f64) -> &mut Self {
         self.put(name, ValueRef::new(Type::Double, &value.to_le_bytes()))
     }
 
+    #[inline]
     pub fn put_bool(&mut self, name: &str, value: bool) -> &mut Self {
         self.put(name, ValueRef::new(Type::Bool, &[u8::from(value)]))
     }
@@ -107,12 +117,14 @@ impl<'b> DocBuilder<'b> {
     }
 
     /// Opens a nested document; end it before going on here.
+    #[inline]
     pub fn doc(&mut self, name: &str) -> DocBuilder<'_> {
         self.head(Type::Document, name);
         DocBuilder::begin(self.out)
     }
 
     /// Opens a nested array; end it before going on here.
+    #[inline]
     pub fn array(&mut self, name: &str) -> ArrayBuilder<'_> {
         self.head(Type::Array, name);
         ArrayBuilder::begin(self.out)
@@ -140,6 +152,7 @@ impl<'b> DocBuilder<'b> {
         self.close();
     }
 
+    #[inline]
     fn close(&mut self) {
         if !self.closed {
             self.closed = true;
@@ -159,6 +172,7 @@ impl Drop for DocBuilder<'_> {
 // === impl ArrayBuilder ===
 
 impl<'b> ArrayBuilder<'b> {
+    #[inline]
     pub fn begin(out: &'b mut Vec<u8>) -> Self {
         Self {
             doc: DocBuilder::begin(out),
