@@ -64,7 +64,7 @@ fn point_read(collection: &Collection, key: &[u8], out: &mut Vec<u8>) -> bool {
 /// Exchanges one document for another of the same size.
 fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
     let replaced = collection.write(NOW, |writer| writer.replace(id, from, to));
-    assert!(matches!(replaced, Ok(Replaced::Done(_))));
+    assert!(matches!(replaced, Ok(Replaced::Done { .. })));
 }
 
 fn storage(c: &mut Criterion) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::collection_uuid;
 use super::cursor::{self, Opening};
+use super::return_key::By;
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
@@ -262,10 +263,11 @@ impl<'a> Find<'a> {
                     .as_ref()
                     .filter(|_| self.return_key)
                     .map(|way| return_key::indexes(&way.walk, call.now));
+                let by_ts = by.iter().flatten().any(By::names_ts);
                 let mut rows: Box<dyn Rows> = match way {
                     None => Box::new(stage::Empty),
                     Some(way) => {
-                        let walk = way.walk.tailing(tailing);
+                        let walk = way.walk.tailing(tailing).show_ts(show_ts || by_ts);
                         sources.rows(Way { walk, ..way }, reading)
                     }
                 };

@@ -59,6 +59,11 @@ pub(super) fn indexes(walk: &Walk, now: Millis) -> Vec<By> {
 // === impl By ===
 
 impl By {
+    /// `_ts` is part of the key.
+    pub fn names_ts(&self) -> bool {
+        self.spec.names_ts()
+    }
+
     /// Writes the key under which the walk met the document first, if this index leads to it.
     fn put_key(&self, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<bool> {
         let mut first: Option<(Vec<u8>, Vec<ValueRef<'_>>)> = None;

@@ -7,12 +7,14 @@ use super::access::Walk;
 use super::choose::choose;
 use super::write::{
     Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, collection_for, insert_batch,
+    with_ts,
 };
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotMatched};
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
+use crate::storage::index::TS_FIELD;
 use crate::storage::{Catalog, Collection};
 use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
 
@@ -265,12 +267,16 @@ impl Merging {
         let into = &self.merge.into;
         let now = vars.now();
         let mut current = Vec::new();
+        let names_ts = self.on.iter().any(|path| path.first() == TS_FIELD);
+        let reads_ts = update.is_some_and(Update::reads_ts);
         loop {
             let Some(collection) = self.catalog.get(&into.db, &into.coll) else {
                 return Ok(false);
             };
             let chosen = choose(&collection, filter, None, None, now)?;
-            let walk = Walk::new(collection, chosen.access).for_writing();
+            let walk = Walk::new(collection, chosen.access)
+                .show_ts(names_ts)
+                .for_writing();
             let mut picker = Picker::new(walk, Arc::clone(filter), None);
             let (id, ts) = match picker.next(now, vars, &Endless, &mut current)? {
                 Picked::One(id, ts) => (id, ts),
@@ -284,14 +290,17 @@ impl Merging {
                 collection: picker.collection(),
                 id,
                 ts,
+                reads_ts: names_ts || reads_ts,
                 current: &mut current,
                 still_matches: Match {
                     filter,
                     vars,
-                    names_ts: false,
+                    names_ts,
                 },
             };
-            let modified = candidate.modify(now, |doc, _| {
+            let modified = candidate.modify(now, |doc, ts| {
+                let shown = reads_ts.then(|| with_ts(doc, ts));
+                let doc = shown.as_deref().map_or(doc, Doc::new);
                 update.apply(
                     doc,
                     &Apply {

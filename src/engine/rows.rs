@@ -75,6 +75,11 @@ impl Handles {
         Ok(())
     }
 
+    /// The how manieth command of the cursor is running.
+    pub fn command(&self) -> u32 {
+        self.command.load(Ordering::Relaxed)
+    }
+
     /// Another command goes on with the cursor.
     pub fn next_command(&self) {
         self.command.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +101,7 @@ impl CollectionRows {
             walk,
             filter,
             source,
-            worked_for: handles.command.load(Ordering::Relaxed),
+            worked_for: handles.command(),
             command: Arc::clone(&handles.command),
             skip,
             limit,

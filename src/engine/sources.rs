@@ -254,6 +254,10 @@ impl Sources for EngineSources {
         }
     }
 
+    fn command(&self) -> u32 {
+        self.handles.command()
+    }
+
     fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
         let more = self.more()?;
         let about = About {

@@ -267,7 +267,10 @@ impl Collection {
     /// Whether anything here can ever end under the present rules, or memory waits to be given back.
     pub(super) fn can_expire(&self) -> bool {
         let state = self.shared();
-        state.shrink_from.is_some() || state.bounds.earliest(state.default) != End::NEVER
+        // Bounds are what was written, until somebody visits: of documents that were removed they know nothing.
+        let holds_any = state.totals.count > 0;
+        state.shrink_from.is_some()
+            || holds_any && state.bounds.earliest(state.default) != End::NEVER
     }
 
     pub(super) fn rename(&self, to: Namespace) {
@@ -410,6 +413,57 @@ mod tests {
         assert_eq!(replaced, Replaced::Stale);
         let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
         assert_eq!(touched, Replaced::Stale);
+    }
+
+    /// A statement over many documents takes a while, and its `_ts` is the moment at which it began.
+    #[test]
+    fn a_writer_with_an_older_now_ends_nobody_early() {
+        let documents = [doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}];
+        let bytes = documents.map(|document| document.to_vec().unwrap());
+        let other = doc! {"_id": 1, "n": 1}.to_vec().unwrap();
+        for indexed in [false, true] {
+            let c = collection(DefaultTtl::Seconds(10));
+            if indexed {
+                c.write(Millis(0), |w| {
+                    w.add_index(IndexSpec::new("_ts_1", DocBuf::from(doc! {"_ts": 1})));
+                })
+                .unwrap();
+            }
+            let add = |bytes| c.write(Millis(0), |w| w.insert(bytes)).unwrap().unwrap();
+            let ids_of = bytes.each_ref().map(|bytes| add(bytes));
+            // It begins at 2 s; others write at 9 s; at 9.5 s it comes to the same documents.
+            for (now, seen) in [(9_000, 9_000), (2_000, 9_500)] {
+                c.read(Millis(seen), |_| ());
+                let (new, old) = match now {
+                    9_000 => (&other, &bytes[0]),
+                    _ => (&bytes[0], &other),
+                };
+                c.write(Millis(now), |w| {
+                    assert!(matches!(
+                        w.replace(ids_of[0], old, new),
+                        Replaced::Done { .. }
+                    ));
+                    assert!(matches!(
+                        w.touch(ids_of[1], &bytes[1]),
+                        Replaced::Done { .. }
+                    ));
+                })
+                .unwrap();
+            }
+            assert_eq!(ids(&c, 18_999), [1, 2], "{indexed}");
+            if indexed {
+                let moments: Vec<_> = c.read(Millis(18_999), |view| {
+                    let index = view.index("_ts_1").unwrap();
+                    let entries = index.up(Bound::Unbounded, &[0xff]);
+                    entries
+                        .map(|entry| crate::storage::index::split(entry).1)
+                        .collect()
+                });
+                assert_eq!(moments, ids_of);
+            }
+            assert_eq!(ids(&c, 19_000), Vec::<i32>::new(), "{indexed}");
+            assert_eq!(reap(&c, 19_000), 2);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Writer<'a> {
     pub(super) ids: &'a IdMap,
     /// How many ended documents have been freed so far.
     freed: &'a AtomicU64,
-    /// What `_ts` becomes.
+    /// When the command began: what `_ts` becomes, see [`Writer::ts_after`].
     now: Millis,
     /// Whatever had ended by then is gone for this writer: at least `now`.
     pub(super) seen: Millis,
@@ -49,8 +49,11 @@ pub struct IndexSpecRef {
 /// What became of a conditional replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replaced {
-    /// With the `_ts` that the document had before.
-    Done(Millis),
+    /// With the `_ts` that the document had before, and the one that it has now.
+    Done {
+        before: Millis,
+        ts: Millis,
+    },
     /// The document is not the one that the caller has seen (changed, gone or ended): look again.
     Stale,
     Refused(Refused),
@@ -103,7 +106,7 @@ impl<'a> Writer<'a> {
             self.check_unique(index, keys, None, &mut in_the_way)?;
         }
         self.free(&in_the_way);
-        let stamp = self.stamp(doc);
+        let stamp = self.stamp(doc, self.now);
         let id = self.place(bytes, stamp);
         for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
             index.insert(keys, id);
@@ -145,7 +148,10 @@ impl<'a> Writer<'a> {
             .check_size(bytes)
             .and_then(|()| self.replace_checked(id, expected, bytes, ts));
         match replaced {
-            Ok(()) => Replaced::Done(ts),
+            Ok(()) => Replaced::Done {
+                before: ts,
+                ts: self.ts_after(ts),
+            },
             Err(refused) => Replaced::Refused(refused),
         }
     }
@@ -171,9 +177,10 @@ impl<'a> Writer<'a> {
         ts: Millis,
     ) -> Result<(), Refused> {
         let doc = Doc::new(bytes);
+        let written = self.ts_after(ts);
         if !self.state.indexes.is_empty() {
             let before = self.keys_of(Doc::new(old), ts)?;
-            let after = self.keys_of(doc, self.now)?;
+            let after = self.keys_of(doc, written)?;
             let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
             for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
             {
@@ -191,7 +198,7 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        let stamp = self.stamp(doc);
+        let stamp = self.stamp(doc, written);
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.replace(id.slot(), bytes, stamp);
         }
@@ -206,16 +213,27 @@ impl<'a> Writer<'a> {
             // The key of such an index is the time of the last write, and it may be unique: go the long way.
             return self.replace(id, expected, expected);
         }
-        let Some(ts) = self.unchanged(id, expected) else {
+        let Some(before) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
         let dates = self.state.date_end(Doc::new(expected));
         let own = OwnTtl::of(Doc::new(expected));
+        let ts = self.ts_after(before);
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
-            segment.touch(id.slot(), self.now);
+            segment.touch(id.slot(), ts);
         }
-        self.state.bounds.include(own, self.now, dates);
-        Replaced::Done(ts)
+        self.state.bounds.include(own, ts, dates);
+        Replaced::Done { before, ts }
+    }
+
+    /// The `_ts` of a document that this writer writes to and that was last written at `before`. A command that has been running
+    /// for a while may come to a document that somebody wrote to after it began: that write's lease is not cut short. (What was
+    /// written in a future that the clock has left is written now.)
+    fn ts_after(&self, before: Millis) -> Millis {
+        match before <= self.seen {
+            true => self.now.max(before),
+            false => self.now,
+        }
     }
 
     /// Removes the document, if it still is the one that the caller has seen. Returns the `_ts` that it had.
@@ -339,9 +357,9 @@ impl<'a> Writer<'a> {
         RecordId::new(number, slot)
     }
 
-    fn stamp(&self, doc: Doc<'_>) -> Stamp {
+    fn stamp(&self, doc: Doc<'_>, ts: Millis) -> Stamp {
         Stamp {
-            ts: self.now,
+            ts,
             own: OwnTtl::of(doc),
             dates: self.state.date_end(doc),
             coming: self.state.coming_end(doc),

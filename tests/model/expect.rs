@@ -622,6 +622,18 @@ fn aggregate(model: &mut Model, name: &str, command: &Document) -> Option<Expect
             }
             "$lookup" => {
                 let spec = spec.as_document().expect("a lookup");
+                if let Ok(stages) = spec.get_array("pipeline") {
+                    let filter = stages[0].as_document().expect("a stage")["$match"].clone();
+                    let from = model.get(spec.get_str("from").expect("a collection"));
+                    let mut joined =
+                        from.matching(filter.as_document().expect("a filter"), with_ts);
+                    joined.sort_by(|(_, a), (_, b)| compare(&a["_id"], &b["_id"]));
+                    let joined: Vec<Document> = joined.into_iter().map(|(_, seen)| seen).collect();
+                    for row in &mut rows {
+                        row.insert("joined", joined.clone());
+                    }
+                    continue;
+                }
                 let (local, foreign) = (
                     spec.get_str("localField").expect("a field"),
                     spec.get_str("foreignField").expect("a field"),
@@ -634,6 +646,33 @@ fn aggregate(model: &mut Model, name: &str, command: &Document) -> Option<Expect
                     let joined: Vec<Document> = joined.into_iter().map(|(_, seen)| seen).collect();
                     row.insert(spec.get_str("as").expect("a name"), joined);
                 }
+            }
+            "$sortByCount" => {
+                let path = spec.as_str().expect("a path").trim_start_matches('$');
+                rows = group(path, &rows);
+                for row in &mut rows {
+                    row.remove("total");
+                }
+                groups = true;
+            }
+            "$sample" => {
+                let size = spec.as_document().expect("a size")["size"].clone();
+                let size = number(&size).expect("a number") as usize;
+                return Some(Expect::Some(size.min(rows.len()), rows));
+            }
+            "$facet" => {
+                let spec = spec.as_document().expect("facets");
+                let mut faceted = Document::new();
+                for (name, stages) in spec {
+                    let first = stages.as_array().expect("stages")[0].as_document();
+                    let filter = first.and_then(|stage| stage.get_document("$match").ok());
+                    let passes = |row: &&Document| filter.is_none_or(|filter| matches(filter, row));
+                    let n = rows.iter().filter(passes).count() as i32;
+                    let counted: Vec<Document> =
+                        (n > 0).then(|| doc! {"count": n}).into_iter().collect();
+                    faceted.insert(name, counted);
+                }
+                rows = vec![faceted];
             }
             "$unionWith" => {
                 let other = model.get(spec.as_str().expect("a collection"));
@@ -776,6 +815,15 @@ fn group(path: &str, rows: &[Document]) -> Vec<Document> {
 
 fn create_indexes(model: &mut Model, name: &str, command: &Document) -> Expect {
     let collection = model.at(name);
+    let before = collection.clone();
+    let made = make_indexes(collection, command);
+    if matches!(made, Expect::Error(_)) {
+        *collection = before;
+    }
+    made
+}
+
+fn make_indexes(collection: &mut Collection, command: &Document) -> Expect {
     for spec in command.get_array("indexes").expect("indexes") {
         let spec = spec.as_document().expect("an index").clone();
         if spec.get_document("key").expect("a key").len() == 1
@@ -838,14 +886,20 @@ fn coll_mod(model: &mut Model, name: &str, command: &Document) -> Expect {
         cap.bytes = bytes.map_or(cap.bytes, |n| n as i64);
         return Expect::Fields(vec![]);
     }
+    let change = command.get_document("index").ok();
     if let Some(default) = command.get("defaultTtl") {
+        let index = change.and_then(|change| change.get_str("name").ok());
+        if index.is_some_and(|index| collection.index(index).is_none()) {
+            return Expect::Error(27);
+        }
         if collection.default.is_none() {
             collection.shown = "_ts_1".into();
         }
         collection.default = number(default).map(|n| n as i64);
-        return Expect::Fields(vec![]);
     }
-    let change = command.get_document("index").expect("an index");
+    let Some(change) = change else {
+        return Expect::Fields(vec![]);
+    };
     if change.contains_key("keyPattern") {
         // The one that shows the default; one that was given another name is found by its key as well.
         if collection.default.is_none() {

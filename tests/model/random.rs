@@ -476,7 +476,10 @@ impl Random {
 
     /// An update that is a pipeline.
     pub fn pipeline(&mut self) -> Bson {
-        match self.below(4) {
+        match self.below(7) {
+            4 => bson!([{"$set": {"ttl": (*self.pick(&[1, 2, 10, -1, 0]))}}]),
+            5 => bson!([{"$unset": "ttl"}]),
+            6 => bson!([{"$set": {"was": "$ttl", "ttl": "$n"}}]),
             0 => bson!([{"$set": {"n": {"$add": ["$n", (self.below(4) as i32)]}}}]),
             1 => bson!([{"$set": {"z": "$b"}}, {"$unset": "b"}]),
             2 => bson!([{"$unset": ["a", "z"]}, {"$addFields": {"was": "$u"}}]),
@@ -518,6 +521,9 @@ impl Random {
             doc! {"key": {"a": 1, "b": 1}, "name": "a b hidden", "hidden": true},
             doc! {"key": {"at": 1}, "name": "at", "expireAfterSeconds": 20},
             doc! {"key": {"at": -1}, "name": "at partial", "expireAfterSeconds": 5, "partialFilterExpression": {"n": {"$lt": 4}}},
+            doc! {"key": {"at": 1}, "name": "at unique", "expireAfterSeconds": 10, "unique": true, "sparse": true},
+            doc! {"key": {"c.x": -1}, "name": "at inside", "expireAfterSeconds": 15},
+            doc! {"key": {"ttl": -1}, "name": "ttl ends", "expireAfterSeconds": 3, "hidden": true},
             doc! {"key": {"_ts": 1, "n": 1}, "name": "ts n"},
             doc! {"key": {"_id": -1, "n": 1}, "name": "id n"},
             doc! {"key": {"ttl": 1}, "name": "ttl"},

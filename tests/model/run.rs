@@ -97,6 +97,10 @@ impl Run {
                     Err(format!("it is {now} instead of {}", self.model.now))
                 }
             }
+            Step::Reaper(on) => {
+                self.world.reaper(*on);
+                Ok(())
+            }
             Step::Breathe => {
                 self.world.clock.unfreeze();
                 self.world.clock.freeze();

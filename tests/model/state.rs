@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
 
-use super::matcher::matches;
+use super::matcher::{leaves, matches};
 use super::order::{compare, equal};
 
 #[derive(Debug, Clone)]
@@ -290,7 +290,14 @@ impl Index {
             return None;
         }
         let path = self.key().keys().next().expect("one field");
-        let dates = keys(doc, path);
+        // Also inside documents, and of an array the elements.
+        let leaves = leaves(doc, path).into_iter().flatten();
+        let dates: Vec<Bson> = leaves
+            .flat_map(|leaf| match leaf {
+                Bson::Array(array) => array,
+                value => vec![value],
+            })
+            .collect();
         let earliest = dates
             .iter()
             .filter_map(Bson::as_datetime)

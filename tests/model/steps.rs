@@ -23,6 +23,8 @@ pub enum Step {
     NextEnd(i64),
     /// Lets time run for a moment.
     Breathe,
+    /// Switches the reaper.
+    Reaper(bool),
     /// Opens a cursor and keeps it in that place.
     Open(usize, Document),
     More(usize, i32),
@@ -94,9 +96,11 @@ pub fn generate(random: &mut Random, model: &Model, indexes: bool) -> Step {
         89..=90 => Step::Check,
         91..=93 => Step::NextEnd(random.below(2) as i64 - 1),
         94 => Step::Travel(random.below(8_000) as i64 - 1_000),
+        95 if random.chance(40) => Step::Reaper(random.chance(70)),
         95 => Step::Breathe,
+        96 if random.chance(10) => Step::Advance(-(random.below(100_000_000) as i64)),
         96 => Step::Advance(-(random.below(30_000) as i64)),
-        97 if random.chance(20) => Step::Advance(3_600_000),
+        97 if random.chance(20) => Step::Advance(*random.pick(&[3_600_000, 70 * 365 * 86_400_000])),
         _ => match next_end(model) {
             Some(end) if random.chance(30) => {
                 Step::Advance(end - model.now + random.below(2) as i64)
@@ -369,7 +373,11 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
         "c" => "d",
         _ => "c",
     };
-    match random.below(10) {
+    match random.below(14) {
+        10 => pipeline.push(doc! {"$lookup": {"from": other, "pipeline": [{"$match": random.filter(now, 0)}], "as": "joined"}}),
+        11 => pipeline.push(doc! {"$sortByCount": *random.pick(&["$a", "$b", "$u"])}),
+        12 => pipeline.push(doc! {"$sample": {"size": 1 + random.below(6) as i32}}),
+        13 => pipeline.push(doc! {"$facet": {"all": [{"$count": "count"}], "some": [{"$match": random.filter(now, 0)}, {"$count": "count"}]}}),
         8 => {
             let into = if random.chance(80) { other } else { name };
             let matched = match random.below(5) {
@@ -398,7 +406,8 @@ fn aggregate(random: &mut Random, name: &str, now: i64) -> Document {
 }
 
 fn index(random: &mut Random, name: &str) -> Document {
-    match random.below(10) {
+    match random.below(11) {
+        10 => several(random, name),
         0..=6 => doc! {"createIndexes": name, "indexes": [random.index()]},
         7 if random.chance(30) => doc! {"dropIndexes": name, "index": "*"},
         8 => match random.below(2) {
@@ -414,6 +423,24 @@ fn index(random: &mut Random, name: &str) -> Document {
             doc! {"dropIndexes": name, "index": index.get_str("name").expect("a name")}
         }
     }
+}
+
+/// Several settings in one command: all of them, or none.
+fn several(random: &mut Random, name: &str) -> Document {
+    let seconds = 1 + random.below(40) as i64;
+    if random.chance(40) {
+        let index = *random.pick(&["at", "at partial", "at inside"]);
+        return doc! {"collMod": name, "defaultTtl": seconds, "index": {"name": index, "expireAfterSeconds": random.below(30) as i32}};
+    }
+    let mut indexes = vec![random.index()];
+    let another = random.index();
+    if another.get("name") != indexes[0].get("name") {
+        indexes.push(another);
+    }
+    if random.chance(50) {
+        indexes.insert(0, default_spec("_ts_1", seconds));
+    }
+    doc! {"createIndexes": name, "indexes": indexes}
 }
 
 /// `DefaultTTL`, through one of its doors.

@@ -195,6 +195,40 @@ fn other_rules_end_rows_in_the_middle_of_a_cursor() {
     }
 }
 
+/// What every row is joined with is looked up once for a command, and again for the next: also where no time has passed.
+#[test]
+fn joined_documents_end_between_getmores() {
+    let lookup = doc! {"$lookup": {"from": "c", "pipeline": [{"$sort": {"_id": 1}}], "as": "all"}};
+    let ends: [fn(&mut World); 3] = [
+        |world| world.clock.advance(10_000),
+        |world| {
+            drop(world.run(
+                doc! {"collMod": "c", "index": {"keyPattern": {"at": 1}, "expireAfterSeconds": 1}},
+            ))
+        },
+        |world| drop(world.run(doc! {"delete": "c", "deletes": [{"q": {"ttl": 10}, "limit": 0}]})),
+    ];
+    for end in ends {
+        let mut world = World::new(Reaper::Off);
+        prepare(&mut world, None);
+        let now = world.now();
+        world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 1_000});
+        world.run(doc! {"update": "c", "updates": [{"q": {"ttl": 10}, "u": {"$set": {"at": date(now - 1_000)}}, "multi": true}]});
+        let joined = |reply: &Document| -> Vec<usize> {
+            let (rows, ..) = batch(reply);
+            let all = rows.iter().map(|row| row.get_array("all").unwrap());
+            all.map(Vec::len).collect()
+        };
+        let reply = world
+            .run(doc! {"aggregate": "other", "pipeline": [&lookup], "cursor": {"batchSize": 2}});
+        assert_eq!(joined(&reply), [10, 10]);
+        let (_, cursor, _) = batch(&reply);
+        end(&mut world);
+        let more = world.run(doc! {"getMore": cursor, "collection": "other"});
+        assert_eq!(joined(&more), [5; 8]);
+    }
+}
+
 /// In a capped collection what has ended takes no place, and a reader whose last document has ended goes on behind it.
 #[test]
 fn a_tailable_cursor_outlives_its_last_document() {

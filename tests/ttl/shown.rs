@@ -150,6 +150,49 @@ fn writes_select_by_it() {
     assert!(!done.get_document("value").unwrap().contains_key("_ts"));
 }
 
+/// The key of an index that holds it is the key, whether the command names it or not.
+#[test]
+fn returned_as_the_key_that_it_is() {
+    let mut world = world();
+    world.index("c", doc! {"key": {"_ts": -1, "a": 1}});
+    for command in [
+        doc! {"find": "c", "hint": {"_ts": -1, "a": 1}, "returnKey": true},
+        doc! {"find": "c", "sort": {"_ts": -1}, "hint": {"_ts": -1, "a": 1}, "returnKey": true},
+    ] {
+        let keys = [
+            doc! {"_ts": SECOND + 3, "a": 2},
+            doc! {"_ts": SECOND + 1, "a": 1},
+        ];
+        assert_eq!(world.rows(command.clone()), keys, "{command}");
+    }
+}
+
+/// `$merge` finds and changes documents as an update does.
+#[test]
+fn merged_by_it_and_with_it() {
+    let mut world = world();
+    world.index("d", doc! {"key": {"_ts": 1}, "unique": true});
+    world.insert("d", [doc! {"_id": 7}]);
+    world.at(5_000);
+    let merge = |on: &str, matched: Bson| doc! {"aggregate": "c", "pipeline": [{"$match": {"_id": 2}}, {"$project": {"_ts": 1}}, {"$set": {"_id": 7}}, {"$merge": {"into": "d", "on": on, "whenMatched": matched, "whenNotMatched": "fail"}}], "cursor": {}};
+    for (second, on) in [(5, "_id"), (6, "_id")] {
+        let before = world.rows(doc! {"find": "d", "projection": {"_ts": 1}});
+        world.at(second * 1_000);
+        world.run(merge(
+            on,
+            vec![doc! {"$set": {"was": "$_ts", "new": "$$new._ts"}}].into(),
+        ));
+        let was = before[0].get_i64("_ts").unwrap();
+        let expected = doc! {"_id": 7, "was": was, "new": SECOND + 3};
+        assert_eq!(world.rows(doc! {"find": "d"}), [expected]);
+    }
+    // Written in the second in which the row was, it is the one that the row means.
+    world.at(3_000);
+    world.run(doc! {"update": "d", "updates": [{"q": {"_id": 7}, "u": {"a": 1}}]});
+    world.run(merge("_ts", vec![doc! {"$set": {"a": 2}}].into()));
+    assert_eq!(world.rows(doc! {"find": "d"}), [doc! {"_id": 7, "a": 2}]);
+}
+
 /// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having
 /// been replaced.
 #[test]

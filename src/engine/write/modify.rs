@@ -5,7 +5,7 @@ use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::storage::{Collection, Dropped, RecordId, Replaced};
+use crate::storage::{Collection, Dropped, RecordId, Replaced, Stored, Writer};
 use crate::value::{Doc, DocBuilder, Millis, Value};
 
 /// What became of a document that was to be changed.
@@ -16,7 +16,8 @@ pub enum Modified {
     Done {
         /// `None`: it matched, and nothing had to change but its `_ts`.
         after: Option<Vec<u8>>,
-        /// The `_ts` that it had before.
+        /// The `_ts` that it had before, and the one that it has now.
+        before: Millis,
         ts: Millis,
     },
 }
@@ -27,6 +28,8 @@ pub struct Candidate<'a> {
     pub id: RecordId,
     /// When it had been written last.
     pub ts: Millis,
+    /// What is done with it depends on that, too.
+    pub reads_ts: bool,
     /// The document as it was found; in the end, the one that was changed or removed.
     pub current: &'a mut Vec<u8>,
     pub still_matches: Match<'a>,
@@ -55,6 +58,7 @@ impl Candidate<'_> {
             let computed = compute(Doc::new(self.current), self.ts)?;
             let written = collection.write(now, |writer| {
                 let replaced = match &computed {
+                    _ if self.was_touched(writer) => Replaced::Stale,
                     Some(bytes) => writer.replace(id, self.current, bytes),
                     None => writer.touch(id, self.current),
                 };
@@ -63,18 +67,19 @@ impl Candidate<'_> {
                         let bytes = computed.as_deref().unwrap_or(self.current);
                         Err(refused(&reason, &writer.view(), bytes))
                     }
-                    Replaced::Done(ts) => Ok(Some(ts)),
+                    Replaced::Done { before, ts } => Ok(Some((before, ts))),
                     Replaced::Stale => Ok(None),
                 }
             });
             match written {
                 Err(dropped) => return Ok(Err(dropped)),
                 Ok(Err(error)) => return Err(error),
-                Ok(Ok(Some(ts))) => {
+                Ok(Ok(Some((before, ts)))) => {
                     let became = computed.as_ref().unwrap_or(self.current);
                     Effort::add_change(became.len());
                     return Ok(Ok(Modified::Done {
                         after: computed,
+                        before,
                         ts,
                     }));
                 }
@@ -91,7 +96,11 @@ impl Candidate<'_> {
     pub fn delete(mut self, now: Millis) -> Result<Result<Option<Millis>, Dropped>> {
         let (collection, id) = (self.collection, self.id);
         loop {
-            match collection.write(now, |writer| writer.remove_if(id, self.current)) {
+            let removed = collection.write(now, |writer| match self.was_touched(writer) {
+                true => None,
+                false => writer.remove_if(id, self.current),
+            });
+            match removed {
                 Err(dropped) => return Ok(Err(dropped)),
                 Ok(Some(ts)) => {
                     Effort::add_removal();
@@ -104,6 +113,12 @@ impl Candidate<'_> {
                 }
             }
         }
+    }
+
+    /// Somebody wrote to the document since it was found, which its bytes need not show.
+    fn was_touched(&self, writer: &Writer<'_>) -> bool {
+        let moved = |stored: Stored<'_>| stored.ts.seconds() != self.ts.seconds();
+        self.reads_ts && writer.visible(self.id).is_some_and(moved)
     }
 
     /// Takes the document as it is now. Says whether it still is there and matches.
@@ -144,4 +159,65 @@ pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
         Value::int64(ts.seconds()).as_ref(),
     );
     builder.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::Scope;
+    use crate::storage::{Namespace, Options};
+    use crate::value::DocBuf;
+    use bson::{Document, doc};
+
+    /// Between being found and being written to, the document is written to by somebody else, who leaves its bytes as they are.
+    /// One that was chosen for having been left alone is not the one meant any more.
+    #[test]
+    fn a_document_that_was_touched_meanwhile_is_asked_again() {
+        let bytes = doc! {"_id": 1}.to_vec().unwrap();
+        let touched = |condition: Document, by_ts: bool| {
+            let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+            let id = collection.write(Millis(5_000), |w| w.insert(&bytes));
+            let id = id.unwrap().unwrap();
+            let filter = Filter::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
+            let vars = Vars::at(Millis(9_000));
+            let mut current = bytes.clone();
+            let candidate = Candidate {
+                collection: &collection,
+                id,
+                ts: Millis(5_000),
+                reads_ts: by_ts,
+                current: &mut current,
+                still_matches: Match {
+                    filter: &filter,
+                    vars: &vars,
+                    names_ts: by_ts,
+                },
+            };
+            let mut seen = Vec::new();
+            let done = candidate.modify(Millis(9_000), |_, ts| {
+                if seen.is_empty() {
+                    let touched = collection.write(Millis(8_000), |w| w.touch(id, &bytes));
+                    assert!(matches!(touched, Ok(Replaced::Done { .. })));
+                }
+                seen.push(ts);
+                Ok(None)
+            });
+            (done.unwrap().unwrap(), seen)
+        };
+        let done = |before| Modified::Done {
+            after: None,
+            before: Millis(before),
+            ts: Millis(9_000),
+        };
+        let (first, again) = (Millis(5_000), Millis(8_000));
+        assert_eq!(touched(doc! {"_id": 1}, false), (done(8_000), vec![first]));
+        assert_eq!(
+            touched(doc! {"_ts": {"$lt": 9}}, true),
+            (done(8_000), vec![first, again])
+        );
+        assert_eq!(
+            touched(doc! {"_ts": {"$lt": 8}}, true),
+            (Modified::Gone, vec![first])
+        );
+    }
 }

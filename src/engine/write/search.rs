@@ -160,6 +160,7 @@ impl Search {
                 collection,
                 id,
                 ts,
+                reads_ts: self.selection.names_ts,
                 current,
                 still_matches: self.selection.still_matches(),
             })),

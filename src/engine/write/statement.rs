@@ -76,12 +76,13 @@ impl Updating {
 
     /// Changes the next document that matches. `false`: there may be more to do.
     fn change_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        let candidate = match self.search.next(place, slice)? {
+        let mut candidate = match self.search.next(place, slice)? {
             Found::One(candidate) => candidate,
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
         };
         let update = &self.update;
+        candidate.reads_ts |= update.reads_ts();
         let (filter, vars) = (candidate.still_matches.filter, candidate.still_matches.vars);
         let modified = candidate.modify(place.now, |doc, ts| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
@@ -101,8 +102,8 @@ impl Updating {
                 },
             )
         })?;
-        let (after, ts) = match modified {
-            Ok(Modified::Done { after, ts }) => (after, ts),
+        let (after, before_ts, ts) = match modified {
+            Ok(Modified::Done { after, before, ts }) => (after, before, ts),
             lost => {
                 self.search.lost(lost.is_err());
                 return Ok(false);
@@ -115,9 +116,12 @@ impl Updating {
             let before = self.search.take_current();
             self.done.after = Some(Version {
                 bytes: after.unwrap_or_else(|| before.clone()),
-                ts: place.now,
+                ts,
             });
-            self.done.before = Some(Version { bytes: before, ts });
+            self.done.before = Some(Version {
+                bytes: before,
+                ts: before_ts,
+            });
         }
         Ok(!multi)
     }

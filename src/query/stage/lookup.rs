@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) use super::lookup_spec::parse;
 
@@ -32,8 +32,9 @@ struct Running {
     inner: Option<Inner>,
     found: Batch,
     array: Vec<u8>,
-    /// The array that every row gets, where it does not depend on the row; good for as long as `now` stands.
-    same: Option<(Millis, Vec<u8>)>,
+    /// The array that every row gets, where it does not depend on the row; good for the command that found it. (Not for as long
+    /// as `now` stands: a rule may have changed in between.)
+    same: Option<(u32, Vec<u8>)>,
 }
 
 /// A pipeline that runs for one row.
@@ -119,8 +120,8 @@ impl Running {
         };
         let stage = &self.stage;
         if self.inner.is_none() {
-            if let Some((now, array)) = &self.same
-                && *now == cx.vars.now()
+            if let Some((found_by, array)) = &self.same
+                && *found_by == cx.sources.command()
             {
                 emit(&stage.into, row.doc, array, row.origin, out);
                 return Ok(true);
@@ -200,7 +201,7 @@ impl Running {
         self.inner = None;
         emit(&stage.into, row.doc, &self.array, row.origin, out);
         if stage.is_uncorrelated() {
-            self.same = Some((cx.vars.now(), self.array.clone()));
+            self.same = Some((cx.sources.command(), self.array.clone()));
         }
         Ok(true)
     }

@@ -49,6 +49,11 @@ pub trait Sources: Send + Sync {
     /// Begins to write. Nothing is visible in an `$out` target before [`Sink::finish`].
     fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>>;
 
+    /// The how manieth command of the cursor is running: what an earlier one has found need not be there any more.
+    fn command(&self) -> u32 {
+        0
+    }
+
     /// Appends the documents that a reporting stage yields.
     fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()>;
 }

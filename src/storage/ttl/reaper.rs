@@ -236,6 +236,7 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::RecordId;
     use crate::storage::ttl::DefaultTtl;
 
     /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
@@ -257,6 +258,16 @@ mod tests {
         reaper.note_request();
         assert!(!reaper.asleep.load(Ordering::Relaxed));
         assert!(!reaper.falls_asleep());
+        // Somebody deletes it, and its memory is given back: nothing is left to end, years before it would have.
+        collection
+            .write(Millis(0), |w| {
+                let (id, _) = w.view().scan_up(RecordId::FIRST).next().unwrap();
+                w.remove_if(id, &document).unwrap();
+            })
+            .unwrap();
+        while collection.reap(Millis(0), clock::monotonic()).more {}
+        assert!(reaper.falls_asleep());
+        reaper.note_request();
         reaper.enable(false);
         assert!(reaper.falls_asleep());
     }
