@@ -133,7 +133,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             if !self.duty.wait() {
                 return End::Closed;
             }
-            match self.read().await {
+            match self.read(QUIET).await {
                 Ok(0) => return End::Closed,
                 Ok(read) => self.traffic.read += read as u64,
                 Err(problem) => return End::Lost(problem),
@@ -148,9 +148,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 
     /// Waits for bytes. Large buffers wait only for a while, then they are given back.
-    async fn read(&mut self) -> io::Result<usize> {
+    async fn read(&mut self, quiet: Duration) -> io::Result<usize> {
         if self.is_swollen() && self.input.is_empty() {
-            match tokio::time::timeout(QUIET, self.stream.read_buf(&mut self.input)).await {
+            match tokio::time::timeout(quiet, self.stream.read_buf(&mut self.input)).await {
                 Ok(read) => return read,
                 Err(_) => self.shrink(),
             }
@@ -331,5 +331,80 @@ impl From<Hangup> for End {
 impl From<io::Error> for End {
     fn from(problem: io::Error) -> Self {
         Self::Lost(problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Says what it was told.
+    struct Echo;
+
+    impl Handler for Echo {
+        type Connection = ();
+
+        fn open(&self, _: Peer) {}
+
+        fn call(&self, (): &mut (), told: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
+            reply.extend_from_slice(told.body().bytes());
+            Ok(Outcome::Replied)
+        }
+    }
+
+    async fn connected() -> (Connection<Echo, TcpStream>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let opening = Opening {
+            handler: Arc::new(Echo),
+            peer: Peer::plain(1, address),
+            codec: Codec::default(),
+            duty: Arc::new(Duty::new()),
+        };
+        (Connection::new(opening, stream), client)
+    }
+
+    /// Sends a message of a megabyte and receives as much.
+    async fn exchange(connection: &mut Connection<Echo, TcpStream>, client: &mut TcpStream) {
+        let body = bson::doc! {"text": "x".repeat(1 << 20)}.to_vec().unwrap();
+        let mut message = Vec::new();
+        for word in [21 + body.len() as i32, 7, 0, 2013, 0] {
+            message.extend_from_slice(&word.to_le_bytes());
+        }
+        message.push(0);
+        message.extend(body);
+        let asking = async {
+            client.write_all(&message).await.unwrap();
+            let mut reply = vec![0; message.len()];
+            client.read_exact(&mut reply).await.unwrap();
+            assert_eq!(reply[20..], message[20..]);
+        };
+        let answering = async {
+            loop {
+                connection.tidy();
+                connection.read(QUIET).await.unwrap();
+                connection.run_all().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = asking => {}
+            () = answering => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn large_buffers_are_given_back_in_a_quiet_moment() {
+        let (mut connection, mut client) = connected().await;
+        exchange(&mut connection, &mut client).await;
+        assert!(connection.is_swollen());
+        let waiting = connection.read(Duration::from_millis(1));
+        let waited = tokio::time::timeout(Duration::from_millis(20), waiting).await;
+        assert!(waited.is_err(), "nothing was sent");
+        assert!(!connection.is_swollen());
+        exchange(&mut connection, &mut client).await;
     }
 }

@@ -15,17 +15,19 @@ pub struct Conditions {
     pub array_filters: Option<Bson>,
 }
 
+/// A stage and what it is told.
+pub fn stage(given: &Bson) -> (&str, &Bson) {
+    let stage = given.as_document().expect("a stage");
+    let (name, spec) = stage.iter().next().expect("a stage");
+    (name, spec)
+}
+
 /// Stages that set and unset, one after the other.
 fn pipeline(stages: &[Bson], document: &Document) -> Document {
     let mut document = document.clone();
-    for stage in stages {
-        let (stage, spec) = stage
-            .as_document()
-            .expect("a stage")
-            .iter()
-            .next()
-            .expect("a stage");
-        if stage == "$unset" {
+    for given in stages {
+        let (name, spec) = stage(given);
+        if name == "$unset" {
             let names = match spec {
                 Bson::Array(names) => names.clone(),
                 name => vec![name.clone()],

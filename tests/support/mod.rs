@@ -5,6 +5,7 @@
 
 pub mod binary;
 pub mod client;
+pub mod dice;
 pub mod literal;
 pub mod print;
 pub mod script;

@@ -1,0 +1,10 @@
+//! The official driver as an ordinary user: nothing here knows that it is not talking to MongoDB, except where time is moved.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+
+mod collections;
+mod documents;
+mod expiry;
+mod sessions;

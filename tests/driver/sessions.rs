@@ -1,0 +1,80 @@
+//! Sessions, writes that are sent twice, and transactions, of which there are none.
+
+use futures_util::TryStreamExt;
+use mongodb::Collection;
+use mongodb::bson::{Document, doc};
+use sundown::config::Topology;
+
+use crate::house::{default_house, house};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_and_retryable_writes() {
+    for topology in [
+        Topology::Router,
+        Topology::ReplicaSet {
+            name: "globaldb".into(),
+            advertise: None,
+        },
+    ] {
+        let house = house(topology).await;
+        let things: Collection<Document> = house.database.collection("things");
+        let mut session = house.client.start_session().await.unwrap();
+        things
+            .insert_one(doc! {"_id": 1, "n": 0})
+            .session(&mut session)
+            .await
+            .unwrap();
+        for _ in 0..5 {
+            let done = things
+                .update_one(doc! {"_id": 1}, doc! {"$inc": {"n": 1}})
+                .session(&mut session)
+                .await
+                .unwrap();
+            assert_eq!(done.modified_count, 1);
+        }
+        let mut cursor = things.find(doc! {}).session(&mut session).await.unwrap();
+        let rows: Vec<Document> = cursor.stream(&mut session).try_collect().await.unwrap();
+        assert_eq!(rows, [doc! {"_id": 1, "n": 5}]);
+
+        // What the driver does after a lost reply: the same write under the same number.
+        let write = doc! {
+            "update": "things", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
+            "txnNumber": 1_000i64,
+        };
+        let mut send = Vec::new();
+        for _ in 0..2 {
+            let sent = house.database.run_command(write.clone());
+            send.push(sent.session(&mut session).await.unwrap());
+        }
+        let (first, again) = (&send[0], &send[1]);
+        assert_eq!(first.get("nModified"), again.get("nModified"));
+        assert_eq!(
+            things.find_one(doc! {}).await.unwrap(),
+            Some(doc! {"_id": 1, "n": 6})
+        );
+        house.server.stop().await;
+    }
+}
+
+/// What is not there says so, by name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_built_is_refused_by_name() {
+    let house = default_house().await;
+    let things: Collection<Document> = house.database.collection("things");
+    let mut session = house.client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let error = things
+        .insert_one(doc! {"_id": 1})
+        .session(&mut session)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().to_lowercase().contains("transaction"),
+        "{error}"
+    );
+    drop(session);
+    let error = things.watch().await.unwrap_err();
+    assert!(error.to_string().contains("$changeStream"), "{error}");
+    assert_eq!(things.count_documents(doc! {}).await.unwrap(), 0);
+    house.server.stop().await;
+}

@@ -1,0 +1,179 @@
+//! The server under test: a handler that does as it is told.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bson::{Document, doc};
+use sundown::config::Config;
+use sundown::error::{Code, Error, Hangup};
+use sundown::handler::{Handler, Outcome, Peer, Progress, Work};
+use sundown::server::Server;
+use sundown::value::DocBuf;
+use sundown::wire::Request;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::raw::{Client, PATIENCE};
+
+/// Answers `ping`, `hello` and `insert` (with the number of documents), and does odd things on demand.
+#[derive(Default)]
+pub struct Scripted {
+    pub calls: AtomicUsize,
+    pub abandoned: Arc<AtomicUsize>,
+    pub streamed: Arc<AtomicUsize>,
+}
+
+/// `{work: steps, pause: milliseconds}`: so many steps with so much sleep between them.
+struct Steps {
+    left: i64,
+    pause: Duration,
+    abandoned: Arc<AtomicUsize>,
+    /// What it does last is one reply of a stream.
+    streams: Option<Progress>,
+}
+
+impl Handler for Scripted {
+    type Connection = ();
+
+    fn open(&self, _: Peer) {}
+
+    fn call(&self, (): &mut (), request: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let body = request.body();
+        let first = body.first().expect("commands here are not empty");
+        match first.name() {
+            "ping" => put(reply, doc! {"ok": 1.0}),
+            "hello" => put(
+                reply,
+                doc! {"db": request.query_database.clone().unwrap_or_default(), "ok": 1.0},
+            ),
+            "insert" => {
+                let count = request
+                    .sequences
+                    .iter()
+                    .map(|sequence| sequence.iter().count() as i32)
+                    .sum::<i32>();
+                put(reply, doc! {"n": count, "ok": 1.0});
+            }
+            "calls" => put(
+                reply,
+                doc! {"calls": self.calls.load(Ordering::SeqCst) as i32},
+            ),
+            "large" => {
+                let size = first.value.as_i32().unwrap_or_default() as usize;
+                put(reply, doc! {"filler": "x".repeat(size)});
+            }
+            // `{stream: replies}`: a stream of so many; with `pause`, each of them after some work.
+            "stream" => {
+                let nth = self.streamed.fetch_add(1, Ordering::SeqCst) as i64 + 1;
+                let more = nth < first.value.as_i64().unwrap_or_default();
+                if let Some(pause) = body.get("pause").as_i64() {
+                    return Ok(Outcome::Work(Box::new(Steps {
+                        left: 2,
+                        pause: Duration::from_millis(pause as u64),
+                        abandoned: self.abandoned.clone(),
+                        streams: Some(if more {
+                            Progress::Streaming
+                        } else {
+                            Progress::Done
+                        }),
+                    })));
+                }
+                put(reply, doc! {"nth": nth, "ok": 1.0});
+                if more {
+                    return Ok(Outcome::Streaming);
+                }
+            }
+            "panic" => panic!("the test asked for it"),
+            "hangup" => return Err(Hangup::new("the test asked for it")),
+            "work" => {
+                return Ok(Outcome::Work(Box::new(Steps {
+                    left: first.value.as_i64().unwrap_or_default(),
+                    pause: Duration::from_millis(
+                        body.get("pause").as_i64().unwrap_or_default() as u64
+                    ),
+                    abandoned: self.abandoned.clone(),
+                    streams: None,
+                })));
+            }
+            name => Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
+                .write_reply(reply),
+        }
+        Ok(Outcome::Replied)
+    }
+}
+
+impl Work for Steps {
+    fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup> {
+        self.left -= 1;
+        if self.left <= 0 {
+            put(reply, doc! {"worked": true, "ok": 1.0});
+            return Ok(self.streams.unwrap_or(Progress::Done));
+        }
+        Ok(if self.pause.is_zero() {
+            Progress::More
+        } else {
+            Progress::Sleep(self.pause)
+        })
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.abandoned.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+fn put(reply: &mut Vec<u8>, document: Document) {
+    reply.extend_from_slice(DocBuf::from(document).bytes());
+}
+
+pub struct Running {
+    pub address: SocketAddr,
+    pub handler: Arc<Scripted>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub async fn start() -> Self {
+        Self::with(Config::default()).await
+    }
+
+    pub async fn with(config: Config) -> Self {
+        let server = Server::bind(Config { port: 0, ..config }).await.unwrap();
+        let address = server.local_addr();
+        assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
+        assert_eq!(server.config().port, address.port());
+        let handler = Arc::new(Scripted::default());
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(handler.clone(), async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            handler,
+            stop: Some(stop),
+            task,
+        }
+    }
+
+    pub async fn connect(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    pub fn tell_to_stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    pub async fn stopped(self) {
+        tokio::time::timeout(PATIENCE, self.task)
+            .await
+            .expect("the server stops")
+            .unwrap();
+    }
+}
