@@ -3,6 +3,8 @@
 
 #![no_main]
 
+mod source;
+
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
@@ -17,6 +19,8 @@ use sundown::query::update::UPDATES;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Value, validate};
 use sundown::wire::Request;
 
+use source::Source;
+
 /// Names of fields: of documents, of commands' options, of operators' arguments.
 const NAMES: &[&str] = &[
     "a", "b", "c", "a.b", "a.0", "a.$", "a.$[]", "a.$[x]", "_id", "_ts", "ttl", "filter", "query", "q", "u", "update",
@@ -29,20 +33,7 @@ const NAMES: &[&str] = &[
 
 const TEXTS: &[&str] = &["c", "d", "a", "$a", "$a.b", "$$ROOT", "$$NOW", "$$this", "_id_", "*", "a.b", "(a+)+$", "", "é"];
 
-struct Source<'a>(&'a [u8]);
-
 impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((&first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        first
-    }
-
-    fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
-        let at = usize::from(self.byte()) * 256 + usize::from(self.byte());
-        &from[at % from.len()]
-    }
-
     fn name(&mut self) -> &'static str {
         match self.byte() % 8 {
             0 => self.pick(FILTERS).name,

@@ -4,6 +4,8 @@
 
 #![no_main]
 
+mod source;
+
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
@@ -14,6 +16,8 @@ use sundown::handler::{Handler, Outcome, Peer, Progress};
 use sundown::server::Greeting;
 use sundown::value::{ArrayBuilder, Doc, DocBuilder, Limits, Type, Value, ValueRef, validate};
 use sundown::wire::Request;
+
+use source::Source;
 
 const FIELDS: &[&str] = &[
     "helloOk", "topologyVersion", "maxAwaitTimeMS", "client", "compression", "saslSupportedMechs", "loadBalanced",
@@ -30,19 +34,7 @@ const TEXTS: &[&str] = &[
     "n,a=x,n=,r=", "y,,n==2C=3D,r=\u{0}", "p=tls-unique,,n=a,r=b", "1", "",
 ];
 
-struct Source<'a>(&'a [u8]);
-
 impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((&first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        first
-    }
-
-    fn pick<'t>(&mut self, from: &'t [&'static str]) -> &'t str {
-        from[usize::from(self.byte()) % from.len()]
-    }
-
     fn scalar(&mut self, process: &[u8; 12]) -> Value {
         match self.byte() % 10 {
             0 => Value::null(),
@@ -59,13 +51,13 @@ impl Source<'_> {
                 self.0 = rest;
                 Value::binary(0, taken)
             }
-            _ => Value::string(self.pick(TEXTS)),
+            _ => Value::string(*self.pick(TEXTS)),
         }
     }
 
     fn document(&mut self, out: &mut DocBuilder<'_>, process: &[u8; 12], depth: u8) {
         for _ in 0..self.byte() % 5 {
-            let name = self.pick(INNER);
+            let name = *self.pick(INNER);
             if depth < 4 && self.byte().is_multiple_of(3) {
                 let mut inner = out.doc(name);
                 self.document(&mut inner, process, depth + 1);
@@ -83,7 +75,7 @@ impl Source<'_> {
                 let value = self.scalar(process);
                 out.push(value.as_ref());
             } else {
-                out.push_str(self.pick(TEXTS));
+                out.push_str(*self.pick(TEXTS));
             }
         }
     }
@@ -93,7 +85,7 @@ impl Source<'_> {
         let mut body = DocBuilder::begin(&mut bytes);
         body.put_i32(["hello", "isMaster", "ismaster"][usize::from(self.byte() % 3)], 1);
         for _ in 0..self.byte() % 8 {
-            let field = self.pick(FIELDS);
+            let field = *self.pick(FIELDS);
             match self.byte() % 4 {
                 // What a monitor sends, so that waiting and streaming are met often.
                 0 => {

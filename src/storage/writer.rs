@@ -30,7 +30,7 @@ pub struct Writer<'a> {
 pub enum Refused {
     /// Another visible document holds the key. `index` is `None` for `_id`.
     Duplicate {
-        index: Option<Box<IndexSpecRef>>,
+        index: Option<Box<UniqueIndex>>,
         holder: RecordId,
     },
     /// The document cannot be indexed.
@@ -39,9 +39,9 @@ pub enum Refused {
     TooLarge(Error),
 }
 
-/// What the error message about a duplicate needs of an index.
+/// A unique index whose key is taken, as the error message about it needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexSpecRef {
+pub struct UniqueIndex {
     pub name: String,
     pub key: crate::value::DocBuf,
 }
@@ -321,7 +321,7 @@ impl<'a> Writer<'a> {
         for key in &keys.keys {
             for holder in index.holders(key).filter(|&holder| Some(holder) != own) {
                 if self.is_visible(holder) {
-                    let spec = IndexSpecRef {
+                    let spec = UniqueIndex {
                         name: index.spec.name.clone(),
                         key: index.spec.key.clone(),
                     };
