@@ -6,7 +6,7 @@ use super::{COMMANDS, Command};
 use crate::handler::Traffic;
 use crate::wire::{Compressor, Squeezed};
 
-/// As many as there are bits in `SHARD_MASK` allow.
+/// The connections are dealt out over so many.
 const SHARDS: usize = 8;
 
 pub struct Counters {

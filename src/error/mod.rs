@@ -26,8 +26,6 @@ pub struct Error(Box<Inner>);
 struct Inner {
     code: Code,
     message: String,
-    /// Labels that drivers act on (`RetryableWriteError`, ...).
-    labels: Vec<&'static str>,
     /// Further fields of the reply, as a whole BSON document (`keyPattern` and `keyValue` of a duplicate key).
     details: Option<Vec<u8>>,
 }
@@ -39,7 +37,6 @@ impl Error {
         Self(Box::new(Inner {
             code,
             message: message.into(),
-            labels: Vec::new(),
             details: None,
         }))
     }
@@ -70,12 +67,6 @@ impl Error {
     }
 
     #[must_use]
-    pub fn with_label(mut self, label: &'static str) -> Self {
-        self.0.labels.push(label);
-        self
-    }
-
-    #[must_use]
     pub fn with_details(mut self, document: Vec<u8>) -> Self {
         self.0.details = Some(document);
         self
@@ -99,10 +90,6 @@ impl Error {
 
     pub fn message(&self) -> &str {
         &self.0.message
-    }
-
-    pub fn labels(&self) -> &[&'static str] {
-        &self.0.labels
     }
 
     pub fn details(&self) -> Option<&[u8]> {

@@ -1,11 +1,11 @@
 //! An error as the reply document that a client gets.
 
-use crate::value::{ArrayBuilder, Doc, DocBuilder};
+use crate::value::{Doc, DocBuilder};
 
 use super::Error;
 
 impl Error {
-    /// Appends `{ok: 0, errmsg, code, codeName, ...}` as mongod writes it: further fields of the error, then its labels.
+    /// Appends `{ok: 0, errmsg, code, codeName, ...}` as mongod writes it: further fields of the error.
     pub fn write_reply(&self, out: &mut Vec<u8>) {
         let mut reply = DocBuilder::begin(out);
         self.write_fields(&mut reply);
@@ -22,13 +22,6 @@ impl Error {
         if let Some(details) = self.details() {
             reply.put_body(Doc::new(details).body());
         }
-        if !self.labels().is_empty() {
-            let mut labels: ArrayBuilder<'_> = reply.array("errorLabels");
-            for label in self.labels() {
-                labels.push_str(label);
-            }
-            labels.end();
-        }
     }
 }
 
@@ -42,14 +35,12 @@ mod tests {
     #[test]
     fn the_reply_has_mongods_fields_in_its_order() {
         let details = DocBuf::from(doc! {"keyPattern": {"_id": 1}});
-        let error = Error::new(Code::BadValue, "no")
-            .with_details(details.into_bytes())
-            .with_label("RetryableWriteError");
+        let error = Error::new(Code::BadValue, "no").with_details(details.into_bytes());
         let mut out = Vec::new();
         error.write_reply(&mut out);
         let expected = doc! {
             "ok": 0.0, "errmsg": "no", "code": 2, "codeName": "BadValue",
-            "keyPattern": {"_id": 1}, "errorLabels": ["RetryableWriteError"],
+            "keyPattern": {"_id": 1},
         };
         assert_eq!(out, expected.to_vec().unwrap());
     }

@@ -1,4 +1,4 @@
-//! The seam between the sockets and whatever answers: `command/` here, a real cluster behind `upstream/` later.
+//! The seam between the sockets and whatever answers: `command/`, or the handler of a test.
 //!
 //! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to the
 //! buffer, or returns [`Work`] that will. A client that allows it gets a stream of replies: the server asks again after

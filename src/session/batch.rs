@@ -3,7 +3,7 @@
 use crate::value::{ArrayBuilder, Doc};
 
 /// A reply holds at most one document of the largest size.
-pub const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// Elements of the array `firstBatch` or `nextBatch`, appended to a buffer. It may be put down and taken up again
 /// ([`Batch::resume`]) when a batch takes several slices.

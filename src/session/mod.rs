@@ -12,9 +12,9 @@ mod idle;
 mod retry;
 mod sessions;
 
-pub use batch::{Batch, MAX_BATCH_BYTES};
+pub use batch::Batch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
 pub use id::SessionId;
 pub use idle::Idle;
 pub use retry::{Outcome, Retry};
-pub use sessions::{Busy, Session, Sessions};
+pub use sessions::{Busy, SESSION_MINUTES, Session, Sessions};

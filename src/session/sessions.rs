@@ -13,8 +13,8 @@ use super::retry::Done;
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 
-/// `logicalSessionTimeoutMinutes`, as hello announces it.
-const TIMEOUT_MINUTES: u32 = 30;
+/// A session that nobody uses is forgotten after that long (`logicalSessionTimeoutMinutes`).
+pub const SESSION_MINUTES: u32 = 30;
 /// MongoDB's own limit (`maxSessions`).
 const MAX_SESSIONS: usize = 1_000_000;
 
@@ -122,7 +122,7 @@ impl Sessions {
     /// Forgets the sessions that nobody used for half an hour. Called once a minute.
     pub fn sweep(&self) {
         self.retain(|session| {
-            !self.idle.is_over(&session.used, TIMEOUT_MINUTES) || session.state.lock().checked_out
+            !self.idle.is_over(&session.used, SESSION_MINUTES) || session.state.lock().checked_out
         });
     }
 

@@ -103,14 +103,6 @@ pub struct Cap {
     pub documents: Option<u64>,
 }
 
-// === impl Cap ===
-
-impl Cap {
-    pub(super) fn holds(self, documents: Totals) -> bool {
-        documents.bytes <= self.bytes && self.documents.is_none_or(|most| documents.count <= most)
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexingMode {
     Consistent,
@@ -121,6 +113,14 @@ pub enum IndexingMode {
 /// The collection was dropped (or renamed away) since it was looked up: look it up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped;
+
+// === impl Cap ===
+
+impl Cap {
+    pub(super) fn holds(self, documents: Totals) -> bool {
+        documents.bytes <= self.bytes && self.documents.is_none_or(|most| documents.count <= most)
+    }
+}
 
 // === impl Collection ===
 

@@ -80,11 +80,6 @@ impl Num {
         }
     }
 
-    /// The same whole number; `None` where there is a fraction or it does not fit.
-    pub fn to_i32_exact(self) -> Option<i32> {
-        i32::try_from(self.to_i64_exact()?).ok()
-    }
-
     /// The whole part; `None` for NaN and for what does not fit.
     pub fn to_i64_trunc(self) -> Option<i64> {
         match self {
@@ -147,21 +142,6 @@ impl Num {
             Self::Int64(value) => value < 0,
             Self::Double(value) => value < 0.0,
             Self::Decimal(value) => value.is_negative() && !value.is_nan() && !value.is_zero(),
-        }
-    }
-
-    /// Has no fraction. Infinities and NaN are not whole.
-    pub fn is_integral(self) -> bool {
-        match self {
-            Self::Int32(_) | Self::Int64(_) => true,
-            Self::Double(value) => value.is_finite() && value.fract() == 0.0,
-            Self::Decimal(value) => {
-                value.is_finite()
-                    && value
-                        .round_integral(super::Rounding::Zero)
-                        .compare(value)
-                        .is_eq()
-            }
         }
     }
 
@@ -397,6 +377,7 @@ mod tests {
         assert_eq!(Num::Double(9.3e18).to_i64_exact(), None);
         assert_eq!(Num::Double(1e300).to_i64_saturating(), i64::MAX);
         assert_eq!(d("-1E30").to_i64_saturating(), i64::MIN);
-        assert!(d("3.00").is_integral() && !d("3.01").is_integral());
+        assert_eq!(d("3.00").to_i64_exact(), Some(3));
+        assert_eq!(d("3.01").to_i64_exact(), None);
     }
 }

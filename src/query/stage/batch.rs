@@ -76,11 +76,6 @@ impl Batch {
         self.ends.is_empty()
     }
 
-    /// Bytes of all rows.
-    pub fn size(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Whether fillers should stop.
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -298,6 +293,6 @@ mod tests {
             });
         }
         assert_eq!(numbers(&batch), [1]);
-        assert_eq!(batch.size(), filled(&[1]).size());
+        assert_eq!(batch.bytes, filled(&[1]).bytes);
     }
 }

@@ -11,4 +11,4 @@ mod rule;
 
 pub use bounds::Bounds;
 pub use reaper::{Reaper, ReaperStats};
-pub use rule::{DefaultTtl, End, OwnTtl, TTL_FIELD};
+pub use rule::{DefaultTtl, End, OwnTtl};

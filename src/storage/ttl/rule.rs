@@ -11,7 +11,7 @@
 use crate::value::{Doc, Millis, Num, ValueRef};
 
 /// The root field that carries a document's own ttl.
-pub const TTL_FIELD: &str = "ttl";
+const TTL_FIELD: &str = "ttl";
 
 /// A collection's `DefaultTTL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
