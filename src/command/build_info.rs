@@ -1,9 +1,8 @@
 //! `buildInfo`: the MongoDB version whose behaviour this server has.
 
-use super::hello::MAX_DOCUMENT_BYTES;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;
-use crate::value::{DocBuilder, Value};
+use crate::value::{DocBuilder, MAX_DOCUMENT, Value};
 
 /// What drivers and tools take us for.
 pub const VERSION: &str = "8.2.4";
@@ -61,7 +60,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     reply
         .put_i32("bits", usize::BITS as i32)
         .put_bool("debug", cfg!(debug_assertions))
-        .put_i32("maxBsonObjectSize", MAX_DOCUMENT_BYTES);
+        .put_i32("maxBsonObjectSize", MAX_DOCUMENT as i32);
     let mut engines = reply.array("storageEngines");
     engines.push_str("inMemory");
     engines.end();

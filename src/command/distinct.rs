@@ -10,9 +10,8 @@ use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
-use crate::engine::write::MAX_DOCUMENT;
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef, key};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Type, Value, ValueRef, key};
 
 pub(super) const COMMAND: Command = Command::ready(
     "distinct",
@@ -43,15 +42,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
     let distinct = Distinct::read(call)?;
     let values = Values::new(distinct.key);
-    let filter = distinct.filter.unwrap_or(Doc::EMPTY);
-    let selecting = Selecting {
-        filter,
-        sort: None,
-        hint: distinct.hint,
-        let_vars: None,
-        constants: false,
-        multi: true,
-    };
+    let selecting = Selecting::plain(distinct.filter, distinct.hint);
     let (mut selection, _) = selecting.parse(&call.vars())?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
     scan::run(call, collection, selection, values, reply)

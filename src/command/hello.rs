@@ -7,19 +7,17 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::reply::put_topology_version;
+use super::write::MAX_STATEMENTS;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, login};
 use crate::auth::UserName;
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, Value, ValueRef};
-use crate::wire::{Compressor, Compressors};
+use crate::session::SESSION_MINUTES;
+use crate::value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT, Millis, Type, Value, ValueRef};
+use crate::wire::{Compressor, Compressors, MAX_MESSAGE};
 
 /// MongoDB 8.2.
-pub const MAX_WIRE_VERSION: i32 = 27;
-pub const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
-pub const MAX_MESSAGE_BYTES: i32 = 48_000_000;
-pub const MAX_WRITE_BATCH: i32 = 100_000;
-pub const SESSION_TIMEOUT_MINUTES: i32 = 30;
+const MAX_WIRE_VERSION: i32 = 27;
 
 /// MongoDB's bounds on what a driver says of itself, which is kept as long as the connection: in a router, and elsewhere.
 const METADATA_OF_ROUTER: usize = 512;
@@ -318,11 +316,11 @@ impl Hello {
             }
         }
         reply
-            .put_i32("maxBsonObjectSize", MAX_DOCUMENT_BYTES)
-            .put_i32("maxMessageSizeBytes", MAX_MESSAGE_BYTES)
-            .put_i32("maxWriteBatchSize", MAX_WRITE_BATCH)
+            .put_i32("maxBsonObjectSize", MAX_DOCUMENT as i32)
+            .put_i32("maxMessageSizeBytes", MAX_MESSAGE as i32)
+            .put_i32("maxWriteBatchSize", MAX_STATEMENTS as i32)
             .put_date("localTime", now.0)
-            .put_i32("logicalSessionTimeoutMinutes", SESSION_TIMEOUT_MINUTES)
+            .put_i32("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)
             .put_i32("connectionId", (self.connection & 0x7fff_ffff) as i32)
             .put_i32("minWireVersion", 0)
             .put_i32("maxWireVersion", MAX_WIRE_VERSION)

@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use crate::engine::{EngineSources, TimeSlice};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{self, Cx, Flow, Limits, Rows, Slice};
 use crate::session::{Batch, Fill, Source};
-use crate::value::{Doc, Millis};
-
-/// The largest row, with the room that mongod allows for what it adds itself.
-const MAX_ROW: usize = 16 * 1024 * 1024 + 16 * 1024;
+use crate::value::{Millis, check_size};
 
 /// Pulls batches of rows and deals them out. A row that stands for one stored document is asked again whether that document is
 /// still there when it leaves with a later command than the one that found it.
@@ -93,7 +90,8 @@ impl Source for RowSource {
         loop {
             self.ask_again(now)?;
             while let Some(row) = self.pulled.get(self.next) {
-                check_size(row.doc)?;
+                // A pipeline may make larger documents on its way, but none that no reply could carry.
+                check_size(row.doc.bytes().len())?;
                 if !batch.push(row.doc) {
                     return self.full();
                 }
@@ -128,18 +126,4 @@ impl Source for RowSource {
             self.ended = flow == Flow::End;
         }
     }
-}
-
-/// A pipeline may make larger documents on its way, but none that no reply could carry.
-fn check_size(row: Doc<'_>) -> Result<()> {
-    let size = row.bytes().len();
-    if size > MAX_ROW {
-        return Err(Error::new(
-            Code::BSONObjectTooLarge,
-            format!(
-                "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_ROW}(16MB)"
-            ),
-        ));
-    }
-    Ok(())
 }

@@ -143,14 +143,7 @@ impl Merging {
                 ));
             }
             let equal = DocBuf::build(|doc| {
-                doc.put(
-                    "$eq",
-                    if value.is_missing() {
-                        ValueRef::NULL
-                    } else {
-                        value
-                    },
-                );
+                doc.put("$eq", value.or_null());
             });
             filter.put(path.as_str(), ValueRef::document(equal.as_doc()));
         }

@@ -124,11 +124,7 @@ fn plain<'a>(path: &Path, doc: Doc<'a>) -> Option<ValueRef<'a>> {
             return None;
         }
     }
-    Some(if value.is_missing() {
-        ValueRef::NULL
-    } else {
-        value
-    })
+    Some(value.or_null())
 }
 
 /// Whether the order is descending. Doubles lose their fraction, decimals are rounded, as in MongoDB.

@@ -194,11 +194,7 @@ impl<'b> ArrayBuilder<'b> {
 
     /// Appends an element; a missing value becomes null, since an array has no gaps.
     pub fn push(&mut self, value: ValueRef<'_>) -> &mut Self {
-        let value = if value.is_missing() {
-            ValueRef::NULL
-        } else {
-            value
-        };
+        let value = value.or_null();
         self.head(value.ty());
         self.doc.out.extend_from_slice(value.data());
         self
@@ -247,6 +243,12 @@ impl<'b> ArrayBuilder<'b> {
 #[inline]
 fn element_head(out: &mut Vec<u8>, ty: Type, index: u32) {
     out.push(ty.tag());
+    put_index(out, index);
+}
+
+/// The name of an array element, with the zero behind it.
+#[inline]
+pub fn put_index(out: &mut Vec<u8>, index: u32) {
     let mut digits = [0u8; 10];
     let mut at = digits.len();
     let mut n = index;

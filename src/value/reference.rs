@@ -59,6 +59,12 @@ impl<'a> ValueRef<'a> {
         self.ty == Type::Missing
     }
 
+    /// What a missing value counts as where one has to be.
+    #[inline]
+    pub fn or_null(self) -> Self {
+        if self.is_missing() { Self::NULL } else { self }
+    }
+
     /// Null, undefined or missing: what `{a: null}` matches.
     #[inline]
     pub fn is_nullish(self) -> bool {

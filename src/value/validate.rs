@@ -50,7 +50,7 @@ pub enum Fault {
 // === impl Limits ===
 
 impl Limits {
-    /// MongoDB's: 200 levels; 16 MiB and the room that commands have around a document of full size.
+    /// MongoDB's 200 levels, and no more bytes than the longest message has.
     pub const DEFAULT: Self = Self {
         depth: 200,
         size: 48_000_000,

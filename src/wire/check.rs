@@ -1,9 +1,8 @@
 //! The door: every document that comes in passes here, and nothing behind it looks again.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{self, Limits};
+use crate::value::{self, Limits, MAX_INTERNAL_DOCUMENT};
 
-use super::MAX_INTERNAL_DOCUMENT;
 use super::header::int32;
 
 const LIMITS: Limits = Limits {
@@ -18,7 +17,7 @@ pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
     let length = usize::try_from(declared)
         .ok()
         .filter(|length| *length <= MAX_INTERNAL_DOCUMENT)
-        .ok_or_else(|| too_large(declared))?;
+        .ok_or_else(|| value::too_large(declared))?;
     let document = bytes.get(..length).ok_or_else(|| {
         invalid(&format!(
             "document of {length} bytes in the {} bytes that are left of its section",
@@ -31,13 +30,4 @@ pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
 
 pub(super) fn invalid(what: &str) -> Error {
     Error::new(Code::InvalidBSON, format!("invalid BSON: {what}"))
-}
-
-fn too_large(length: i32) -> Error {
-    Error::new(
-        Code::BSONObjectTooLarge,
-        format!(
-            "BSONObj size: {length} (0x{length:X}) is invalid. Size must be between 0 and {MAX_INTERNAL_DOCUMENT}(16MB)"
-        ),
-    )
 }

@@ -24,9 +24,3 @@ pub use request::{Request, Sequence};
 
 /// The longest message that is taken or sent, as hello announces it (`maxMessageSizeBytes`).
 pub const MAX_MESSAGE: usize = 48_000_000;
-
-/// The largest document that a client may store (`maxBsonObjectSize`).
-pub const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
-
-/// The largest document that is taken at all: commands need some room around the documents that they carry.
-pub const MAX_INTERNAL_DOCUMENT: usize = MAX_DOCUMENT + 16 * 1024;

@@ -6,10 +6,7 @@ use crate::engine::ObjectIds;
 use crate::error::{Code, Error, Result};
 use crate::query::update::{MAX_DEPTH, check_id, depth};
 use crate::storage::index::TS_FIELD;
-use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
-
-/// The largest document that can be stored.
-pub const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
+use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Millis, Value, ValueRef};
 
 /// What documents need on their way in.
 pub struct Intake<'a> {

@@ -16,7 +16,7 @@ mod statement;
 
 pub use collection::{collection_for, other_case};
 pub use insert::{BATCH, Inserted, insert_batch};
-pub use intake::{Intake, MAX_DOCUMENT};
+pub use intake::Intake;
 pub use modify::{Candidate, Match, Modified, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;

@@ -38,14 +38,7 @@ fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, doc: Doc<'_>) -> Er
     let value = DocBuf::build(|d| {
         for elem in pattern.as_doc() {
             let value = value_at(doc, elem.name());
-            d.put(
-                elem.name(),
-                if value.is_missing() {
-                    ValueRef::NULL
-                } else {
-                    value
-                },
-            );
+            d.put(elem.name(), value.or_null());
         }
     });
     let shown = value.as_doc();

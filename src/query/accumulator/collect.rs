@@ -3,8 +3,8 @@
 use ahash::AHashSet;
 
 use crate::error::{Error, Result};
-use crate::query::expr::{check_size, object};
-use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, key};
+use crate::query::expr::object;
+use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
 /// Values one behind the other in one buffer: tag, length, bytes. An array's names are written at the end.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::error::Result;
-use crate::query::expr::check_size;
-use crate::value::{ArrayBuilder, Value, ValueRef, compare};
+use crate::query::expr::array_of;
+use crate::value::{Value, ValueRef, compare};
 
 /// Keeps the least, or the greatest; null does not count. Of equal ones the first stays.
 pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
@@ -104,14 +104,7 @@ impl Few {
     }
 
     pub fn to_array(&self) -> Result<Value> {
-        let mut bytes = Vec::new();
-        let mut out = ArrayBuilder::begin(&mut bytes);
-        for value in &self.values {
-            out.push(value.as_ref());
-            check_size(out.len())?;
-        }
-        out.end();
-        Ok(Value::array(bytes))
+        array_of(self.values.iter().map(Value::as_ref))
     }
 
     pub fn held(&self) -> usize {

@@ -94,15 +94,3 @@ fn quantile(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Ac
     let (input, spec): (Expr, Percentile) = percentile::parse(name, value, scope)?;
     Ok(Accumulator::new(Rule::Percentile(spec), input))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted() {
-        for pair in ACCUMULATORS.windows(2) {
-            assert!(pair[0].name < pair[1].name, "{}", pair[1].name);
-        }
-    }
-}

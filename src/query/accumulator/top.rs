@@ -4,9 +4,9 @@ use super::many::Many;
 use super::rule::{Accumulator, Rule};
 
 use crate::error::{Error, Result};
-use crate::query::expr::{args::named, check_size};
+use crate::query::expr::{args::named, array_of};
 use crate::query::{Expr, Scope, Vars, sort::Sort};
-use crate::value::{ArrayBuilder, Doc, Value, ValueRef};
+use crate::value::{Doc, Value, ValueRef};
 
 #[derive(Debug, Clone)]
 pub struct Top {
@@ -126,14 +126,7 @@ impl Best {
                 .first()
                 .map_or_else(Value::null, |one| one.output.clone()));
         }
-        let mut bytes = Vec::new();
-        let mut out = ArrayBuilder::begin(&mut bytes);
-        for one in &self.kept {
-            out.push(one.output.as_ref());
-            check_size(out.len())?;
-        }
-        out.end();
-        Ok(Value::array(bytes))
+        array_of(self.kept.iter().map(|one| one.output.as_ref()))
     }
 
     pub fn held(&self) -> usize {

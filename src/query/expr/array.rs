@@ -2,14 +2,13 @@
 //! `$concatArrays`, `$reverseArray`, `$in`, `$indexOfArray`.
 
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
-use super::node::check_size;
 use super::substring::optional;
 use super::{Call, Env};
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, equal};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_size, equal};
 
-/// Writes an array from values.
-pub fn build<'v, 'a>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Val<'a>> {
+/// An array of these values.
+pub fn array_of<'v>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Value> {
     let mut bytes = Vec::new();
     let mut out = ArrayBuilder::begin(&mut bytes);
     for item in items {
@@ -17,7 +16,11 @@ pub fn build<'v, 'a>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Va
         check_size(out.len())?;
     }
     out.end();
-    Ok(Val::Own(Value::array(bytes)))
+    Ok(Value::array(bytes))
+}
+
+pub fn build<'v, 'a>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Val<'a>> {
+    array_of(items).map(Val::Own)
 }
 
 pub fn items(array: Doc<'_>) -> impl Iterator<Item = ValueRef<'_>> {

@@ -2,12 +2,12 @@
 
 use super::args::{integral_i32, named, show};
 use super::array::items;
-use super::node::{Call, Expr, MAX_SIZE, Op, check_size};
+use super::node::{Call, Expr, Op};
 use super::parse::operand;
 use super::{Env, fuel};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
-use crate::value::{ArrayBuilder, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
 struct Zip {
@@ -55,7 +55,7 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let count = ((end - start) + (step - step.signum())) / step;
     let count = usize::try_from(count).unwrap_or(0);
     // Seven bytes are the least that an element takes.
-    if count.saturating_mul(7) > MAX_SIZE {
+    if count.saturating_mul(7) > MAX_INTERNAL_DOCUMENT {
         return Err(Error::new(
             Code::ExceededMemoryLimit,
             format!(

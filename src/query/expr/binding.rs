@@ -1,13 +1,13 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
 
 use super::args::{integral_i32, named, needed, object, show};
-use super::node::{Expr, Op, check_depth, check_size};
+use super::node::{Expr, Op, check_depth};
 use super::parse::{operand, optional};
 use super::{Env, fuel, is_true};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
-use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
 struct Let {

@@ -2,11 +2,11 @@
 
 use super::Env;
 use super::args::{named, show};
-use super::node::{Expr, Op, check_size};
+use super::node::{Expr, Op};
 use super::parse::operand;
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef};
+use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
 struct GetField {

@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::{Scope, Vars};
 use smallvec::SmallVec;
 
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_size};
 
 /// An expression that is ready to run.
 #[derive(Debug, Clone)]
@@ -58,9 +58,6 @@ pub trait Op: fmt::Debug + Send + Sync {
         true
     }
 }
-
-/// The largest value that an expression may build, as MongoDB bounds a document inside the server (16 MiB and 16 KiB).
-pub const MAX_SIZE: usize = 16 * 1024 * 1024 + 16 * 1024;
 
 /// How deep values may be nested, as in documents.
 pub const MAX_DEPTH: usize = 200;
@@ -233,19 +230,6 @@ fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
     }
     array.end();
     Ok(Val::Own(Value::array(bytes)))
-}
-
-/// Refuses a value that grows beyond what a document may hold.
-pub fn check_size(size: usize) -> Result<()> {
-    if size > MAX_SIZE {
-        return Err(Error::new(
-            Code::BSONObjectTooLarge,
-            format!(
-                "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_SIZE}(16MB)"
-            ),
-        ));
-    }
-    Ok(())
 }
 
 /// Refuses a value that is nested deeper than a document may be.

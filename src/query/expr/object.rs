@@ -3,9 +3,9 @@
 use super::Env;
 use super::args::show;
 use super::array::items;
-use super::node::{Call, check_size};
+use super::node::Call;
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 /// The fields of both; a later value takes the place of an earlier one.
 pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
@@ -190,23 +190,9 @@ fn pair(item: ValueRef<'_>) -> Result<(&str, ValueRef<'_>)> {
             ),
         ));
     };
-    let key_type = key.ty();
-    let key = key.as_str().ok_or_else(|| {
-        Error::location(
-            40395,
-            format!(
-                "$arrayToObject requires an array of key-value pairs, where the key must be of type string. Found key type: {}",
-                key_type.alias()
-            ),
-        )
-    })?;
-    if key.contains('\0') {
-        return Err(Error::location(
-            4940400,
-            "Key field cannot contain an embedded null byte",
-        ));
-    }
-    Ok((key, value))
+    let wanted =
+        "an array of key-value pairs, where the key must be of type string. Found key type";
+    Ok((key_text(key, wanted, [40395, 4940400])?, value))
 }
 
 fn key_value(item: ValueRef<'_>) -> Result<(&str, ValueRef<'_>)> {
@@ -228,23 +214,25 @@ fn key_value(item: ValueRef<'_>) -> Result<(&str, ValueRef<'_>)> {
                 + &show(item),
         ));
     }
-    let key_type = key.ty();
-    let key = key.as_str().ok_or_else(|| {
+    let wanted = "an object with keys 'k' and 'v', where the value of 'k' must be of type string. Found type";
+    Ok((key_text(key, wanted, [40394, 4940401])?, value))
+}
+
+fn key_text<'v>(key: ValueRef<'v>, wanted: &str, codes: [i32; 2]) -> Result<&'v str> {
+    let [no_text, null_byte] = codes;
+    let text = key.as_str().ok_or_else(|| {
         Error::location(
-            40394,
-            format!(
-                "$arrayToObject requires an object with keys 'k' and 'v', where the value of 'k' must be of type string. Found type: {}",
-                key_type.alias()
-            ),
+            no_text,
+            format!("$arrayToObject requires {wanted}: {}", key.ty().alias()),
         )
     })?;
-    if key.contains('\0') {
+    if text.contains('\0') {
         return Err(Error::location(
-            4940401,
+            null_byte,
             "Key field cannot contain an embedded null byte",
         ));
     }
-    Ok((key, value))
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use super::Env;
 use super::args::{bool_val, eval_or, named};
-use super::node::{Expr, Op, check_size};
+use super::node::{Expr, Op};
 use super::parse::{operand, optional};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Pattern;
-use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
 struct Regex {

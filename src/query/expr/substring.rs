@@ -1,11 +1,10 @@
 //! Parts of strings: `$substrBytes` (and its old name `$substr`), `$substrCP`, `$indexOfBytes`, `$indexOfCP`, `$split`.
 
 use super::args::{count_val, int_val, integral_i32, show};
-use super::node::check_size;
 use super::text::{coerce, string_val};
 use super::{Call, Env};
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef};
+use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_size};
 
 /// Whether a character begins at this byte.
 fn begins(text: &str, at: usize) -> bool {

@@ -246,15 +246,3 @@ pub fn find(name: &str) -> Option<&'static Operator> {
         .ok()
         .and_then(|at| EXPRESSIONS.get(at))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted() {
-        for pair in EXPRESSIONS.windows(2) {
-            assert!(pair[0].name < pair[1].name, "{}", pair[1].name);
-        }
-    }
-}

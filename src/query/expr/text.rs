@@ -7,7 +7,7 @@ use super::args::{count_val, int_val};
 use super::date::{civil, zone::Zone};
 use super::{Call, Env};
 use crate::error::{Error, Result};
-use crate::value::{Type, Val, Value, ValueRef};
+use crate::value::{MAX_DOCUMENT, Type, Val, Value, ValueRef};
 
 pub fn string_val<'a>(text: &str) -> Result<Val<'a>> {
     check_length(text.len())?;
@@ -16,7 +16,7 @@ pub fn string_val<'a>(text: &str) -> Result<Val<'a>> {
 
 /// Refuses a string of 16 MiB.
 pub fn check_length(length: usize) -> Result<()> {
-    if length >= 16 * 1024 * 1024 {
+    if length >= MAX_DOCUMENT {
         return Err(Error::location(
             16493,
             "Tried to create string longer than 16MB",

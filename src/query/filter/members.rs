@@ -64,11 +64,7 @@ impl Members {
 
     /// Which member a value is; a missing one is null.
     pub(super) fn find(&self, value: ValueRef<'_>) -> Option<usize> {
-        let value = if value.is_missing() {
-            ValueRef::NULL
-        } else {
-            value
-        };
+        let value = value.or_null();
         self.values
             .binary_search_by(|member| value::compare(member.as_ref(), value))
             .ok()

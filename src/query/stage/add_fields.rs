@@ -10,7 +10,7 @@ use super::{Place, Stage};
 use crate::error::{Error, Result};
 use crate::query::named::Named;
 use crate::query::{Expr, Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
 /// The fields to set, as a tree: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` are the same.
 #[derive(Default)]
@@ -254,7 +254,7 @@ impl Each for AddFields {
         let mut builder = DocBuilder::begin(out);
         self.write(doc, doc, vars, &mut builder)?;
         builder.end();
-        crate::query::expr::check_size(out.len() - before)?;
+        check_size(out.len() - before)?;
         Ok(true)
     }
 }

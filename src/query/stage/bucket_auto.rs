@@ -156,11 +156,7 @@ impl Running {
     fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
         for row in self.batch.iter() {
             let value = self.stage.by.eval(row.doc, cx.vars)?;
-            let value = if value.as_ref().is_missing() {
-                ValueRef::NULL
-            } else {
-                value.as_ref()
-            };
+            let value = value.as_ref().or_null();
             if let Some(granularity) = &self.stage.granularity {
                 granularity.check(value)?;
             }

@@ -9,12 +9,9 @@ use parking_lot::Mutex;
 
 use super::place::Within;
 use super::{Batch, Cx, Flow, Op, Pipeline, Place, Rows, Stage, Target, sort::too_much};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::query::expr;
-use crate::value::{ArrayBuilder, DocBuilder, Value, ValueRef};
-
-/// The largest document, with the room that mongod allows for what it adds itself.
-pub(super) const MAX_DOCUMENT: usize = 16 * 1024 * 1024 + 16 * 1024;
+use crate::value::{ArrayBuilder, DocBuilder, Value, ValueRef, check_size};
 
 struct Facet {
     parts: Vec<(Box<str>, Pipeline)>,
@@ -197,9 +194,7 @@ impl Rows for Running {
 impl Running {
     fn finish(&mut self, out: &mut Batch) -> Result<()> {
         let size: usize = self.parts.iter().map(|part| part.result.len()).sum();
-        if size > MAX_DOCUMENT {
-            return Err(too_large(size));
-        }
+        check_size(size)?;
         out.push_doc(None, |doc: &mut DocBuilder<'_>| {
             for ((name, _), part) in self.stage.parts.iter().zip(&self.parts) {
                 doc.put(name, array_of(&part.result).as_ref());
@@ -216,16 +211,6 @@ fn array_of(elements: &[u8]) -> Value {
     array.put_body(elements);
     array.end();
     Value::array(bytes)
-}
-
-/// A row that no reply could carry.
-pub(super) fn too_large(size: usize) -> Error {
-    Error::new(
-        Code::BSONObjectTooLarge,
-        format!(
-            "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and 16793600(16MB)"
-        ),
-    )
 }
 
 // === impl Source ===

@@ -8,9 +8,8 @@ use super::sort::too_much;
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
-use crate::query::expr::check_size;
 use crate::query::{Expr, Scope, Vars};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, key};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
 /// What one group costs beyond its key, its `_id` and its accumulators.
 const OVERHEAD: usize = 64;
@@ -259,11 +258,7 @@ impl Running {
                 Key::Buckets(buckets) => buckets.find(row.doc, cx.vars)?,
             };
             // A missing key is the null group's.
-            let id = if id.as_ref().is_missing() {
-                ValueRef::NULL
-            } else {
-                id.as_ref()
-            };
+            let id = id.as_ref().or_null();
             self.scratch.clear();
             key::encode(id, false, &mut self.scratch);
             let number = match self.numbers.get(self.scratch.as_slice()) {

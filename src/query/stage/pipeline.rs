@@ -9,7 +9,7 @@ use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{Doc, Value};
+use crate::value::{Doc, Elem, Value};
 
 /// MongoDB's bound on the number of stages.
 const MAX_STAGES: usize = 1000;
@@ -212,6 +212,18 @@ impl Pipeline {
     }
 }
 
+/// The name of a stage and what it is told.
+pub(super) fn only_field(stage: Doc<'_>) -> Result<Elem<'_>> {
+    let mut fields = stage.iter();
+    match (fields.next(), fields.next()) {
+        (Some(field), None) => Ok(field),
+        _ => Err(Error::location(
+            40323,
+            "A pipeline stage specification object must contain exactly one field.",
+        )),
+    }
+}
+
 /// Parses one stage document and checks that it may stand where it stands.
 fn parse_stage(
     spec: Doc<'_>,
@@ -220,13 +232,7 @@ fn parse_stage(
     place: &Place<'_>,
     steps: &mut Vec<Step>,
 ) -> Result<()> {
-    let mut fields = spec.iter();
-    let (Some(field), None) = (fields.next(), fields.next()) else {
-        return Err(Error::location(
-            40323,
-            "A pipeline stage specification object must contain exactly one field.",
-        ));
-    };
+    let field = only_field(spec)?;
     let name = field.name();
     let row = find(name).ok_or_else(|| {
         Error::location(40324, format!("Unrecognized pipeline stage name: '{name}'"))

@@ -186,19 +186,3 @@ pub fn find(name: &str) -> Option<&'static Entry> {
         .ok()
         .and_then(|at| STAGES.get(at))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_sorted_and_found() {
-        for pair in STAGES.windows(2) {
-            assert!(pair[0].name < pair[1].name, "{}", pair[1].name);
-        }
-        for entry in STAGES {
-            assert_eq!(find(entry.name).unwrap().name, entry.name);
-        }
-        assert!(find("$nope").is_none());
-    }
-}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::add_fields::AddFields;
 use super::each::Each;
+use super::pipeline::only_field;
 use super::place::Place;
 use super::{add_fields, project, replace_root, unset};
 use crate::error::{Code, Error, Result};
@@ -26,13 +27,7 @@ impl Transform {
             let stage = elem.value.as_doc().ok_or_else(|| {
                 Error::type_mismatch("Each element of the 'pipeline' array must be an object")
             })?;
-            let mut fields = stage.iter();
-            let (Some(field), None) = (fields.next(), fields.next()) else {
-                return Err(Error::location(
-                    40323,
-                    "A pipeline stage specification object must contain exactly one field.",
-                ));
-            };
+            let field = only_field(stage)?;
             parsed.push(field.name(), field.value, scope)?;
         }
         Ok(parsed)

@@ -1,10 +1,7 @@
 //! What a document must keep to before it is stored, and how elements are named in messages.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Type, ValueRef};
-
-/// The largest document that can be stored.
-pub const MAX_SIZE: usize = 16 * 1024 * 1024;
+use crate::value::{Doc, MAX_DOCUMENT, Type, ValueRef};
 
 /// How deep a stored document may nest.
 pub const MAX_DEPTH: usize = 180;
@@ -25,6 +22,18 @@ pub fn depth(value: ValueRef<'_>) -> usize {
 fn doc_depth(doc: Doc<'_>) -> usize {
     // Validated bytes nest at most 200 deep, which bounds this recursion.
     1 + doc.iter().map(|elem| depth(elem.value)).max().unwrap_or(0)
+}
+
+/// Refuses what an update has made too large to be stored.
+#[inline]
+pub fn check_size(size: usize) -> Result<()> {
+    if size > MAX_DOCUMENT {
+        return Err(Error::location(
+            17419,
+            format!("Resulting document after update is larger than {MAX_DOCUMENT}"),
+        ));
+    }
+    Ok(())
 }
 
 pub fn check_depth(doc: Doc<'_>) -> Result<()> {

@@ -1,12 +1,12 @@
 //! Pipeline updates: `[{$set: ...}, {$unset: ...}, ...]`, each stage over the document that the one before made.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::query::Scope;
 use crate::query::stage::{Transform, names_root};
 use crate::value::{Doc, ValueRef};
 
 use super::Apply;
-use super::check::MAX_SIZE;
+use super::check::check_size;
 use super::parse::check_reserved;
 use super::replace::{Names, replace, without_ts};
 
@@ -34,12 +34,7 @@ impl Pipeline {
 
     pub fn apply(&self, old: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let current = self.stages.apply(old, apply.vars)?;
-        if current.len() > MAX_SIZE {
-            return Err(Error::location(
-                17419,
-                format!("Resulting document after update is larger than {MAX_SIZE}"),
-            ));
-        }
+        check_size(current.len())?;
         // Wherever it may come from ($replaceWith of a stored copy, say), `_ts` is not the client's to set.
         let current = without_ts(Doc::new(&current));
         // It may have been shown to the stages, though.

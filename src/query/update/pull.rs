@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::query::Vars;
-use crate::query::filter::{FILTERS, Filter, Status};
+use crate::query::filter::{self, Filter, Status};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
 use super::Argument;
@@ -55,8 +55,7 @@ pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Leaf> {
 /// `{$gt: 5}` is a condition on a value; `{$or: [...]}` and `{x: 1}` are filters on a document.
 fn begins_with_condition(doc: Doc<'_>) -> bool {
     let name = doc.first().map_or("", |elem| elem.name());
-    let row = FILTERS.binary_search_by(|row| row.name.cmp(name)).ok();
-    let status = row.and_then(|at| FILTERS.get(at)).map(|row| row.status);
+    let status = filter::find(name).map(|row| row.status);
     matches!(status, Some(Status::Field(_) | Status::PlannedField))
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, compare};
+use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, compare, put_index};
 
 use super::Argument;
 use super::check::depth;
@@ -180,9 +180,9 @@ pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> V
     let mut bytes = Vec::with_capacity(old.bytes().len() + 64);
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(old.body());
-    for (nth, value) in (old.count()..).zip(values) {
+    for (nth, value) in (old.count() as u32..).zip(values) {
         bytes.push(value.ty().tag());
-        write_index(&mut bytes, nth);
+        put_index(&mut bytes, nth);
         bytes.extend_from_slice(value.data());
     }
     bytes.push(0);
@@ -191,23 +191,6 @@ pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> V
         *head = length.to_le_bytes();
     }
     Value::array(bytes)
-}
-
-/// The name of an array element, with the zero behind it.
-pub fn write_index(out: &mut Vec<u8>, nth: usize) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut rest = nth;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-    out.push(0);
 }
 
 impl Modify for Push {
@@ -271,8 +254,5 @@ fn field<'v>(element: ValueRef<'v>, path: &str) -> ValueRef<'v> {
             _ => return ValueRef::NULL,
         }
     }
-    if current.is_missing() {
-        return ValueRef::NULL;
-    }
-    current
+    current.or_null()
 }

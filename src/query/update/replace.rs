@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, equal};
 
 use super::Apply;
-use super::check::{self, MAX_SIZE, element};
+use super::check::{self, element};
 use super::current_date::timestamp;
 
 pub struct Replacement {
@@ -75,13 +75,7 @@ pub fn replace(
         }
     }
     doc.end();
-    if out.len() - start > MAX_SIZE {
-        return Err(Error::location(
-            17419,
-            format!("Resulting document after update is larger than {MAX_SIZE}"),
-        ));
-    }
-    Ok(())
+    check::check_size(out.len() - start)
 }
 
 fn check_id_kept(old: ValueRef<'_>, new: ValueRef<'_>) -> Result<()> {

@@ -4,11 +4,11 @@ use smallvec::SmallVec;
 
 use crate::aside;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Elem, Type, ValueRef};
+use crate::value::{Doc, Elem, Type, ValueRef, put_index};
 
 use super::Apply;
 use super::array_filter::ArrayFilters;
-use super::check::{MAX_SIZE, element};
+use super::check::{self, element};
 use super::modify::{At, Change, Missing, Modify, Trail};
 use super::path::index;
 use super::tree::{Elements, Fields, Node, merge};
@@ -383,7 +383,7 @@ impl Rewrite<'_> {
 
     fn put_index(&mut self, nth: usize, value: ValueRef<'_>) {
         self.out.push(value.ty().tag());
-        super::push::write_index(self.out, nth);
+        put_index(self.out, nth as u32);
         self.out.extend_from_slice(value.data());
     }
 
@@ -408,13 +408,7 @@ impl Rewrite<'_> {
     /// The output only grows, so too much is too much at once, however many elements would follow.
     #[inline]
     fn check_size(&self) -> Result<()> {
-        if self.out.len() - self.start > MAX_SIZE {
-            return Err(Error::location(
-                17419,
-                format!("Resulting document after update is larger than {MAX_SIZE}"),
-            ));
-        }
-        Ok(())
+        check::check_size(self.out.len() - self.start)
     }
 }
 

@@ -64,11 +64,6 @@ fn check(table: &str) {
 }
 
 #[test]
-fn the_table_is_sorted() {
-    assert!(UPDATES.is_sorted_by(|a, b| a.name < b.name));
-}
-
-#[test]
 fn set_and_unset() {
     check(
         r"

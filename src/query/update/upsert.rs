@@ -1,9 +1,9 @@
 //! What an upsert inserts when nothing matches: the filter's equalities, then the update over them, `_id` in front.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuilder, Value};
+use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Value};
 
-use super::check::{self, MAX_SIZE};
+use super::check;
 use super::parse::{Kind, document_of};
 use super::{Apply, Update};
 
@@ -51,10 +51,10 @@ impl Update {
         let updated = Doc::new(&updated);
         let bytes = with_id_first(updated, new_id);
         check::check_stored(Doc::new(&bytes))?;
-        if bytes.len() > MAX_SIZE {
+        if bytes.len() > MAX_DOCUMENT {
             return Err(Error::location(
                 17420,
-                format!("Document to upsert is larger than {MAX_SIZE}"),
+                format!("Document to upsert is larger than {MAX_DOCUMENT}"),
             ));
         }
         Ok(bytes)

@@ -7,7 +7,7 @@ use super::super::parse::{operand, optional};
 use super::civil::iso_weekday;
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg};
+use super::{ZoneArg, moment_arg, unrecognized};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -26,7 +26,7 @@ pub fn date_diff(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resu
     let [start, end, unit, zone, week] = named(
         doc,
         ["startDate", "endDate", "unit", "timezone", "startOfWeek"],
-        |field| Error::location(5166302, format!("Unrecognized argument to {name}: {field}")),
+        unrecognized(name, 5166302),
     )?;
     let start = needed(start, name, "startDate", 5166303)?;
     let end = needed(end, name, "endDate", 5166304)?;

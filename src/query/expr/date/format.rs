@@ -10,7 +10,7 @@ use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
 use super::extract::sunday_week;
 use super::zone::{Local, Zone};
-use super::{ZoneArg, moment_or_null};
+use super::{ZoneArg, moment_or_null, unrecognized};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, ValueRef};
@@ -25,13 +25,11 @@ struct ToString {
 
 pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     let doc = object("$dateToString", value, 18629)?;
-    let [date, format, zone, on_null] =
-        named(doc, ["date", "format", "timezone", "onNull"], |field| {
-            Error::location(
-                18534,
-                format!("Unrecognized argument to $dateToString: {field}"),
-            )
-        })?;
+    let [date, format, zone, on_null] = named(
+        doc,
+        ["date", "format", "timezone", "onNull"],
+        unrecognized("$dateToString", 18534),
+    )?;
     let date = needed(date, "$dateToString", "date", 18628)?;
     Ok(Expr::op(ToString {
         date: operand(date, scope)?,

@@ -72,6 +72,11 @@ impl ZoneArg {
     }
 }
 
+/// What an operator says of an argument that it does not have.
+fn unrecognized(name: &str, code: i32) -> impl Fn(&str) -> Error {
+    move |argument| Error::location(code, format!("Unrecognized argument to {name}: {argument}"))
+}
+
 fn zone_of(value: ValueRef<'_>) -> Result<Option<Zone>> {
     if value.is_nullish() {
         return Ok(None);

@@ -5,7 +5,7 @@ use super::super::args::{integral_i64, named, needed, object, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
-use super::{ZoneArg, moment_or_null};
+use super::{ZoneArg, moment_or_null, unrecognized};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{DocBuf, Val, Value, ValueRef};
@@ -25,7 +25,8 @@ struct FromParts {
     zone: ZoneArg,
 }
 
-const NATURAL: [&str; 7] = [
+/// The arguments of `$dateFromParts`, those of the ISO calendar behind the seven of the natural one.
+const PARTS: [&str; 11] = [
     "year",
     "month",
     "day",
@@ -33,17 +34,20 @@ const NATURAL: [&str; 7] = [
     "minute",
     "second",
     "millisecond",
+    "isoWeekYear",
+    "isoWeek",
+    "isoDayOfWeek",
+    "timezone",
 ];
-const ISO: [&str; 3] = ["isoWeekYear", "isoWeek", "isoDayOfWeek"];
+const ISO: usize = 7;
 
 pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     let doc = object("$dateToParts", value, 40524)?;
-    let [date, zone, iso] = named(doc, ["date", "timezone", "iso8601"], |field| {
-        Error::location(
-            40520,
-            format!("Unrecognized argument to $dateToParts: {field}"),
-        )
-    })?;
+    let [date, zone, iso] = named(
+        doc,
+        ["date", "timezone", "iso8601"],
+        unrecognized("$dateToParts", 40520),
+    )?;
     let date = needed(date, "$dateToParts", "date", 40522)?;
     Ok(Expr::op(ToParts {
         date: operand(date, scope)?,
@@ -66,28 +70,7 @@ pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> R
         iso_week,
         iso_day,
         zone,
-    ] = named(
-        doc,
-        [
-            "year",
-            "month",
-            "day",
-            "hour",
-            "minute",
-            "second",
-            "millisecond",
-            "isoWeekYear",
-            "isoWeek",
-            "isoDayOfWeek",
-            "timezone",
-        ],
-        |field| {
-            Error::location(
-                40518,
-                format!("Unrecognized argument to $dateFromParts: {field}"),
-            )
-        },
-    )?;
+    ] = named(doc, PARTS, unrecognized("$dateFromParts", 40518))?;
     if year.is_none() && iso_year.is_none() {
         return Err(Error::location(
             40516,
@@ -188,10 +171,8 @@ impl Op for ToParts {
 
 impl FromParts {
     fn name(&self, at: usize) -> &'static str {
-        match ISO.get(at) {
-            Some(name) if self.iso => name,
-            _ => NATURAL.get(at).copied().unwrap_or_default(),
-        }
+        let at = if self.iso && at < 3 { ISO + at } else { at };
+        PARTS.get(at).copied().unwrap_or_default()
     }
 
     /// A whole number; `None` for null.

@@ -4,9 +4,9 @@ use super::super::Env;
 use super::super::args::{eval_or, named, needed, show};
 use super::super::node::{Expr, Op};
 use super::super::parse::{operand, optional};
-use super::ZoneArg;
 use super::format::{format_arg, format_text};
 use super::read::read;
+use super::{ZoneArg, unrecognized};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -37,7 +37,7 @@ pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) 
     let [text, format, zone, on_error, on_null] = named(
         doc,
         ["dateString", "format", "timezone", "onError", "onNull"],
-        |field| Error::location(40541, format!("Unrecognized argument to {name}: {field}")),
+        unrecognized(name, 40541),
     )?;
     let text = needed(text, name, "dateString", 40542)?;
     Ok(Expr::op(FromString {

@@ -7,7 +7,7 @@ use super::super::parse::operand;
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
-use super::{ZoneArg, moment};
+use super::{ZoneArg, moment, unrecognized};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -25,10 +25,11 @@ pub fn date_add(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resul
     let doc = value.as_doc().ok_or_else(|| {
         Error::location(5166400, format!("{name} expects an object as its argument"))
     })?;
-    let [start, unit, amount, zone] =
-        named(doc, ["startDate", "unit", "amount", "timezone"], |field| {
-            Error::location(5166401, format!("Unrecognized argument to {name}: {field}"))
-        })?;
+    let [start, unit, amount, zone] = named(
+        doc,
+        ["startDate", "unit", "amount", "timezone"],
+        unrecognized(name, 5166401),
+    )?;
     let (Some(start), Some(unit), Some(amount)) = (start, unit, amount) else {
         return Err(Error::location(
             5166402,

@@ -7,7 +7,7 @@ use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg};
+use super::{ZoneArg, moment_arg, unrecognized};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Val, Value, ValueRef};
@@ -32,7 +32,7 @@ pub fn date_trunc(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Res
     let [date, unit, bin, zone, week] = named(
         doc,
         ["date", "unit", "binSize", "timezone", "startOfWeek"],
-        |field| Error::location(5439008, format!("Unrecognized argument to {name}: {field}")),
+        unrecognized(name, 5439008),
     )?;
     let date = needed(date, name, "date", 5439009)?;
     let unit = needed(unit, name, "unit", 5439010)?;

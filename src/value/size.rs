@@ -1,0 +1,30 @@
+//! How large a document may be.
+
+use std::fmt::{Display, UpperHex};
+
+use crate::error::{Code, Error, Result};
+
+/// The largest document that can be stored, as hello announces it (`maxBsonObjectSize`).
+pub const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
+
+/// The largest one inside the server, as in MongoDB: commands and replies need some room around the documents that they carry.
+pub const MAX_INTERNAL_DOCUMENT: usize = MAX_DOCUMENT + 16 * 1024;
+
+/// Refuses what is larger than a document inside the server may be.
+#[inline]
+pub fn check_size(size: usize) -> Result<()> {
+    if size > MAX_INTERNAL_DOCUMENT {
+        return Err(too_large(size));
+    }
+    Ok(())
+}
+
+/// Of any number that says how large a document is, the negative ones on the wire included.
+pub fn too_large(size: impl Display + UpperHex) -> Error {
+    Error::new(
+        Code::BSONObjectTooLarge,
+        format!(
+            "BSONObj size: {size} (0x{size:X}) is invalid. Size must be between 0 and {MAX_INTERNAL_DOCUMENT}(16MB)"
+        ),
+    )
+}
