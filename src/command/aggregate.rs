@@ -107,18 +107,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return explain::of_aggregate(call, reply);
     }
     let (source, namespace) = aggregate.open(call)?;
-    cursor::open(
-        call,
-        reply,
-        Box::new(source),
-        Opening {
-            namespace,
-            batch_size: aggregate.batch_size,
-            single_batch: false,
-            no_timeout: false,
-            awaits: false,
-        },
-    )
+    let opening = Opening::plain(namespace, aggregate.batch_size);
+    cursor::open(call, reply, Box::new(source), opening)
 }
 
 // === impl Aggregate ===

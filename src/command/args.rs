@@ -61,7 +61,8 @@ pub fn truthy(value: ValueRef<'_>) -> bool {
     }
 }
 
-const NUMBERS: &[Type] = &[Type::Int64, Type::Int32, Type::Decimal, Type::Double];
+/// The types of numbers, in the order in which messages name them.
+pub const NUMBERS: &[Type] = &[Type::Int64, Type::Int32, Type::Decimal, Type::Double];
 
 // === impl Arg ===
 
@@ -109,6 +110,11 @@ impl<'a> Arg<'a> {
         Error::wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
     }
 
+    /// Text that is no value of its enumeration.
+    pub fn not_a_value(&self, text: &str) -> Error {
+        not_a_value(&format!("{}.{}", self.path, self.name()), text)
+    }
+
     #[inline]
     fn one<T>(&self, ty: Type, read: impl FnOnce(ValueRef<'a>) -> Option<T>) -> Result<Option<T>> {
         if self.is_null() {
@@ -121,6 +127,14 @@ impl<'a> Arg<'a> {
 
     pub fn str(&self) -> Result<Option<&'a str>> {
         self.one(Type::String, ValueRef::as_str)
+    }
+
+    /// One of these texts.
+    pub fn one_of(&self, known: &[&str]) -> Result<Option<&'a str>> {
+        match self.str()? {
+            Some(text) if !known.contains(&text) => Err(self.not_a_value(text)),
+            text => Ok(text),
+        }
     }
 
     #[inline]

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::args::Arg;
-
 use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::args::{Arg, fields};
-use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, one_of, wants_images};
+use super::args::{Arg, NUMBERS, fields};
+use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
 use super::drained::{Done, Rules, rules_after};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, default_ttl, drained,
@@ -149,8 +149,8 @@ impl CollMod {
                     self.refused = Some("validator");
                 }
             }
-            "validationLevel" => one_of(arg, VALIDATION_LEVELS)?,
-            "validationAction" => one_of(arg, VALIDATION_ACTIONS)?,
+            "validationLevel" => drop(arg.one_of(VALIDATION_LEVELS)?),
+            "validationAction" => drop(arg.one_of(VALIDATION_ACTIONS)?),
             "viewOn" => {
                 if arg.str()?.is_some() {
                     self.refused = Some("viewOn");
@@ -250,12 +250,7 @@ impl IndexMod {
                 "expireAfterSeconds" => {
                     if !arg.is_null() {
                         if !arg.value().ty().is_number() {
-                            return Err(arg.wrong_type(&[
-                                Type::Int64,
-                                Type::Int32,
-                                Type::Decimal,
-                                Type::Double,
-                            ]));
+                            return Err(arg.wrong_type(NUMBERS));
                         }
                         index.expire = Some(arg.value().to_value());
                     }

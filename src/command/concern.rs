@@ -1,10 +1,10 @@
 //! `readConcern` and `writeConcern`: checked as MongoDB does, then accepted. One node without disk satisfies them all.
 
-use super::args::{self, Arg, fields, to_f64, to_i64};
+use super::args::{fields, to_f64, to_i64};
 use super::{Command, Flags};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
-use crate::value::{Type, ValueRef};
+use crate::value::{Doc, Type, ValueRef};
 
 const LEVELS: &[&str] = &["available", "linearizable", "local", "majority", "snapshot"];
 const PROVENANCES: &[&str] = &[
@@ -17,27 +17,29 @@ const PROVENANCES: &[&str] = &[
 /// The largest `w`: a replica set has at most that many members.
 const MAX_MEMBERS: i64 = 50;
 
-pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<()> {
-    if value.is_nullish() {
-        return Ok(());
-    }
-    let Some(concern) = value.as_doc() else {
-        return Err(Error::wrong_type(
+/// `None` where there is none.
+fn concern<'a>(command: &Command, field: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
+    match value.as_doc() {
+        None if !value.is_nullish() => Err(Error::wrong_type(
             command.name,
-            "readConcern",
+            field,
             value.ty(),
             &[Type::Document],
-        ));
+        )),
+        concern => Ok(concern),
+    }
+}
+
+pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<()> {
+    let Some(concern) = concern(command, "readConcern", value)? else {
+        return Ok(());
     };
     let mut level = None;
     let (mut after, mut at, mut null) = (false, false, false);
     for arg in fields("readConcern", concern) {
         match arg.name() {
             "level" => {
-                level = arg.str()?;
-                if let Some(level) = level {
-                    one_of(level, "readConcern.level", LEVELS)?;
-                }
+                level = arg.one_of(LEVELS)?;
             }
             "afterClusterTime" | "atClusterTime" => {
                 if arg.value().ty() != Type::Timestamp {
@@ -52,7 +54,7 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
             "afterOpTime" => {
                 arg.doc()?;
             }
-            "provenance" => provenance(arg, "readConcern.provenance")?,
+            "provenance" => drop(arg.one_of(PROVENANCES)?),
             "waitLastStableRecoveryTimestamp" | "allowTransactionTableSnapshot" => {
                 arg.bool()?;
             }
@@ -119,16 +121,8 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
 
 /// Whether the writes go unacknowledged (`w: 0`).
 pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<bool> {
-    if value.is_nullish() {
+    let Some(concern) = concern(command, "writeConcern", value)? else {
         return Ok(false);
-    }
-    let Some(concern) = value.as_doc() else {
-        return Err(Error::wrong_type(
-            command.name,
-            "writeConcern",
-            value.ty(),
-            &[Type::Document],
-        ));
     };
     let mut unacknowledged = false;
     let mut journaled = false;
@@ -143,7 +137,7 @@ pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) 
                     return Err(Error::failed_to_parse("wtimeout must be a 32-bit integer"));
                 }
             }
-            "provenance" => provenance(arg, "writeConcern.provenance")?,
+            "provenance" => drop(arg.one_of(PROVENANCES)?),
             "getLastError" | "wElectionId" | "wOpTime" => {}
             _ => return Err(arg.unknown()),
         }
@@ -207,18 +201,4 @@ fn check_w(w: ValueRef<'_>, topology: &Topology) -> Result<bool> {
             ty.alias()
         ))),
     }
-}
-
-fn provenance(arg: Arg<'_>, path: &str) -> Result<()> {
-    match arg.str()? {
-        Some(text) => one_of(text, path, PROVENANCES),
-        None => Ok(()),
-    }
-}
-
-fn one_of(text: &str, path: &str, known: &[&str]) -> Result<()> {
-    if known.contains(&text) {
-        return Ok(());
-    }
-    Err(args::not_a_value(path, text))
 }

@@ -48,14 +48,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     let counting = count.counting();
-    let selecting = Selecting {
-        filter: count.filter.unwrap_or(Doc::EMPTY),
-        sort: None,
-        hint: count.hint,
-        let_vars: None,
-        constants: false,
-        multi: true,
-    };
+    let selecting = Selecting::plain(count.filter, count.hint);
     let (selection, _) = selecting.parse(&call.vars())?;
     scan::run(call, collection, selection, counting, reply)
 }

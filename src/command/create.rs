@@ -132,11 +132,11 @@ impl Create {
                 }
             }
             "validationLevel" => {
-                one_of(arg, VALIDATION_LEVELS)?;
+                arg.one_of(VALIDATION_LEVELS)?;
                 self.shown.put(arg.name(), or_missing(arg));
             }
             "validationAction" => {
-                one_of(arg, VALIDATION_ACTIONS)?;
+                arg.one_of(VALIDATION_ACTIONS)?;
                 self.shown.put(arg.name(), or_missing(arg));
             }
             "collation" => {
@@ -318,16 +318,6 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
         }
     }
     super::args::required(enabled, &path, "enabled")
-}
-
-pub(super) fn one_of(arg: Arg<'_>, known: &[&str]) -> Result<()> {
-    match arg.str()? {
-        Some(text) if !known.contains(&text) => Err(super::args::not_a_value(
-            &format!("create.{}", arg.name()),
-            text,
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// `Ok(true)` for the simple collation, which is none.

@@ -187,6 +187,21 @@ fn answer(
     }
 }
 
+// === impl Opening ===
+
+impl Opening {
+    /// Of a cursor that is nothing special.
+    pub fn plain(namespace: String, batch_size: Option<u32>) -> Self {
+        Self {
+            namespace,
+            batch_size,
+            single_batch: false,
+            no_timeout: false,
+            awaits: false,
+        }
+    }
+}
+
 // === impl Terms ===
 
 impl Terms {

@@ -1,6 +1,6 @@
 //! `DefaultTTL` and the indexing policy, as the doors of create, collMod, createIndexes and dropIndexes see them.
 
-use super::args::{Arg, fields, not_a_value};
+use super::args::{Arg, fields};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{IndexingMode, TsIndex, Writer};
@@ -89,7 +89,7 @@ pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
                             .iter()
                             .find(|(name, _)| *name == text)
                             .map(|(_, mode)| *mode)
-                            .ok_or_else(|| not_a_value("indexingPolicy.indexingMode", text))?,
+                            .ok_or_else(|| field.not_a_value(text))?,
                     ),
                     None => None,
                 }

@@ -19,7 +19,7 @@ pub struct Command {
     pub status: Status,
 }
 
-/// What a command does to data; also which operation counter it raises.
+/// What a command does to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Housekeeping: no data.
@@ -102,13 +102,8 @@ impl Flags {
 impl Command {
     pub const fn ready(name: &'static str, access: Access, help: &'static str, run: Run) -> Self {
         Self {
-            name,
-            aliases: &[],
-            access,
-            flags: Flags::NONE,
-            needs: Needs::Everything,
-            help,
             status: Status::Ready(run),
+            ..Self::planned(name, access, help)
         }
     }
 

@@ -4,7 +4,7 @@
 
 use smallvec::SmallVec;
 
-use super::args::truthy;
+use super::args::{NUMBERS, truthy};
 use super::call::check_database;
 use super::{Command, Flags, concern};
 use crate::config::Topology;
@@ -335,7 +335,7 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
             command.name,
             "maxTimeMS",
             value.ty(),
-            &[Type::Int64, Type::Int32, Type::Decimal, Type::Double],
+            NUMBERS,
         ));
     };
     let Some(millis) = number.to_i64_exact() else {

@@ -71,13 +71,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             found.push(doc);
         }
     }
-    let opening = cursor::Opening {
-        namespace: call.namespace("$cmd.listCollections"),
-        batch_size,
-        single_batch: false,
-        no_timeout: false,
-        awaits: false,
-    };
+    let opening = cursor::Opening::plain(call.namespace("$cmd.listCollections"), batch_size);
     cursor::open(call, reply, cursor::listed(found), opening)
 }
 

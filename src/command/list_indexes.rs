@@ -55,13 +55,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             });
         }
     }
-    let opening = cursor::Opening {
-        namespace: call.namespace(name),
-        batch_size,
-        single_batch: false,
-        no_timeout: false,
-        awaits: false,
-    };
+    let opening = cursor::Opening::plain(call.namespace(name), batch_size);
     cursor::open(call, reply, cursor::listed(indexes), opening)
 }
 

@@ -51,18 +51,6 @@ pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
     array.end();
 }
 
-/// `retriedStmtIds`, where there are any: statements answered from what they did before.
-pub fn put_retried(reply: &mut DocBuilder<'_>, numbers: &[i32]) {
-    if numbers.is_empty() {
-        return;
-    }
-    let mut array = reply.array("retriedStmtIds");
-    for number in numbers {
-        array.push(Value::int32(*number).as_ref());
-    }
-    array.end();
-}
-
 /// A count as MongoDB sends it: int32 where it fits, else int64.
 pub fn put_count(reply: &mut DocBuilder<'_>, name: &str, n: u64) {
     match i32::try_from(n) {

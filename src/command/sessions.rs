@@ -4,7 +4,7 @@ use super::guard::foreign_session;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome};
 use crate::auth::{Action, UserName};
 use crate::error::{Code, Error, Result};
-use crate::session::SessionId;
+use crate::session::{SESSION_MINUTES, SessionId};
 use crate::value::{DocBuilder, Type, ValueRef};
 
 pub(super) const START: Command = Command::ready(
@@ -64,7 +64,7 @@ pub(super) const KILL_BY_PATTERN: Command = Command::ready(
 fn start(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let id = SessionId::new(*uuid::Uuid::new_v4().as_bytes());
     id.put(reply, "id");
-    reply.put_i32("timeoutMinutes", super::hello::SESSION_TIMEOUT_MINUTES);
+    reply.put_i32("timeoutMinutes", SESSION_MINUTES as i32);
     Ok(Outcome::Reply)
 }
 

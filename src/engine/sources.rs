@@ -141,7 +141,7 @@ impl EngineSources {
             .show_ts(reading.show_ts);
         Ok(Some(Way {
             walk,
-            sorted: chosen.sorted || sort.is_none_or(Sort::is_empty),
+            sorted: chosen.sorted,
         }))
     }
 
@@ -178,9 +178,7 @@ impl EngineSources {
         }
         (rows, counted)
     }
-}
 
-impl EngineSources {
     /// The rows of a collection, as the front of a pipeline asks for them.
     pub fn read_spec(
         &self,

@@ -218,22 +218,20 @@ impl Catalog {
 
     /// All collections, sorted by name.
     pub fn collections(&self) -> Vec<Arc<Collection>> {
-        let mut all: Vec<_> = self
-            .collections
-            .iter()
-            .map(|e| (e.key().clone(), Arc::clone(e.value())))
-            .collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all.into_iter().map(|(_, collection)| collection).collect()
+        self.sorted(|_| true)
     }
 
     /// The collections of one database, sorted by name.
     pub fn in_database(&self, database: &str) -> Vec<Arc<Collection>> {
+        self.sorted(|namespace| namespace.database() == database)
+    }
+
+    fn sorted(&self, wanted: impl Fn(&Namespace) -> bool) -> Vec<Arc<Collection>> {
         let mut all: Vec<_> = self
             .collections
             .iter()
-            .filter(|e| e.key().database() == database)
-            .map(|e| (e.key().clone(), Arc::clone(e.value())))
+            .filter(|entry| wanted(entry.key()))
+            .map(|entry| (entry.key().clone(), Arc::clone(entry.value())))
             .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all.into_iter().map(|(_, collection)| collection).collect()

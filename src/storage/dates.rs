@@ -202,11 +202,7 @@ fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
     let [path] = spec.paths.as_slice() else {
         return None;
     };
-    if spec
-        .partial
-        .as_ref()
-        .is_some_and(|partial| !partial.condition.holds(doc))
-    {
+    if !spec.covers(doc) {
         return None;
     }
     let mut earliest = None;

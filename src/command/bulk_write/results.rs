@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::command::write::Numbers;
+use crate::command::write::{Numbers, Repeats};
 use crate::command::{Context, cursor, reply};
 use crate::error::Error;
 use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
@@ -15,11 +15,9 @@ pub struct Results {
     ordered: bool,
     /// Only failures get a row.
     errors_only: bool,
-    numbers: Numbers,
+    repeats: Repeats,
     sums: Sums,
     rows: Vec<DocBuf>,
-    /// Operations that had run before, by their numbers.
-    retried: Vec<i32>,
 }
 
 #[derive(Default)]
@@ -50,10 +48,9 @@ impl Results {
         Self {
             ordered,
             errors_only,
-            numbers,
+            repeats: Repeats::new(numbers),
             sums: Sums::default(),
             rows: Vec::new(),
-            retried: Vec::new(),
         }
     }
 
@@ -69,7 +66,7 @@ impl Results {
         ] {
             reply::put_count(reply, name, n);
         }
-        reply::put_retried(reply, &self.retried);
+        self.repeats.reply(reply);
     }
 
     /// Counts what an operation did, now or when it ran before: its `n`, and its `nModified` if it is an update.
@@ -100,25 +97,21 @@ impl Results {
 
     /// Whether the operation has run before.
     pub fn ran_before(&self, index: usize, retry: Option<&Retry>) -> bool {
-        retry.is_some_and(|retry| retry.outcome(self.numbers.of(index)).is_some())
+        self.repeats.outcome(index, retry).is_some()
     }
 
     /// Gives the result of an operation that has run before, if it has.
     pub fn repeat(&mut self, index: usize, retry: Option<&Retry>) -> bool {
-        let number = self.numbers.of(index);
-        let Some(outcome) = retry.and_then(|retry| retry.outcome(number)) else {
+        let Some(outcome) = self.repeats.recall(index, retry) else {
             return false;
         };
-        self.retried.push(number);
-        self.put(index, outcome.clone());
+        self.put(index, outcome);
         true
     }
 
     /// The result of an operation that succeeded; the session remembers it.
     pub fn done(&mut self, index: usize, outcome: session::Outcome, retry: Option<&mut Retry>) {
-        if let Some(retry) = retry {
-            retry.record(self.numbers.of(index), outcome.clone());
-        }
+        self.repeats.record(index, &outcome, retry);
         self.put(index, outcome);
     }
 

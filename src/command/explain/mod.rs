@@ -67,7 +67,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                 None | Some("allPlansExecution") => {}
                 Some("queryPlanner") => verbosity = Verbosity::QueryPlanner,
                 Some("executionStats") => verbosity = Verbosity::ExecutionStats,
-                Some(other) => return Err(args::not_a_value("explain.verbosity", other)),
+                Some(other) => return Err(arg.not_a_value(other)),
             },
             _ => return Err(arg.unknown()),
         }

@@ -14,7 +14,7 @@ use crate::command::find::Find;
 use crate::command::update::Updates;
 use crate::command::write::{self, Action, Selecting};
 use crate::command::{Call, find_and_modify};
-use crate::engine::choose::{Hint, winning_plan};
+use crate::engine::choose::winning_plan;
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading, check_on};
 use crate::error::{Code, Error, Result};
@@ -176,8 +176,8 @@ impl Subject {
             });
         }
         let (skip, limit) = (count.skip, count.limit);
-        let filter = count.filter.unwrap_or(Doc::EMPTY);
-        Self::of_scan(call, collection, filter, count.hint, |reading| {
+        let selecting = Selecting::plain(count.filter, count.hint);
+        Self::of_scan(call, collection, selecting, |reading| {
             (reading.skip, reading.limit, reading.count_only) = (skip, limit, true);
             vec![Outer::Count]
         })
@@ -186,8 +186,8 @@ impl Subject {
     fn of_distinct(call: &Call<'_>) -> Result<Self> {
         let collection = call.collection()?;
         let distinct = Distinct::read(call)?;
-        let filter = distinct.filter.unwrap_or(Doc::EMPTY);
-        let mut subject = Self::of_scan(call, collection, filter, distinct.hint, |_| Vec::new())?;
+        let selecting = Selecting::plain(distinct.filter, distinct.hint);
+        let mut subject = Self::of_scan(call, collection, selecting, |_| Vec::new())?;
         subject.shape.other(&format!(" distinct {}", distinct.key));
         Ok(subject)
     }
@@ -195,18 +195,9 @@ impl Subject {
     fn of_scan(
         call: &Call<'_>,
         collection: &str,
-        filter: Doc<'_>,
-        hint: Option<Hint>,
+        selecting: Selecting<'_>,
         adapt: impl FnOnce(&mut Reading) -> Vec<Outer>,
     ) -> Result<Self> {
-        let selecting = Selecting {
-            filter,
-            sort: None,
-            hint,
-            let_vars: None,
-            constants: false,
-            multi: true,
-        };
         let (selection, _) = selecting.parse(&call.vars())?;
         let Selection {
             filter,

@@ -5,4 +5,4 @@ mod sasl;
 mod status;
 
 pub(super) use sasl::{AUTHENTICATE, CONTINUE, START, put_mechanisms, speculate};
-pub(super) use status::{CONNECTION_STATUS, LOGOUT, put_resource_and_actions};
+pub(super) use status::{CONNECTION_STATUS, LOGOUT};

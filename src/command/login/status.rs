@@ -1,7 +1,7 @@
 //! `connectionStatus` and `logout`.
 
-use crate::auth::{Actions, Resource};
 use crate::command::reply::put_uuid;
+use crate::command::users::{put_privileges, put_roles};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;
 use crate::value::DocBuilder;
@@ -46,21 +46,12 @@ fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         entry.end();
     }
     users.end();
-    let mut roles = info.array("authenticatedUserRoles");
-    for role in user.iter().flat_map(|user| user.roles()) {
-        let mut entry = roles.doc();
-        entry.put_str("role", &role.role).put_str("db", &role.db);
-        entry.end();
-    }
-    roles.end();
+    let user = user.as_ref();
+    let roles = user.map_or(&[][..], |user| user.roles());
+    put_roles(&mut info, "authenticatedUserRoles", roles);
     if privileges {
-        let mut list = info.array("authenticatedUserPrivileges");
-        for (resource, actions) in user.iter().flat_map(|user| user.privileges().iter()) {
-            let mut entry = list.doc();
-            put_resource_and_actions(&mut entry, resource, actions);
-            entry.end();
-        }
-        list.end();
+        let privileges = user.into_iter().flat_map(|user| user.privileges().iter());
+        put_privileges(&mut info, "authenticatedUserPrivileges", privileges);
     }
     info.end();
     // Any stable name for the connection will do: its number, in the place of a random one.
@@ -70,27 +61,4 @@ fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     uuid[8] = 0x80;
     put_uuid(reply, "uuid", &uuid);
     Ok(Outcome::Reply)
-}
-
-/// `{resource: {...}, actions: [...]}`
-pub(in crate::command) fn put_resource_and_actions(
-    entry: &mut DocBuilder<'_>,
-    resource: &Resource,
-    actions: Actions,
-) {
-    let mut doc = entry.doc("resource");
-    match resource {
-        Resource::Cluster => doc.put_bool("cluster", true),
-        Resource::Anything => doc.put_bool("anyResource", true),
-        Resource::Database(db) => doc.put_str("db", db).put_str("collection", ""),
-        Resource::Every => doc.put_str("db", "").put_str("collection", ""),
-        Resource::Collection(db, name) => doc.put_str("db", db).put_str("collection", name),
-        Resource::EveryCollection(name) => doc.put_str("db", "").put_str("collection", name),
-    };
-    doc.end();
-    let mut list = entry.array("actions");
-    for action in actions.iter() {
-        list.push_str(action.name());
-    }
-    list.end();
 }

@@ -39,7 +39,6 @@ fn logged_in(roles: &[&str]) -> (Commands, Connection) {
     server
 }
 
-
 fn log_in((commands, connection): &(Commands, Connection), user: User) {
     let users = &commands.context().users;
     let standing = &connection.client.standing;
@@ -52,7 +51,6 @@ fn hand_over(server: &(Commands, Connection), to: User) {
     server.1.client.standing.log_out();
     log_in(server, to);
 }
-
 
 fn code(server: &mut (Commands, Connection), db: &str, command: &Document) -> Option<i32> {
     let mut command = command.clone();

@@ -18,7 +18,6 @@ fn foreign(id: bson::Uuid) -> Document {
     doc! {"id": id, "uid": uid}
 }
 
-
 #[test]
 fn lists_show_what_the_user_may_use() {
     let mut root = logged_in(&["root"]);
@@ -88,7 +87,11 @@ fn sessions_of_others_are_out_of_reach() {
 fn a_session_is_the_users_own() {
     let mut server = logged_in(&["root"]);
     assert_eq!(
-        code(&mut server, "shop", &doc! {"find": "c", "lsid": foreign(bson::Uuid::new())}),
+        code(
+            &mut server,
+            "shop",
+            &doc! {"find": "c", "lsid": foreign(bson::Uuid::new())}
+        ),
         Some(13)
     );
     let lsid = doc! {"id": bson::Uuid::new()};

@@ -3,10 +3,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::put_roles;
+use super::{put_privileges, put_roles};
 use crate::auth::{Action, Target, User, UserName};
 use crate::command::args::{fields, required, truthy};
-use crate::command::login::put_resource_and_actions;
 use crate::command::reply::put_uuid;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};
@@ -193,13 +192,7 @@ impl Show {
         }
         if self.privileges {
             put_roles(doc, "inheritedRoles", user.roles());
-            let mut list = doc.array("inheritedPrivileges");
-            for (resource, actions) in user.privileges().iter() {
-                let mut entry = list.doc();
-                put_resource_and_actions(&mut entry, resource, actions);
-                entry.end();
-            }
-            list.end();
+            put_privileges(doc, "inheritedPrivileges", user.privileges().iter());
             doc.array("inheritedAuthenticationRestrictions").end();
         }
     }

@@ -5,6 +5,7 @@ mod drop;
 mod grant;
 mod info;
 mod roles;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -13,12 +14,13 @@ pub(super) use drop::{DROP, DROP_ALL};
 pub(super) use grant::{GRANT, REVOKE};
 pub(super) use info::INFO as USERS_INFO;
 pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
+pub(super) use shown::{put_privileges, put_roles};
 
 use super::Call;
 use super::args::{Arg, fields, required};
 use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuilder, Type, ValueRef};
+use crate::value::{Type, ValueRef};
 
 /// The user that the command's first field names, in the database that it runs in.
 fn named(call: &Call<'_>) -> Result<UserName> {
@@ -86,16 +88,6 @@ fn no_such_role(problem: NoSuchRole) -> Error {
 
 fn no_such_user(name: &UserName) -> Error {
     Error::new(Code::UserNotFound, format!("User '{name}' not found"))
-}
-
-fn put_roles(doc: &mut DocBuilder<'_>, name: &str, roles: &[RoleName]) {
-    let mut list = doc.array(name);
-    for role in roles {
-        let mut entry = list.doc();
-        entry.put_str("role", &role.role).put_str("db", &role.db);
-        entry.end();
-    }
-    list.end();
 }
 
 /// An option that MongoDB has and that would keep somebody out: to pass it over would let them in.

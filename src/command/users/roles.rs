@@ -1,8 +1,7 @@
 //! `rolesInfo`: what roles there are. All of them are built in, so there are none to drop and nothing is cached.
 
-use super::role;
+use super::{put_privileges, role};
 use crate::auth::{Action, Privileges, ROLES, Role, RoleName, Target};
-use crate::command::login::put_resource_and_actions;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, DocBuilder, Type};
@@ -111,13 +110,7 @@ fn put(role: &Role, db: &str, privileges: bool, list: &mut ArrayBuilder<'_>) {
         let mut all = Privileges::default();
         role.grant(db, &mut all);
         for name in ["privileges", "inheritedPrivileges"] {
-            let mut list = entry.array(name);
-            for (resource, actions) in all.iter() {
-                let mut item = list.doc();
-                put_resource_and_actions(&mut item, resource, actions);
-                item.end();
-            }
-            list.end();
+            put_privileges(&mut entry, name, all.iter());
         }
     }
     entry.array("roles").end();

@@ -7,6 +7,7 @@
 mod add;
 mod each;
 mod options;
+mod repeats;
 mod run;
 mod select;
 mod tally;
@@ -14,7 +15,8 @@ mod target;
 
 pub(super) use add::add;
 pub(super) use each::{Action, Kind, Statement, Writing, only, run_each};
-pub(super) use options::{Numbers, Options, check_statements};
+pub(super) use options::{MAX_STATEMENTS, Numbers, Options, check_statements};
+pub(super) use repeats::Repeats;
 pub(super) use run::{Running, Statements, run};
 pub(super) use select::{Selecting, collation, hint, names_ts};
 pub(super) use tally::Tally;

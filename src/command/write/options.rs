@@ -6,8 +6,8 @@ use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
-/// The most statements that one command may bring.
-const MAX_STATEMENTS: usize = 100_000;
+/// The most statements that one command may bring, as hello announces it (`maxWriteBatchSize`).
+pub const MAX_STATEMENTS: usize = 100_000;
 
 /// Options that stand beside the statements.
 pub struct Options<'a> {

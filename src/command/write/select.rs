@@ -73,7 +73,19 @@ pub struct Selecting<'a> {
 
 // === impl Selecting ===
 
-impl Selecting<'_> {
+impl<'a> Selecting<'a> {
+    /// Of a command that has nothing else: neither a sort nor variables, not even those that the server has.
+    pub fn plain(filter: Option<Doc<'a>>, hint: Option<Hint>) -> Self {
+        Self {
+            filter: filter.unwrap_or(Doc::EMPTY),
+            sort: None,
+            hint,
+            let_vars: None,
+            constants: false,
+            multi: true,
+        }
+    }
+
     /// Parses them. The scope is what an update is parsed in, too.
     pub fn parse(self, vars: &Vars) -> Result<(Selection, Scope)> {
         let scope = match self.constants {

@@ -1,6 +1,6 @@
 //! What the statements of a write have done so far, and the part of the reply that says so.
 
-use super::Numbers;
+use super::{Numbers, Repeats};
 use crate::command::reply;
 use crate::error::{Error, WriteError};
 use crate::session;
@@ -10,13 +10,11 @@ use crate::value::{DocBuilder, Value};
 pub struct Tally {
     /// A failed statement is the last.
     ordered: bool,
-    numbers: Numbers,
+    repeats: Repeats,
     n: u64,
     modified: u64,
     upserted: Vec<(usize, Value)>,
     errors: Vec<WriteError>,
-    /// Statements that had run before, by their numbers.
-    retried: Vec<i32>,
 }
 
 // === impl Tally ===
@@ -25,23 +23,20 @@ impl Tally {
     pub fn new(ordered: bool, numbers: Numbers) -> Self {
         Self {
             ordered,
-            numbers,
+            repeats: Repeats::new(numbers),
             n: 0,
             modified: 0,
             upserted: Vec::new(),
             errors: Vec::new(),
-            retried: Vec::new(),
         }
     }
 
     /// Counts what came of a statement when it ran before, if it did.
     pub fn repeat(&mut self, index: usize, retry: Option<&session::Retry>) -> bool {
-        let number = self.numbers.of(index);
-        let Some(outcome) = retry.and_then(|retry| retry.outcome(number)) else {
+        let Some(outcome) = self.repeats.recall(index, retry) else {
             return false;
         };
-        self.retried.push(number);
-        self.count(index, outcome.clone());
+        self.count(index, outcome);
         true
     }
 
@@ -52,9 +47,7 @@ impl Tally {
         outcome: session::Outcome,
         retry: Option<&mut session::Retry>,
     ) {
-        if let Some(retry) = retry {
-            retry.record(self.numbers.of(index), outcome.clone());
-        }
+        self.repeats.record(index, &outcome, retry);
         self.count(index, outcome);
     }
 
@@ -101,6 +94,6 @@ impl Tally {
         }
         self.errors.sort_by_key(|error| error.index);
         reply::put_write_errors(reply, &self.errors);
-        reply::put_retried(reply, &self.retried);
+        self.repeats.reply(reply);
     }
 }

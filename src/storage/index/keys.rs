@@ -24,11 +24,7 @@ impl IndexKeys {
     /// Fails where the document cannot be indexed (two arrays in one compound key).
     pub fn of(spec: &IndexSpec, doc: Doc<'_>, ts: Millis) -> Result<Self> {
         let mut found = Self::default();
-        if spec
-            .partial
-            .as_ref()
-            .is_some_and(|partial| !partial.condition.holds(doc))
-        {
+        if !spec.covers(doc) {
             return Ok(found);
         }
         let shown;

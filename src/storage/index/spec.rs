@@ -46,6 +46,13 @@ pub trait Condition: Send + Sync {
 // === impl IndexSpec ===
 
 impl IndexSpec {
+    /// Whether the index holds such a document at all; a partial one holds those that its filter lets in.
+    pub fn covers(&self, doc: Doc<'_>) -> bool {
+        self.partial
+            .as_ref()
+            .is_none_or(|partial| partial.condition.holds(doc))
+    }
+
     /// A plain index on that key, whose values are numbers: a negative one means descending.
     pub fn new(name: &str, key: DocBuf) -> Self {
         let fields = || key.as_doc().iter();
