@@ -1,9 +1,7 @@
-//! What a capped collection may hold, as create and collMod say it and listCollections shows it.
+//! What a capped collection may hold, as create and collMod say it.
 
 use super::args::Arg;
 use crate::error::{Error, Result};
-use crate::storage::Cap;
-use crate::value::DocBuilder;
 
 /// A petabyte.
 const MAX_BYTES: i64 = 1 << 50;
@@ -32,14 +30,5 @@ pub(super) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
                 .contains(&n)
                 .then_some(n.unsigned_abs())
         })),
-    }
-}
-
-/// Among the options of a collection.
-pub(super) fn describe(cap: Cap, options: &mut DocBuilder<'_>) {
-    options.put_bool("capped", true);
-    super::reply::put_count(options, "size", cap.bytes);
-    if let Some(documents) = cap.documents {
-        super::reply::put_count(options, "max", documents);
     }
 }

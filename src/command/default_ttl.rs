@@ -4,7 +4,7 @@ use super::args::{Arg, fields};
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{IndexingMode, TsIndex, Writer};
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuf, ValueRef};
 
 /// The name that the index on `_ts` has where the client gave none.
 pub const TS_INDEX: &str = "_ts_1";
@@ -85,7 +85,7 @@ pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
             "indexingMode" => {
                 mode = match field.str()? {
                     Some(text) => Some(
-                        MODES
+                        IndexingMode::NAMES
                             .iter()
                             .find(|(name, _)| *name == text)
                             .map(|(_, mode)| *mode)
@@ -98,23 +98,6 @@ pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
         }
     }
     Ok(mode)
-}
-
-const MODES: &[(&str, IndexingMode)] = &[
-    ("consistent", IndexingMode::Consistent),
-    ("lazy", IndexingMode::Lazy),
-    ("none", IndexingMode::None),
-];
-
-/// The policy as listCollections shows it.
-pub fn put_policy(out: &mut DocBuilder<'_>, mode: IndexingMode) {
-    let name = MODES
-        .iter()
-        .find(|(_, known)| *known == mode)
-        .map_or("consistent", |(name, _)| name);
-    let mut policy = out.doc("indexingPolicy");
-    policy.put_str("indexingMode", name);
-    policy.end();
 }
 
 /// A default needs an indexing mode that can find what is due.

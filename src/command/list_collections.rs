@@ -2,8 +2,9 @@
 
 use super::announced::is_unlisted;
 use super::reply::put_uuid;
-use super::{Access, Call, Command, Flags, Needs, Outcome, capped, cursor, default_ttl};
+use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::{Action, Target};
+use crate::engine::stats::put_options;
 use crate::error::Result;
 use crate::query::Scope;
 use crate::query::filter::Filter;
@@ -81,16 +82,7 @@ fn describe(collection: &Collection, now: Millis) -> DocBuf {
             doc.put_str("name", view.namespace().collection())
                 .put_str("type", "collection");
             let mut options = doc.doc("options");
-            if let Some(cap) = view.options().cap {
-                capped::describe(cap, &mut options);
-            }
-            options.put_body(view.options().shown.as_doc().body());
-            if let Some(seconds) = view.default_ttl().seconds() {
-                options.put_i32("defaultTtl", seconds);
-            }
-            if let Some(mode) = view.options().indexing_mode {
-                default_ttl::put_policy(&mut options, mode);
-            }
+            put_options(view.options(), view.default_ttl(), &mut options);
             options.end();
             let mut info = doc.doc("info");
             info.put_bool("readOnly", false);

@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::stats::put_options;
 use super::write::{BATCH, Intake, insert_batch, other_case};
 use super::{ObjectIds, STEP};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
-use crate::storage::{Catalog, Collection, CreateError, Namespace, View, Writer};
-use crate::value::Millis;
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{
+    Catalog, Collection, CreateError, Namespace, Options, RenameError, TsIndex, View, Writer,
+};
+use crate::value::{DocBuf, Millis};
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
 pub struct Out {
@@ -18,7 +22,25 @@ pub struct Out {
     ids: Arc<ObjectIds>,
     aside: Arc<Collection>,
     into: Namespace,
+    /// The target at the start.
+    target: Setup,
     finished: bool,
+}
+
+/// What of the target must be at the end as it was at the start. Its DefaultTTL is no part of it: that is carried over.
+#[derive(Default)]
+struct Setup {
+    options: Options,
+    /// Those that are ready, sorted. `None`: there is no target, not even with an index on `_id`.
+    indexes: Option<Vec<DocBuf>>,
+}
+
+/// Why the target cannot be replaced now.
+enum Unfit {
+    /// Its DefaultTTL is another one by now: that has to be taken over first.
+    OtherDefault,
+    Changed(Error),
+    Gone,
 }
 
 /// Makes the collection, with the target's indexes, options and DefaultTTL.
@@ -29,27 +51,24 @@ pub fn begin(
     cx: &Cx<'_>,
 ) -> Result<Out> {
     let now = cx.vars.now();
-    let target = catalog.get(&into.db, &into.coll);
-    let (options, specs, ttl) = match &target {
-        Some(target) => target.read(now, |view| {
-            let specs: Vec<_> = view
-                .indexes()
-                .filter(|index| index.ready)
-                .map(|index| index.spec.clone())
-                .collect();
+    let found = catalog.get(&into.db, &into.coll);
+    let (target, specs, ttl) = match &found {
+        Some(found) => found.read(now, |view| {
+            let ready = view.indexes().filter(|index| index.ready);
+            let specs: Vec<_> = ready.map(|index| index.spec.clone()).collect();
             let ttl = (view.default_ttl(), view.ts_index().cloned());
-            (view.options().clone(), specs, Some(ttl))
+            (Setup::of(Some(view)), specs, Some(ttl))
         }),
         None => Default::default(),
     };
-    if options.cap.is_some() {
+    if target.options.cap.is_some() {
         return Err(Error::location(
             17152,
             format!("namespace '{into}' is capped so it can't be used for $out"),
         ));
     }
-    let name = format!("tmp.agg_out.{}", Uuid::new_v4());
-    let made = catalog.create(Namespace::new(&into.db, &name), options, |collection| {
+    let name = Namespace::new(&into.db, &format!("tmp.agg_out.{}", Uuid::new_v4()));
+    let made = catalog.create(name, target.options.clone(), |collection| {
         // Nobody can have dropped what nobody can find yet.
         let _ = collection.write(now, |writer| {
             for spec in specs {
@@ -69,31 +88,106 @@ pub fn begin(
         ids,
         aside,
         into: Namespace::new(&into.db, &into.coll),
+        target,
         finished: false,
     })
+}
+
+/// How a collection's DefaultTTL is set.
+fn default_of(view: &View<'_>) -> (DefaultTtl, Option<TsIndex>) {
+    (view.default_ttl(), view.ts_index().cloned())
+}
+
+fn dropped() -> Error {
+    Error::new(
+        Code::NamespaceNotFound,
+        "the collection that $out was filling was dropped",
+    )
+}
+
+// === impl Setup ===
+
+impl Setup {
+    fn of(view: Option<&View<'_>>) -> Self {
+        let Some(view) = view else {
+            return Self::default();
+        };
+        let ready = view.indexes().filter(|index| index.ready);
+        let mut indexes: Vec<_> = ready
+            .map(|index| DocBuf::build(|doc| index.spec.describe(doc)))
+            .collect();
+        indexes.sort_by(|one, other| one.bytes().cmp(other.bytes()));
+        Self {
+            options: view.options().clone(),
+            indexes: Some(indexes),
+        }
+    }
+
+    /// What was filled has the old options and indexes: it must not take the place of others.
+    fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
+        let changed = |message| Err(Error::new(Code::CommandFailed, message));
+        if self.options != now.options {
+            let shown = |setup: &Self| {
+                DocBuf::build(|out| put_options(&setup.options, DefaultTtl::Off, out)).to_string()
+            };
+            return changed(format!(
+                "collection options of target collection {target} changed during processing. Original options: {}, new \
+                 options: {}",
+                shown(self),
+                shown(now)
+            ));
+        }
+        if self.indexes != now.indexes {
+            return changed(format!(
+                "indexes of target collection {target} changed during processing."
+            ));
+        }
+        Ok(())
+    }
+}
+
+// === impl Unfit ===
+
+impl From<RenameError> for Unfit {
+    fn from(_: RenameError) -> Self {
+        Self::Gone
+    }
 }
 
 // === impl Out ===
 
 impl Out {
-    /// The target keeps its DefaultTTL, also one that it was given while this was being filled.
-    fn take_default(&self, now: Millis) {
+    /// The target keeps its DefaultTTL, also one that it was given while this was being filled. Returns what this one has.
+    fn take_default(&self, now: Millis) -> (DefaultTtl, Option<TsIndex>) {
         let target = self
             .catalog
             .get(self.into.database(), self.into.collection());
-        let Some(target) = target else { return };
-        let setting = |view: &View<'_>| (view.default_ttl(), view.ts_index().cloned());
-        let (default, index) = target.read(now, setting);
-        if self.aside.read(now, |view| view.default_ttl()) == default {
-            return;
-        }
-        let mut change = |writer: &mut Writer<'_>| writer.set_default_ttl(default, index);
-        loop {
-            match self.aside.drain_then(now, monotonic() + STEP, change) {
-                Ok(Err(again)) => change = again,
-                _ => return,
+        let own = self.aside.read(now, default_of);
+        let wanted = target.map_or_else(|| own.clone(), |target| target.read(now, default_of));
+        if own != wanted {
+            let mut change = |writer: &mut Writer<'_>| {
+                writer.set_default_ttl(wanted.0, wanted.1.clone());
+            };
+            while let Ok(Err(again)) = self.aside.drain_then(now, monotonic() + STEP, change) {
+                change = again;
             }
         }
+        wanted
+    }
+
+    /// Takes the target's place, if that can be done.
+    fn take_place(&self, now: Millis) -> Result<(), Unfit> {
+        let default = self.take_default(now);
+        let from = self.aside.namespace();
+        self.catalog.replace(&from, &self.into, |target| {
+            self.target
+                .check_same(&Setup::of(target), &self.into)
+                .map_err(Unfit::Changed)?;
+            match target {
+                Some(view) if default_of(view) != default => Err(Unfit::OtherDefault),
+                _ => Ok(()),
+            }
+        })
     }
 }
 
@@ -119,26 +213,21 @@ impl Sink for Out {
                         return Err(error);
                     }
                 }
-                Err(_) => {
-                    return Err(Error::new(
-                        Code::NamespaceNotFound,
-                        "the collection that $out was filling was dropped",
-                    ));
-                }
+                Err(_) => return Err(dropped()),
             }
         }
         Ok(())
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        self.take_default(cx.vars.now());
-        let from = self.aside.namespace();
-        self.catalog.rename(&from, &self.into, true).map_err(|_| {
-            Error::new(
-                Code::NamespaceNotFound,
-                "the collection that $out was filling was dropped",
-            )
-        })?;
+        loop {
+            match self.take_place(cx.vars.now()) {
+                Ok(()) => break,
+                Err(Unfit::OtherDefault) => {}
+                Err(Unfit::Changed(error)) => return Err(error),
+                Err(Unfit::Gone) => return Err(dropped()),
+            }
+        }
         self.finished = true;
         Ok(())
     }
@@ -160,14 +249,16 @@ mod tests {
     use crate::engine::EngineSources;
     use crate::query::Vars;
     use crate::query::stage::{Endless, Limits};
-    use crate::storage::ttl::DefaultTtl;
+    use crate::storage::index::IndexSpec;
+    use crate::storage::{Cap, IndexingMode};
+    use bson::doc;
 
-    #[test]
-    fn the_target_keeps_a_default_that_it_was_given_meanwhile() {
-        let now = Millis(0);
-        let catalog = Arc::new(Catalog::new());
-        let sources = EngineSources::new(Arc::clone(&catalog), false);
-        let vars = Vars::at(now);
+    const NOW: Millis = Millis(0);
+
+    /// What comes of an `$out` to `db.c` during which `meanwhile` happens.
+    fn out(catalog: &Arc<Catalog>, meanwhile: impl FnOnce()) -> Result<()> {
+        let sources = EngineSources::new(Arc::clone(catalog), false);
+        let vars = Vars::at(NOW);
         let mut cx = Cx {
             vars: &vars,
             slice: &Endless,
@@ -178,17 +269,122 @@ mod tests {
             db: "db".into(),
             coll: "c".into(),
         };
-        let (target, _) = catalog.get_or_create("db", "c").unwrap();
+        let mut out = begin(Arc::clone(catalog), Arc::default(), &into, &cx)?;
+        meanwhile();
+        out.finish(&mut cx)
+    }
+
+    fn index(name: &str) -> IndexSpec {
+        IndexSpec::new(name, DocBuf::from(doc! {"a": 1}))
+    }
+
+    #[test]
+    fn the_target_keeps_a_default_that_it_was_given_meanwhile() {
+        let catalog = Arc::new(Catalog::new());
+        let (first, _) = catalog.get_or_create("db", "c").unwrap();
         for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
-            let mut out = begin(Arc::clone(&catalog), Arc::default(), &into, &cx).unwrap();
             let target = catalog.get("db", "c").unwrap();
-            let set = target.write(now, |writer| writer.set_default_ttl(default, None));
-            set.unwrap();
-            out.finish(&mut cx).unwrap();
+            let set = || {
+                let set = target.write(NOW, |writer| writer.set_default_ttl(default, None));
+                set.unwrap();
+            };
+            out(&catalog, set).unwrap();
             let made = catalog.get("db", "c").unwrap();
             assert!(!Arc::ptr_eq(&made, &target));
-            assert_eq!(made.read(now, |view| view.default_ttl()), default);
+            assert_eq!(made.read(NOW, |view| view.default_ttl()), default);
         }
-        assert!(target.read(now, |view| view.is_dropped()));
+        assert!(first.read(NOW, |view| view.is_dropped()));
+    }
+
+    #[test]
+    fn a_target_that_was_set_up_otherwise_meanwhile_is_left_alone() {
+        type Change = fn(&Catalog);
+        fn writes(catalog: &Catalog, change: impl FnOnce(&mut Writer<'_>)) {
+            let target = catalog.get("db", "c").unwrap();
+            target.write(NOW, change).unwrap();
+        }
+        let indexes = "indexes of target collection db.c changed during processing.";
+        let options = |now| {
+            format!(
+                "collection options of target collection db.c changed during processing. Original options: {{}}, new \
+                 options: {now}"
+            )
+        };
+        let capped = options("{ capped: true, size: 4096 }");
+        let mode = options("{ indexingPolicy: { indexingMode: \"lazy\" } }");
+        let cases: &[(Change, Option<&str>)] = &[
+            (|_| {}, None),
+            (|c| writes(c, |w| w.add_index(index("b"))), Some(indexes)),
+            (
+                |c| writes(c, |w| drop(w.drop_indexes(|index| index.spec.name == "a"))),
+                Some(indexes),
+            ),
+            (
+                |c| {
+                    writes(c, |w| {
+                        w.alter_index("a", |spec| spec.hidden = true);
+                    });
+                },
+                Some(indexes),
+            ),
+            (
+                |c| {
+                    writes(c, |w| {
+                        w.set_cap(Cap {
+                            bytes: 4096,
+                            documents: None,
+                        });
+                    });
+                },
+                Some(&capped),
+            ),
+            (
+                |c| writes(c, |w| w.set_indexing_mode(IndexingMode::Lazy)),
+                Some(&mode),
+            ),
+            (|c| drop(c.drop_collection("db", "c")), Some(indexes)),
+            // One that was made anew and looks the same will do.
+            (
+                |c| {
+                    c.drop_collection("db", "c");
+                    c.get_or_create("db", "c").unwrap();
+                    writes(c, |w| w.add_index(index("a")));
+                },
+                None,
+            ),
+            // An index that is not ready is nobody's yet: whoever makes it is told that the collection is gone.
+            (
+                |c| {
+                    writes(c, |w| {
+                        w.begin_index(index("b"));
+                    });
+                },
+                None,
+            ),
+        ];
+        for (at, (meanwhile, failed)) in cases.iter().enumerate() {
+            let catalog = Arc::new(Catalog::new());
+            catalog.get_or_create("db", "c").unwrap();
+            writes(&catalog, |w| w.add_index(index("a")));
+            let made = out(&catalog, || meanwhile(&catalog));
+            let error = made.err().map(|error| (error.code(), error.to_string()));
+            let expected = failed.map(|words| (Code::CommandFailed, words.to_owned()));
+            assert_eq!(error, expected, "{at}");
+            assert_eq!(
+                catalog.in_database("db").len(),
+                usize::from(at != 6),
+                "{at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_target_that_was_made_meanwhile_is_left_alone() {
+        let catalog = Arc::new(Catalog::new());
+        let made = || drop(catalog.get_or_create("db", "c").unwrap());
+        assert!(out(&catalog, made).is_err());
+        assert!(out(&catalog, || {}).is_ok());
+        catalog.drop_collection("db", "c");
+        assert!(out(&catalog, || {}).is_ok());
     }
 }

@@ -1,6 +1,7 @@
 //! A collection in figures, exactly as of one moment: what has ended counts nowhere.
 
-use crate::storage::{Cap, Collection, Totals, View};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{Cap, Collection, IndexingMode, Options, Totals, View};
 use crate::value::{DocBuf, DocBuilder, Millis, Value};
 
 /// What collStats, dbStats and `$collStats` are made from.
@@ -97,6 +98,28 @@ pub(super) fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
         Ok(n) => out.put_i32(name, n),
         Err(_) => out.put_i64(name, i64::try_from(n).unwrap_or(i64::MAX)),
     };
+}
+
+/// How a collection is set up, as listCollections shows it.
+pub fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
+    if let Some(cap) = options.cap {
+        out.put_bool("capped", true);
+        put_number(out, "size", cap.bytes);
+        if let Some(documents) = cap.documents {
+            put_number(out, "max", documents);
+        }
+    }
+    out.put_body(options.shown.as_doc().body());
+    if let Some(seconds) = default.seconds() {
+        out.put_i32("defaultTtl", seconds);
+    }
+    let named = |mode| move |(_, known): &&(&str, IndexingMode)| *known == mode;
+    let mode = options.indexing_mode;
+    if let Some((name, _)) = mode.and_then(|mode| IndexingMode::NAMES.iter().find(named(mode))) {
+        let mut policy = out.doc("indexingPolicy");
+        policy.put_str("indexingMode", name);
+        policy.end();
+    }
 }
 
 /// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use super::collection::WHEN_ALL_IS_WELL;
-use super::{Collection, Namespace, Options, SizeLimit};
+use super::{Collection, Namespace, Options, SizeLimit, View};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
 use crate::value::Millis;
@@ -182,21 +182,46 @@ impl Catalog {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<(), RenameError> {
+        self.replace(from, to, |target| match target {
+            Some(_) if !drop_target => Err(RenameError::TargetExists),
+            _ => Ok(()),
+        })
+    }
+
+    /// The same, if `allows` has nothing against what the collection of the new name looks like (`None`: there is none), which
+    /// goes then. Nobody can change how that one is set up, or make one, between the question and the deed.
+    pub fn replace<E: From<RenameError>>(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let _alone = self.alone();
-        if !self.collections.contains_key(from) {
-            return Err(RenameError::NoSuchSource);
+        let found = |name| self.collections.get(name).map(|there| Arc::clone(&there));
+        let moved = found(from).ok_or(RenameError::NoSuchSource)?;
+        if from == to {
+            return Ok(()); // it has its own place
         }
-        if self.collections.contains_key(to) && !drop_target {
-            return Err(RenameError::TargetExists);
-        }
-        self.check_case(to.database())
-            .map_err(RenameError::OtherCase)?;
-        let Some((_, moved)) = self.collections.remove(from) else {
-            return Err(RenameError::NoSuchSource);
+        let take_place = || {
+            self.collections.remove(from);
+            // The only place where somebody waits for a second collection: one that has a name of its own till now.
+            moved.rename(to.clone());
+            self.collections.insert(to.clone(), Arc::clone(&moved));
         };
-        moved.rename(to.clone());
-        if let Some(replaced) = self.collections.insert(to.clone(), moved) {
-            retire(&replaced);
+        match found(to) {
+            Some(replaced) => {
+                let size = replaced.shared().totals.count;
+                free(
+                    replaced.give_way(|view| allows(Some(view)), take_place)?,
+                    size,
+                );
+            }
+            None => {
+                allows(None)?;
+                self.check_case(to.database())
+                    .map_err(RenameError::OtherCase)?;
+                take_place();
+            }
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ pub struct TsIndex {
     pub key: DocBuf,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Where the oldest documents make way for new ones.
     pub cap: Option<Cap>,
@@ -108,6 +108,16 @@ pub enum IndexingMode {
     Consistent,
     Lazy,
     None,
+}
+
+// === impl IndexingMode ===
+
+impl IndexingMode {
+    pub const NAMES: &[(&str, Self)] = &[
+        ("consistent", Self::Consistent),
+        ("lazy", Self::Lazy),
+        ("none", Self::None),
+    ];
 }
 
 /// The collection was dropped (or renamed away) since it was looked up: look it up again.
@@ -280,16 +290,33 @@ impl Collection {
     }
 
     /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.
-    pub(super) fn retire(&self) -> impl Send + 'static {
+    pub(super) fn retire(&self) -> Box<dyn Send> {
+        self.empty(&mut self.exclusive())
+    }
+
+    /// Lets another one take this one's place and empties it, if `allows` has nothing against that when it sees how this one
+    /// is set up. Nobody can change it in between. (`allows` is not to look at documents: nobody's time is asked.)
+    pub(super) fn give_way<E>(
+        &self,
+        allows: impl FnOnce(&View<'_>) -> Result<(), E>,
+        take_place: impl FnOnce(),
+    ) -> Result<Box<dyn Send>, E> {
         let mut state = self.exclusive();
+        allows(&View::new(&state, &self.ids, Millis(i64::MIN)))?;
+        // First: nobody finds an empty collection under the name.
+        take_place();
+        Ok(self.empty(&mut state))
+    }
+
+    fn empty(&self, state: &mut State) -> Box<dyn Send> {
         state.dropped = true;
         state.totals = Totals::default();
         state.bounds = Bounds::NONE;
-        (
+        Box::new((
             std::mem::take(&mut state.segments),
             std::mem::take(&mut state.indexes),
             self.ids.take(),
-        )
+        ))
     }
 }
 
