@@ -1,8 +1,8 @@
-//! `collStats`, `dataSize` and `dbStats`: figures of collections and databases, exact to the moment.
+//! `collStats` and `dbStats`: figures of collections and databases, exact to the moment.
 
-use super::args::{Arg, required};
+use super::args::Arg;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
-use crate::auth::{Action, Target};
+use crate::auth::Action;
 use crate::engine::stats::Figures;
 use crate::error::{Error, Result};
 use crate::value::DocBuilder;
@@ -26,25 +26,6 @@ pub(super) const DATABASE: Command = Command::ready(
 .alias(&["dbstats"])
 .with(Flags::SECONDARY)
 .needs(Needs::Database(Action::DbStats));
-
-pub(super) const DATA_SIZE: Command = Command::ready(
-    "dataSize",
-    Access::Read,
-    "Shows how large the documents of a collection are.",
-    run_data_size,
-)
-.alias(&["datasize"])
-.with(Flags::SECONDARY)
-.needs(Needs::Asked(may_measure));
-
-/// It names the collection with its database.
-fn may_measure(call: &Call<'_>) -> Result<bool> {
-    let name = call.target().as_str().and_then(|name| name.split_once('.'));
-    Ok(match name {
-        Some((db, name)) => call.may(Target::Collection(db, name), Action::Find),
-        None => call.user().is_some(),
-    })
-}
 
 /// What sizes are divided by.
 fn scale(arg: Arg<'_>) -> Result<f64> {
@@ -134,45 +115,5 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
         .put_i64("scaleFactor", factor as i64)
         .put_f64("fsUsedSize", used / factor)
         .put_f64("fsTotalSize", memory / factor);
-    Ok(Outcome::Reply)
-}
-
-fn run_data_size(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let mut namespace = None;
-    let mut estimate = false;
-    let (mut min, mut max) = (None, None);
-    for arg in call.args() {
-        match arg.name() {
-            "dataSize" | "datasize" => namespace = arg.str()?,
-            "estimate" => estimate = arg.bool()?.unwrap_or(false),
-            "keyPattern" => {
-                arg.doc()?;
-            }
-            "min" => min = arg.doc()?,
-            "max" => max = arg.doc()?,
-            _ => return Err(arg.unknown()),
-        }
-    }
-    let namespace = required(namespace, "dataSize", "dataSize")?;
-    let namespace = super::rename_collection::parse(namespace)?;
-    if min.is_some() != max.is_some() {
-        return Err(Error::bad_value(
-            "min or max cannot be specified without the other",
-        ));
-    }
-    if min.is_some_and(|doc| !doc.is_empty()) {
-        return Err(Error::not_implemented("dataSize with 'min' and 'max'"));
-    }
-    let found = call
-        .context
-        .catalog
-        .get(namespace.database(), namespace.collection());
-    let totals = found.map(|collection| collection.read(call.now, |view| view.totals()));
-    let totals = totals.unwrap_or_default();
-    reply
-        .put_bool("estimate", estimate)
-        .put_i64("size", totals.bytes.cast_signed())
-        .put_i64("numObjects", totals.count.cast_signed())
-        .put_i64("millis", 0);
     Ok(Outcome::Reply)
 }

@@ -30,6 +30,7 @@ mod create;
 mod create_indexes;
 mod current_op;
 pub mod cursor;
+mod data_size;
 mod default_ttl;
 mod delete;
 mod dispatch;
@@ -145,7 +146,7 @@ pub static COMMANDS: &[Command] = &[
     users::CREATE,
     current_op::COMMAND,
     cosmos::CUSTOM_ACTION,
-    coll_stats::DATA_SIZE,
+    data_size::COMMAND,
     planned("dbHash").alias(&["dbhash"]),
     coll_stats::DATABASE,
     delete::COMMAND,

@@ -1,4 +1,4 @@
-//! Reads that look at the documents of a selection one after the other and keep no copy of them: count, distinct, explain.
+//! Reads that look at documents one after the other and keep no copy of them: count, distinct, dataSize, explain.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use crate::engine::TimeSlice;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::write::Selection;
 use crate::error::Result;
+use crate::query::Vars;
+use crate::query::filter::Filter;
 use crate::query::stage::Slice;
 use crate::value::{Doc, DocBuilder, Millis};
 
@@ -21,11 +23,12 @@ pub(super) trait Gather: Send + 'static {
 }
 
 /// The documents on their way into `G`.
-struct Scan<G> {
-    walk: Option<Walk>,
-    selection: Selection,
-    now: Millis,
-    gather: G,
+pub(super) struct Scan<G> {
+    pub walk: Option<Walk>,
+    pub filter: Arc<Filter>,
+    pub vars: Vars,
+    pub now: Millis,
+    pub gather: G,
 }
 
 /// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
@@ -38,12 +41,17 @@ pub(super) fn run<G: Gather>(
 ) -> Result<Outcome> {
     let collection = call.context.catalog.get(call.database(), collection);
     let walk = collection.map(|collection| selection.walk(collection, call.now));
-    let mut scan = Scan {
+    let scan = Scan {
         walk: walk.transpose()?,
-        selection,
+        filter: selection.filter,
+        vars: selection.vars,
         now: call.now,
         gather,
     };
+    begin(scan, reply)
+}
+
+pub(super) fn begin<G: Gather>(mut scan: Scan<G>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     // What may take long is on the list of operations before it begins.
     if is_long_expected() || scan.step(reply)? != Step::Done {
         return Ok(Outcome::Work(Box::new(scan)));
@@ -57,16 +65,16 @@ impl<G: Gather> Task for Scan<G> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Self {
             walk,
-            selection,
+            filter,
+            vars,
             now,
             gather,
         } = self;
         let slice = TimeSlice::begin();
         if let Some(walk) = walk {
-            let filter = Arc::clone(&selection.filter);
             loop {
                 let mut enough = false;
-                let pace = walk.slice(*now, &filter, &selection.vars, |found| {
+                let pace = walk.slice(*now, filter, vars, |found| {
                     let flow = gather.take(found.shown)?;
                     enough = flow.is_break();
                     Ok(flow)

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::access::{Access, KeyRange};
 use super::plan::{self, Direction, IndexInfo, Plan, SortKey};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
-use crate::storage::index::{Condition, Index};
+use crate::storage::index::{Condition, ID_INDEX, Index};
 use crate::storage::{Collection, TsIndex, View};
-use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, compare_docs, key};
+use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, compare_docs, equal, key};
 
 /// The client says which way to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,13 @@ pub fn between(
             "When using min()/max() a hint of which index to use must be provided",
         ));
     };
-    collection.order_ids(now);
+    let of_ids = match hint {
+        Hint::Name(name) => name == ID_INDEX,
+        Hint::Key(key) => names_id_first(key.as_doc()),
+    };
+    if of_ids {
+        collection.order_ids_now(now);
+    }
     collection.read(now, |view| {
         let named = |index: &&Index| match hint {
             Hint::Name(name) => index.spec.name == *name,
@@ -119,11 +125,98 @@ pub fn between(
     })
 }
 
-fn key_of(index: &Index, end: Doc<'_>) -> Result<Vec<u8>> {
+/// The part of an index that lies between two keys, or the beginnings of such, as a shard's part is said: the index is
+/// any that holds each document once, and whose key begins as `pattern` does (without one, with the fields of `min`).
+pub fn within(
+    collection: &Arc<Collection>,
+    pattern: Option<Doc<'_>>,
+    min: Doc<'_>,
+    max: Doc<'_>,
+    now: Millis,
+) -> Result<Access> {
+    if min
+        .iter()
+        .next()
+        .is_some_and(|elem| elem.name() == ID_FIELD)
+    {
+        collection.order_ids_now(now);
+    }
+    let inferred = DocBuf::build(|key| {
+        for elem in min {
+            key.put_i32(elem.name(), 1);
+        }
+    });
+    let pattern = pattern.unwrap_or_else(|| inferred.as_doc());
+    collection.read(now, |view| {
+        let fits = |index: &&Index| {
+            let key = index.spec.key.as_doc();
+            let mut fields = key.iter();
+            let begins = pattern.iter().all(|wanted| {
+                let next = fields.next();
+                next.is_some_and(|elem| {
+                    elem.name() == wanted.name() && equal(elem.value, wanted.value)
+                })
+            });
+            let of_all = !index.spec.sparse && index.spec.partial.is_none();
+            begins && of_all && index.ready && index.multikey == 0
+        };
+        let index = view.ways().iter().find(fits).ok_or_else(|| {
+            Error::new(
+                Code::OperationFailed,
+                "Couldn't find valid index containing key pattern",
+            )
+        })?;
+        let range = KeyRange {
+            lower: beginning_of(index, min)?,
+            upper: beginning_of(index, max)?,
+        };
+        if range.lower >= range.upper {
+            return Ok(Access::None);
+        }
+        Ok(Access::Index {
+            name: index.spec.name.clone(),
+            ranges: vec![range],
+            descending: false,
+        })
+    })
+}
+
+fn names_id_first(key: Doc<'_>) -> bool {
+    key.iter()
+        .next()
+        .is_some_and(|elem| elem.name() == ID_FIELD)
+}
+
+/// The first key of the index that begins like this.
+fn beginning_of(index: &Index, bound: Doc<'_>) -> Result<Vec<u8>> {
+    let pattern = index.spec.key.as_doc();
+    let mut fields = pattern.iter();
+    for elem in bound {
+        let Some(field) = fields.next() else {
+            return Err(Error::location(
+                16649,
+                format!("keyPattern {pattern} shorter than bound {bound}"),
+            ));
+        };
+        if field.name() != elem.name() {
+            return Err(Error::location(
+                16634,
+                format!("field names of bound {bound} do not match those of keyPattern {pattern}"),
+            ));
+        }
+    }
+    Ok(encoded(index, bound))
+}
+
+fn encoded(index: &Index, values: Doc<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for (elem, descending) in end.iter().zip(&index.spec.descending) {
+    for (elem, descending) in values.iter().zip(&index.spec.descending) {
         key::encode(elem.value, *descending, &mut bytes);
     }
+    bytes
+}
+
+fn key_of(index: &Index, end: Doc<'_>) -> Result<Vec<u8>> {
     let names = index.spec.paths.iter().map(|path| path.as_str());
     if !end.iter().map(|elem| elem.name()).eq(names) {
         return Err(Error::location(
@@ -131,7 +224,7 @@ fn key_of(index: &Index, end: Doc<'_>) -> Result<Vec<u8>> {
             "The index chosen is not compatible with min/max",
         ));
     }
-    Ok(bytes)
+    Ok(encoded(index, end))
 }
 
 fn walkable(access: plan::Access, indexes: &[IndexInfo<'_>]) -> Access {

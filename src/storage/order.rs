@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
-use super::{Collection, RecordId};
+use super::{Collection, Dropped, RecordId, View};
+use crate::aside::uncut;
 use crate::value::{DocBuf, Millis};
 
 /// Up to this many documents nobody notices.
@@ -27,16 +28,7 @@ impl Collection {
         if there {
             return;
         }
-        let begun = self.write(now, |writer| {
-            let first = writer.view().way(ID_INDEX).is_none();
-            first.then(|| {
-                let key = DocBuf::build(|d| {
-                    d.put_i32("_id", 1);
-                });
-                writer.begin_index(IndexSpec::new(ID_INDEX, key))
-            })
-        });
-        let Ok(Some(number)) = begun else {
+        let Ok((number, true)) = self.begin_id_index(now) else {
             return;
         };
         if count <= AT_ONCE {
@@ -50,6 +42,29 @@ impl Collection {
         if spawned.is_err() {
             self.fill_id_index(number, now);
         }
+    }
+
+    /// The same for somebody who can do nothing without it: it is there when this returns, whoever else may be filling it.
+    pub fn order_ids_now(&self, now: Millis) {
+        let ready = |view: &View<'_>| view.way(ID_INDEX).is_some_and(|index| index.ready);
+        if !self.read(now, ready)
+            && let Ok((number, _)) = self.begin_id_index(now)
+        {
+            uncut(|| self.fill_id_index(number, now));
+        }
+    }
+
+    /// The index, and whether it is new.
+    fn begin_id_index(&self, now: Millis) -> Result<(IndexNumber, bool), Dropped> {
+        self.write(now, |writer| {
+            if let Some(there) = writer.view().way(ID_INDEX) {
+                return (there.number, false);
+            }
+            let key = DocBuf::build(|d| {
+                d.put_i32("_id", 1);
+            });
+            (writer.begin_index(IndexSpec::new(ID_INDEX, key)), true)
+        })
     }
 
     fn fill_id_index(&self, number: IndexNumber, now: Millis) {
@@ -68,5 +83,40 @@ impl Collection {
             }
             std::thread::yield_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::index::Index;
+    use crate::storage::{Namespace, Options};
+    use bson::doc;
+    use std::ops::Bound;
+
+    #[test]
+    fn who_needs_the_order_has_it_whoever_else_has_begun_to_make_it() {
+        let now = Millis(0);
+        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+        let made = Arc::new(collection);
+        for n in 0..3_000 {
+            let document = doc! {"_id": n}.to_vec().unwrap();
+            let added = made.write(now, |writer| writer.insert(&document)).unwrap();
+            added.unwrap();
+        }
+        let whole = |index: &Index| {
+            let held = index.up(Bound::Unbounded, &[0xff]).count();
+            (index.ready, held, index.len())
+        };
+        let (number, first) = made.begin_id_index(now).unwrap();
+        assert!(first);
+        // Somebody has filled a part of it and is not heard of any more.
+        let part = made.write(now, |writer| {
+            writer.index_some(number, RecordId::FIRST, CHUNK)
+        });
+        assert!(matches!(part.unwrap().unwrap(), Filled::Before(_)));
+        made.order_ids_now(now);
+        let seen = made.read(now, |view| whole(view.way(ID_INDEX).unwrap()));
+        assert_eq!(seen, (true, 3_000, 3_000));
     }
 }

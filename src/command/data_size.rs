@@ -1,0 +1,159 @@
+//! `dataSize`: how large the documents of a collection are, or those between two keys of an index.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::args::required;
+use super::scan::{self, Gather, Scan};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::auth::{Action, Target};
+use crate::engine::access::{self, Walk};
+use crate::engine::choose::within;
+use crate::error::{Error, Result};
+use crate::query::filter::Filter;
+use crate::storage::Totals;
+use crate::value::{Doc, DocBuilder};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "dataSize",
+    Access::Read,
+    "Shows how large the documents of a collection are.",
+    run,
+)
+.alias(&["datasize"])
+.with(Flags::SECONDARY)
+.needs(Needs::Asked(may));
+
+/// It names the collection with its database.
+fn may(call: &Call<'_>) -> Result<bool> {
+    let name = call.target().as_str().and_then(|name| name.split_once('.'));
+    Ok(match name {
+        Some((db, name)) => call.may(Target::Collection(db, name), Action::Find),
+        None => call.user().is_some(),
+    })
+}
+
+/// What the client asks for.
+#[derive(Default)]
+struct DataSize<'a> {
+    namespace: Option<&'a str>,
+    estimate: bool,
+    key_pattern: Option<Doc<'a>>,
+    min: Option<Doc<'a>>,
+    max: Option<Doc<'a>>,
+    most: Totals,
+}
+
+/// Documents that are being measured.
+struct Measuring {
+    estimate: bool,
+    /// Where to stop; 0: nowhere.
+    most: Totals,
+    /// What each counts for, if that need not be exact.
+    average: Option<u64>,
+    found: Totals,
+    enough: bool,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let asked = DataSize::read(call)?;
+    let namespace = required(asked.namespace, "dataSize", "dataSize")?;
+    let namespace = super::rename_collection::parse(namespace)?;
+    if asked.min.is_some() != asked.max.is_some() {
+        return Err(Error::bad_value(
+            "min or max cannot be specified without the other",
+        ));
+    }
+    let catalog = &call.context.catalog;
+    let collection = catalog.get(namespace.database(), namespace.collection());
+    let all = collection.as_ref().map_or_else(Totals::default, |found| {
+        found.read(call.now, |view| view.totals())
+    });
+    let mut measuring = Measuring {
+        estimate: asked.estimate,
+        most: asked.most,
+        average: all.bytes.checked_div(all.count).filter(|_| asked.estimate),
+        found: all,
+        enough: false,
+    };
+    let ends = asked.ends();
+    // What storage knows anyway: no document is looked at unless one of them is due.
+    let known = ends.is_none() && (asked.estimate || asked.most == Totals::default());
+    let Some(collection) = collection.filter(|_| all.count > 0 && !known) else {
+        measuring.reply(None, reply)?;
+        return Ok(Outcome::Reply);
+    };
+    let access = match ends {
+        None => access::Access::All { descending: false },
+        Some((min, max)) if min.is_empty() || max.is_empty() => {
+            return Err(Error::bad_value("Only one of min or max specified"));
+        }
+        Some((min, max)) => within(&collection, asked.key_pattern, min, max, call.now)?,
+    };
+    measuring.found = Totals::default();
+    let scan = Scan {
+        walk: Some(Walk::new(collection, access)),
+        filter: Arc::new(Filter::all()),
+        vars: call.vars(),
+        now: call.now,
+        gather: measuring,
+    };
+    scan::begin(scan, reply)
+}
+
+// === impl DataSize ===
+
+impl<'a> DataSize<'a> {
+    fn read(call: &Call<'a>) -> Result<Self> {
+        let mut asked = Self::default();
+        for arg in call.args() {
+            let count = || Ok::<_, Error>(arg.int()?.map_or(0, |n| n.max(0).unsigned_abs()));
+            match arg.name() {
+                "dataSize" | "datasize" => asked.namespace = arg.str()?,
+                "estimate" => asked.estimate = arg.bool()?.unwrap_or(false),
+                "keyPattern" => asked.key_pattern = arg.doc()?.filter(|key| !key.is_empty()),
+                "min" => asked.min = arg.doc()?,
+                "max" => asked.max = arg.doc()?,
+                "maxSize" => asked.most.bytes = count()?,
+                "maxObjects" => asked.most.count = count()?,
+                _ => return Err(arg.unknown()),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Two empty ends are none.
+    fn ends(&self) -> Option<(Doc<'a>, Doc<'a>)> {
+        let ends = self.min.zip(self.max);
+        ends.filter(|(min, max)| !min.is_empty() || !max.is_empty())
+    }
+}
+
+// === impl Measuring ===
+
+impl Gather for Measuring {
+    fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
+        let bytes = doc.bytes().len() as u64;
+        self.found.count += 1;
+        self.found.bytes += self.average.unwrap_or(bytes);
+        let over = |found, most| most > 0 && found > most;
+        self.enough =
+            over(self.found.bytes, self.most.bytes) || over(self.found.count, self.most.count);
+        Ok(match self.enough {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
+        reply
+            .put_bool("estimate", self.estimate)
+            .put_i64("size", self.found.bytes.cast_signed())
+            .put_i64("numObjects", self.found.count.cast_signed());
+        if self.enough {
+            reply.put_bool("maxReached", true);
+        }
+        reply.put_i64("millis", 0);
+        Ok(())
+    }
+}
