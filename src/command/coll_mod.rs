@@ -322,7 +322,10 @@ impl IndexMod {
         }
         if let Some(hidden) = self.hidden {
             let Some(index) = index else {
-                return Err(Error::bad_value("can't hide _id index"));
+                return Err(Error::bad_value(match is_default {
+                    true => "can't hide the index on _ts that sets the collection's default",
+                    false => "can't hide _id index",
+                }));
             };
             if view.namespace().collection().starts_with("system.") {
                 return Err(super::index_spec::hides_systems_own());
@@ -366,9 +369,17 @@ impl IndexMod {
             ));
         }
         plan.default = Some(default);
-        plan.show_as = view
-            .index(name)
-            .map(|index| default_ttl::ts_index(Some(name), Some(index.spec.key.as_doc())));
+        let Some(index) = view.index(name) else {
+            return Ok(());
+        };
+        if !default_ttl::is_plain(&index.spec) {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial",
+            ));
+        }
+        let key = index.spec.key.as_doc();
+        plan.show_as = Some(default_ttl::ts_index(Some(name), Some(key)));
         Ok(())
     }
 

@@ -172,6 +172,13 @@ impl Missing {
                 }
             }
         }
+        if let Some((_, shown)) = &default {
+            let mut specs = view.indexes().map(|index| &index.spec).chain(&indexes);
+            // A plain index on `_ts` becomes the default's own; any other would be taken for it.
+            if specs.any(|spec| spec.name == shown.name && !default_ttl::is_plain(spec)) {
+                return Err(has_name(&shown.name));
+            }
+        }
         Ok((!begun).then_some(Self { indexes, default }))
     }
 }
@@ -195,15 +202,16 @@ fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
         ));
     }
     if ts.name == spec.name {
-        return Err(Error::new(
-            Code::IndexKeySpecsConflict,
-            format!(
-                "An existing index has the same name as the requested index: {}",
-                ts.name
-            ),
-        ));
+        return Err(has_name(&ts.name));
     }
     Ok(())
+}
+
+fn has_name(name: &str) -> Error {
+    Error::new(
+        Code::IndexKeySpecsConflict,
+        format!("An existing index has the same name as the requested index: {name}"),
+    )
 }
 
 /// Whether the very same index is there; an error if one is there that it would clash with.

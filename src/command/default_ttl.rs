@@ -2,8 +2,9 @@
 
 use super::args::{Arg, fields};
 use crate::error::{Code, Error, Result};
+use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{IndexingMode, TsIndex, Writer};
+use crate::storage::{IndexingMode, TsIndex, View, Writer};
 use crate::value::{Doc, DocBuf, ValueRef};
 
 /// The name that the index on `_ts` has where the client gave none.
@@ -61,15 +62,44 @@ pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
     }
 }
 
-/// Sets the default; the index that shows it keeps its name unless a new one is given.
-pub fn set(writer: &mut Writer<'_>, default: DefaultTtl, shown: Option<TsIndex>) {
+/// Whether an index is on `_ts` and nothing else says what it holds: one that can show the default as well.
+pub fn is_plain(spec: &IndexSpec) -> bool {
+    let is_more = spec.unique || spec.sparse || spec.partial.is_some();
+    is_ts_key(spec.key.as_doc()) && !is_more
+}
+
+/// Sets the default. The index that shows it keeps its name unless a new one is wanted.
+pub fn set(writer: &mut Writer<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
     let shown = match default {
         DefaultTtl::Off => None,
-        _ => shown
-            .or_else(|| writer.view().ts_index().cloned())
-            .or_else(|| Some(ts_index(None, None))),
+        _ => Some(shown_as(&writer.view(), wanted)),
     };
     writer.set_default_ttl(default, shown);
+}
+
+/// Where there are plain indexes on `_ts`, one of them becomes the one that shows the default: that of the wanted name, or the first.
+fn shown_as(view: &View<'_>, wanted: Option<TsIndex>) -> TsIndex {
+    let plain = |name: Option<&str>| {
+        let specs = view.indexes().map(|index| &index.spec);
+        specs
+            .filter(|spec| is_plain(spec) && name.is_none_or(|name| name == spec.name))
+            .map(|spec| ts_index(Some(&spec.name), Some(spec.key.as_doc())))
+            .next()
+    };
+    match (wanted, view.ts_index()) {
+        (Some(wanted), _) => plain(Some(&wanted.name))
+            .or_else(|| plain(None))
+            .unwrap_or(wanted),
+        (None, Some(there)) => there.clone(),
+        (None, None) => plain(None).unwrap_or_else(|| {
+            let mut name = TS_INDEX.to_owned();
+            while view.index(&name).is_some() {
+                // Somebody has given it to another index.
+                name.push_str("_1");
+            }
+            ts_index(Some(&name), None)
+        }),
+    }
 }
 
 // --- the indexing policy ---

@@ -103,8 +103,6 @@ impl Building {
                 // Asked again: the mode may have been changed since.
                 let mode = writer.view().options().indexing_mode;
                 default_ttl::check_mode(mode, default, Code::CannotCreateIndex)?;
-                // A plain index on _ts becomes the one that shows the default.
-                let shown = plain_ts_index(&writer.view()).unwrap_or(shown);
                 default_ttl::set(writer, default, Some(shown));
             }
             writer.finish_indexes(own);
@@ -194,17 +192,6 @@ fn aborted() -> Error {
             uuid::Uuid::new_v4()
         ),
     )
-}
-
-/// A plain index on `_ts`, as the index that shows a default.
-fn plain_ts_index(view: &View<'_>) -> Option<TsIndex> {
-    let plain = view
-        .indexes()
-        .find(|index| default_ttl::is_ts_key(index.spec.key.as_doc()))?;
-    Some(default_ttl::ts_index(
-        Some(&plain.spec.name),
-        Some(plain.spec.key.as_doc()),
-    ))
 }
 
 fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {

@@ -309,9 +309,9 @@ impl<'a> Options<'a> {
             )));
         }
         let plain = key.iter().all(|elem| elem.value.ty().is_number());
-        if !plain || self.unique || self.sparse || self.partial.is_some() {
+        if !plain || self.unique || self.sparse || self.hidden || self.partial.is_some() {
             return Err(cannot(format!(
-                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse or partial. Index spec: {spec}"
+                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
             )));
         }
         let default = default_ttl::parse_seconds(value)

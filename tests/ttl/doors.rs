@@ -216,6 +216,79 @@ fn plain_indexes_on_ts() {
     }
 }
 
+/// Whichever door sets the default, one index shows it, and no other is taken for it.
+#[test]
+fn names_are_not_shared() {
+    let a = doc! {"key": {"a": 1}, "name": "x"};
+    let default = |name: &str| doc! {"key": {"_ts": 1}, "name": name, "expireAfterSeconds": 20};
+    let make = |indexes: &[Document]| doc! {"createIndexes": "c", "indexes": indexes.to_vec()};
+    let mut world = World::new(Reaper::Off);
+    // Taken by another index, there before or made by the same command.
+    for both in [[a.clone(), default("x")], [default("x"), a.clone()]] {
+        assert_eq!(world.refused(make(&both)).0, 86);
+        assert_eq!(shown(&mut world, "c"), None);
+    }
+    world.run(make(&[a]));
+    assert_eq!(world.refused(make(&[default("x")])).0, 86);
+    assert_eq!(shown(&mut world, "c"), None);
+    // Nobody has chosen this name for the default.
+    world.run(make(&[doc! {"key": {"b": 1}, "name": "_ts_1"}]));
+    world.run(doc! {"collMod": "c", "defaultTtl": 30});
+    assert_eq!(shown(&mut world, "c"), Some(30));
+    world.run(doc! {"dropIndexes": "c", "index": "_ts_1"});
+    assert_eq!(shown(&mut world, "c"), Some(30));
+    assert_eq!(indexes(&mut world, "c").len(), 3);
+    world.run(doc! {"dropIndexes": "c", "index": {"_ts": 1}});
+    assert_eq!(shown(&mut world, "c"), None);
+}
+
+/// Of several indexes on `_ts` the one that is named becomes the default's; where none is named, the first that can.
+#[test]
+fn which_plain_index_shows_it() {
+    let name_of = |world: &mut World| {
+        let mut all = indexes(world, "c");
+        all.retain(is_default);
+        all[0].get_str("name").unwrap().to_owned()
+    };
+    let seconds = doc! {"expireAfterSeconds": 20};
+    let by_name = |name: &str| {
+        let mut index = doc! {"name": name};
+        index.extend(seconds.clone());
+        index
+    };
+    let mut down = by_name("q");
+    down.insert("key", doc! {"_ts": -1});
+    let rows = [
+        (doc! {"collMod": "c", "defaultTtl": 20}, "p"),
+        (doc! {"collMod": "c", "index": by_name("q")}, "q"),
+        (doc! {"createIndexes": "c", "indexes": [down]}, "q"),
+        (ts_index("c", seconds.clone()), "p"),
+    ];
+    for (turn, name) in rows {
+        let mut world = World::new(Reaper::Off);
+        for index in [
+            doc! {"key": {"_ts": 1}, "name": "u", "unique": true},
+            doc! {"key": {"_ts": 1}, "name": "p"},
+            doc! {"key": {"_ts": -1}, "name": "q"},
+        ] {
+            world.index("c", index);
+        }
+        let unique = doc! {"collMod": "c", "index": by_name("u")};
+        assert_eq!(world.refused(unique).0, 72);
+        world.run(turn.clone());
+        assert_eq!(shown(&mut world, "c"), Some(20), "{turn}");
+        assert_eq!(indexes(&mut world, "c").len(), 4, "{turn}");
+        assert_eq!(name_of(&mut world), name, "{turn}");
+        // Asked for again, it stays where it is.
+        world.run(doc! {"collMod": "c", "defaultTtl": 30});
+        assert_eq!(shown(&mut world, "c"), Some(30), "{turn}");
+        assert_eq!(name_of(&mut world), name, "{turn}");
+        world.run(doc! {"dropIndexes": "c", "index": name});
+        assert_eq!(shown(&mut world, "c"), None, "{turn}");
+        assert_eq!(indexes(&mut world, "c").len(), 3, "{turn}");
+    }
+}
+
 /// A hint that names the default's index works although there is nothing behind it.
 #[test]
 fn a_hint_names_it() {
@@ -309,6 +382,7 @@ fn which_indexes_are_refused() {
         doc! {"key": {"_ts": "text"}, "expireAfterSeconds": 20},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "partialFilterExpression": {"a": 1}},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "unique": true},
+        doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "hidden": true},
         // Documents do not carry `_ts`: what such an index holds would not be what its filter says.
         doc! {"key": {"a": 1}, "partialFilterExpression": {"_ts": {"$gt": 0}}},
         doc! {"key": {"a": 1}, "partialFilterExpression": {"$and": [{"a": 1}, {"_ts": {"$gt": 0}}]}},
