@@ -15,14 +15,17 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Asked(may));
 
-/// Whoever names no database asks about all of them.
+/// Whoever names no database asks about all of them, but for those in which the server keeps its own affairs.
 fn may(call: &Call<'_>) -> Result<bool> {
     let validate = |name: &str| call.may(Target::Database(name), Action::Validate);
     Ok(match call.arg("db").and_then(|arg| arg.value().as_str()) {
         Some(name) => validate(name),
         None => {
             let all = call.context.catalog.databases();
-            validate(call.database()) && all.iter().all(|name| validate(name))
+            let mut others = all
+                .iter()
+                .filter(|name| !["config", "local"].contains(&name.as_str()));
+            validate(call.database()) && others.all(|name| validate(name))
         }
     })
 }
