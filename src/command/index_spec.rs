@@ -50,6 +50,7 @@ struct Options<'a> {
     name: Option<&'a str>,
     key: Option<Doc<'a>>,
     unique: bool,
+    prepare_unique: bool,
     sparse: bool,
     hidden: bool,
     expire: Option<ValueRef<'a>>,
@@ -231,7 +232,8 @@ impl<'a> Options<'a> {
             "unique" => self.unique = flag()?,
             "sparse" => self.sparse = flag()?,
             "hidden" => self.hidden = value.as_bool().ok_or_else(|| mismatch("a bool"))?,
-            "background" | "dropDups" | "prepareUnique" | "clustered" => {
+            "prepareUnique" => self.prepare_unique = flag()?,
+            "background" | "dropDups" | "clustered" => {
                 flag()?;
             }
             "expireAfterSeconds" => self.expire = Some(value),
@@ -325,6 +327,7 @@ impl<'a> Options<'a> {
     fn index(self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<IndexSpec> {
         let mut index = IndexSpec::new(name, DocBuf::from(key));
         index.unique = self.unique;
+        index.prepare_unique = self.prepare_unique;
         index.sparse = self.sparse;
         index.hidden = self.hidden;
         index.shown = self.shown;

@@ -154,6 +154,7 @@ codes! {
     334 MechanismUnavailable,
     345 IncompatibleCollectionOptions,
     352 UnsupportedOpQueryCommand,
+    359 CannotConvertIndexToUnique,
     361 CollectionUUIDMismatch,
     366 OfflineValidationFailedToComplete,
     378 NonConformantBSON,

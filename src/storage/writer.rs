@@ -315,7 +315,7 @@ impl<'a> Writer<'a> {
         own: Option<RecordId>,
         in_the_way: &mut SmallVec<[RecordId; 2]>,
     ) -> Result<(), Refused> {
-        if !index.spec.unique {
+        if !index.spec.unique && !index.spec.prepare_unique {
             return Ok(());
         }
         for key in &keys.keys {
@@ -411,7 +411,9 @@ impl<'a> Writer<'a> {
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.
-            self.check_unique(&self.state.indexes[at], &keys, Some(id), &mut in_the_way)?;
+            if self.state.indexes[at].spec.unique {
+                self.check_unique(&self.state.indexes[at], &keys, Some(id), &mut in_the_way)?;
+            }
             self.state.indexes[at].insert(&keys, id);
         }
         self.free(&in_the_way);
@@ -467,6 +469,7 @@ impl<'a> Writer<'a> {
         };
         let (expire, hidden) = (index.spec.expire_after, index.spec.hidden);
         change(&mut index.spec);
+        index.altered += 1;
         let changed = index.spec.expire_after != expire;
         if index.spec.hidden != hidden {
             index.usage = Usage::since(self.now);

@@ -49,6 +49,8 @@ pub struct Index {
     /// False while the index is being built: writers keep it up, readers must not use it yet.
     pub ready: bool,
     pub usage: Usage,
+    /// How often its spec was changed: whoever looks at it in steps notices.
+    pub altered: u64,
     entries: Tree,
     /// The most entries that it had since its nodes were last written anew.
     most: usize,
@@ -71,6 +73,7 @@ impl Index {
             multikey: 0,
             ready: false,
             usage: Usage::since(now),
+            altered: 0,
             entries: Tree::default(),
             most: 0,
             anew: Tree::default(),

@@ -20,6 +20,8 @@ pub struct IndexSpec {
     pub paths: Vec<Path>,
     pub descending: Vec<bool>,
     pub unique: bool,
+    /// New duplicates are refused, those that are there stay: on the way to being unique.
+    pub prepare_unique: bool,
     pub sparse: bool,
     pub hidden: bool,
     /// A TTL index on dates.
@@ -64,6 +66,7 @@ impl IndexSpec {
                 .collect(),
             key,
             unique: false,
+            prepare_unique: false,
             sparse: false,
             hidden: false,
             expire_after: None,
@@ -84,6 +87,7 @@ impl IndexSpec {
             .put_str("name", &self.name);
         for (name, set) in [
             ("unique", self.unique),
+            ("prepareUnique", self.prepare_unique),
             ("sparse", self.sparse),
             ("hidden", self.hidden),
         ] {

@@ -1,5 +1,7 @@
 //! `collMod`: changes how a collection or one of its indexes behaves.
 
+mod unique;
+
 use std::sync::Arc;
 
 use super::args::{Arg, NUMBERS, fields};
@@ -10,6 +12,7 @@ use super::{
 };
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
+use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Cap, IndexingMode, View, Writer};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, equal};
@@ -42,8 +45,7 @@ struct IndexMod {
     expire: Option<Value>,
     hidden: Option<bool>,
     unique: bool,
-    /// `prepareUnique: false`: nothing to do, but something was asked.
-    prepare: bool,
+    prepare_unique: Option<bool>,
 }
 
 /// What is really changed, once the collection was looked at.
@@ -57,6 +59,9 @@ struct Plan {
     index: Option<String>,
     expire: Option<i32>,
     hidden: Option<bool>,
+    /// The index becomes unique, if its keys are.
+    unique: bool,
+    prepare_unique: Option<bool>,
     /// Fields of the reply.
     reply: DocBuf,
     drain: bool,
@@ -68,7 +73,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let Some(collection) = call.context.catalog.get(call.database(), name) else {
         return Err(Error::new(Code::NamespaceNotFound, "ns does not exist"));
     };
-    if changes.dry_run {
+    let makes_unique = changes.index.as_ref().is_some_and(|index| index.unique);
+    if changes.dry_run && !makes_unique {
         return Err(Error::new(
             Code::InvalidOptions,
             "dryRun is only valid when index option 'unique' is true",
@@ -80,6 +86,18 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         )));
     }
     let plan = collection.read(call.now, |view| changes.plan(view))?;
+    if plan.unique {
+        if plan.drain {
+            return Err(Error::not_implemented(
+                "collMod that changes an expiry and makes an index unique at once",
+            ));
+        }
+        let name = plan.index.unwrap_or_default();
+        return unique::begin(call, reply, collection, changes, name);
+    }
+    if changes.dry_run {
+        return Ok(Outcome::Reply);
+    }
     let drain = plan.drain;
     let rules = plan.date_rules();
     // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
@@ -264,14 +282,7 @@ impl IndexMod {
                     }
                     unique => index.unique = unique.unwrap_or(false),
                 },
-                "prepareUnique" => {
-                    index.prepare = !arg.is_null();
-                    if arg.bool()?.unwrap_or(false) {
-                        return Err(Error::not_implemented(
-                            "collMod option 'index.prepareUnique'",
-                        ));
-                    }
-                }
+                "prepareUnique" => index.prepare_unique = arg.bool()?,
                 _ => return Err(arg.unknown()),
             }
         }
@@ -282,11 +293,10 @@ impl IndexMod {
             _ if index.expire.is_none()
                 && index.hidden.is_none()
                 && !index.unique
-                && !index.prepare =>
+                && index.prepare_unique.is_none() =>
             {
                 invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field")
             }
-            _ if index.unique => Err(Error::not_implemented("collMod option 'index.unique'")),
             _ => Ok(index),
         }
     }
@@ -337,8 +347,39 @@ impl IndexMod {
             }
             plan.hidden = Some(hidden);
         }
+        if let Some(index) = index {
+            self.plan_unique(&index.spec, plan, &mut reply)?;
+        }
         plan.index = Some(name);
         plan.reply = reply;
+        Ok(())
+    }
+
+    /// An index becomes unique in two steps: first new duplicates are refused, then there must be none.
+    fn plan_unique(&self, spec: &IndexSpec, plan: &mut Plan, reply: &mut DocBuf) -> Result<()> {
+        let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        if self.unique && !spec.unique {
+            if !spec.prepare_unique {
+                return invalid(
+                    "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
+                );
+            }
+            reply.put("unique_new", Value::boolean(true).as_ref());
+            plan.unique = true;
+        }
+        if let Some(prepare) = self.prepare_unique
+            && !spec.unique
+            && prepare != spec.prepare_unique
+        {
+            if self.expire.is_some() || self.hidden.is_some() || self.unique {
+                return invalid(
+                    "cannot combine 'prepareUnique' with other modifications of an index",
+                );
+            }
+            reply.put("prepareUnique_old", Value::boolean(!prepare).as_ref());
+            reply.put("prepareUnique_new", Value::boolean(prepare).as_ref());
+            plan.prepare_unique = Some(prepare);
+        }
         Ok(())
     }
 
@@ -475,7 +516,10 @@ impl Plan {
             default_ttl::set(writer, default, self.show_as);
         }
         if let Some(name) = &self.index
-            && (self.expire.is_some() || self.hidden.is_some())
+            && (self.expire.is_some()
+                || self.hidden.is_some()
+                || self.unique
+                || self.prepare_unique.is_some())
         {
             writer.alter_index(name, |spec| {
                 if let Some(seconds) = self.expire {
@@ -483,6 +527,12 @@ impl Plan {
                 }
                 if let Some(hidden) = self.hidden {
                     spec.hidden = hidden;
+                }
+                if let Some(prepare) = self.prepare_unique {
+                    spec.prepare_unique = prepare;
+                }
+                if self.unique {
+                    (spec.unique, spec.prepare_unique) = (true, false);
                 }
             });
         }

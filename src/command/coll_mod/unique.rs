@@ -1,0 +1,235 @@
+//! `index: {unique: true}`: looks through an index in steps, and makes it unique if no two documents share a key.
+//!
+//! The index is being prepared, so no new duplicate comes while this looks. Whether somebody has changed that meanwhile is asked
+//! again in the lock hold that makes it unique.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::CollMod;
+use crate::command::{Call, Context, Outcome, Step, Task, drained};
+use crate::engine::TimeSlice;
+use crate::error::{Code, Error, Result};
+use crate::query::stage::Slice as _;
+use crate::storage::index::{Index, IndexNumber, split};
+use crate::storage::{Collection, RecordId, View};
+use crate::value::{Doc, DocBuf, DocBuilder, Value};
+
+struct Making {
+    context: Arc<Context>,
+    collection: Arc<Collection>,
+    changes: CollMod,
+    index: String,
+    look: Look,
+}
+
+/// How far the index was looked through.
+#[derive(Default)]
+struct Look {
+    /// Which index, and which state of it.
+    of: Option<(IndexNumber, u64)>,
+    /// The last entry that was looked at.
+    at: Vec<u8>,
+    /// The documents under its key.
+    holders: Vec<RecordId>,
+    /// `{ids: [...]}` for each key that several documents share.
+    shared: Vec<DocBuf>,
+    bytes: usize,
+}
+
+/// The ids of documents that share keys are told up to here.
+const MAX_TOLD: usize = 8 << 20;
+
+/// So many documents of one key are told of.
+const MAX_HOLDERS: usize = 100_000;
+
+/// Type and name of an element, in bytes.
+const ID_OVERHEAD: usize = 8;
+
+/// Entries between two looks at the clock.
+const SOME: usize = 128;
+
+pub(super) fn begin(
+    call: &Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    collection: Arc<Collection>,
+    changes: CollMod,
+    index: String,
+) -> Result<Outcome> {
+    let mut making = Making {
+        context: Arc::clone(call.context),
+        collection,
+        changes,
+        index,
+        look: Look::default(),
+    };
+    match making.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(making))),
+    }
+}
+
+// === impl Making ===
+
+impl Task for Making {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let now = self.context.clock.now();
+        let slice = TimeSlice::begin();
+        while !self
+            .collection
+            .read(now, |view| self.look.some(view, &self.index))?
+        {
+            if slice.is_over() {
+                return Ok(Step::More);
+            }
+        }
+        if !self.look.shared.is_empty() {
+            return Err(self.look.refusal());
+        }
+        if self.changes.dry_run {
+            return Ok(Step::Done);
+        }
+        let made = self.collection.write(now, |writer| {
+            let view = writer.view();
+            let same = view
+                .index(&self.index)
+                .is_some_and(|index| self.look.of == Some(state(index)));
+            if !same {
+                return Ok(None);
+            }
+            self.changes.plan(&view)?.make(writer).map(Some)
+        });
+        match made.map_err(|_| drained::dropped())?? {
+            Some(said) => {
+                reply.put_body(said.as_doc().body());
+                Ok(Step::Done)
+            }
+            None => Ok(Step::More),
+        }
+    }
+}
+
+fn state(index: &Index) -> (IndexNumber, u64) {
+    (index.number, index.altered)
+}
+
+// === impl Look ===
+
+impl Look {
+    /// Looks at some more entries; `true` when all were looked at.
+    fn some(&mut self, view: &View<'_>, name: &str) -> Result<bool> {
+        let Some(index) = view.index(name) else {
+            return Err(Error::new(
+                Code::IndexNotFound,
+                format!("cannot find index {name} for ns {}", view.namespace()),
+            ));
+        };
+        if self.of != Some(state(index)) {
+            *self = Self {
+                of: Some(state(index)),
+                ..Self::default()
+            };
+        }
+        let last = std::mem::take(&mut self.at);
+        let from = match last.as_slice() {
+            [] => Bound::Unbounded,
+            last => Bound::Excluded(last),
+        };
+        let mut known = split(&last).0;
+        let mut seen = 0;
+        // Keys never begin with this byte.
+        for entry in index.up(from, &[0xff]).take(SOME) {
+            seen += 1;
+            let (key, id) = split(entry);
+            if key != known {
+                known = key;
+                self.end_key(view);
+            }
+            if self.holders.len() < MAX_HOLDERS && view.get(id).is_some() {
+                self.holders.push(id);
+            }
+            self.at.clear();
+            self.at.extend_from_slice(entry);
+        }
+        if seen < SOME {
+            self.end_key(view);
+        }
+        Ok(seen < SOME)
+    }
+
+    /// All documents under a key are known.
+    fn end_key(&mut self, view: &View<'_>) {
+        if self.holders.len() > 1 && self.bytes < MAX_TOLD {
+            let shared = DocBuf::build(|doc| {
+                let mut ids = doc.array("ids");
+                for stored in self.holders.iter().filter_map(|&id| view.get(id)) {
+                    if self.bytes < MAX_TOLD {
+                        let id = Doc::new(stored.bytes).get("_id");
+                        self.bytes += id.data().len() + ID_OVERHEAD;
+                        ids.push(id);
+                    }
+                }
+                ids.end();
+            });
+            self.shared.push(shared);
+        }
+        self.holders.clear();
+    }
+
+    fn refusal(&self) -> Error {
+        let details = DocBuf::build(|doc| {
+            let mut all = doc.array("violations");
+            for shared in &self.shared {
+                all.push_doc(shared.as_doc());
+            }
+            all.end();
+            if self.bytes >= MAX_TOLD {
+                doc.put("hasMoreViolations", Value::boolean(true).as_ref());
+            }
+        });
+        Error::new(
+            Code::CannotConvertIndexToUnique,
+            "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.",
+        )
+        .with_details(details.into_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::check::{ask, server};
+    use crate::config::Config;
+    use bson::{Document, doc};
+
+    /// More keys than one look takes, and documents of one key on both sides of its end.
+    #[test]
+    fn all_who_share_a_key_are_told_of() {
+        let mut server = server(Config::default());
+        let keys = 3 * super::SOME as i32 / 2 + 1;
+        let docs: Vec<Document> = (0..2 * keys)
+            .map(|n| doc! {"_id": n, "a": n % keys})
+            .collect();
+        let index = doc! {"key": {"a": 1}, "name": "a", "prepareUnique": true};
+        for command in [
+            doc! {"insert": "c", "documents": docs, "$db": "d"},
+            doc! {"createIndexes": "c", "indexes": [index], "$db": "d"},
+        ] {
+            assert_eq!(ask(&mut server, command).get_f64("ok").ok(), Some(1.0));
+        }
+        let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
+        let refused = ask(&mut server, convert.clone());
+        assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
+        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
+        assert_eq!(told.len(), keys as usize);
+        for (n, shared) in (0..keys).zip(told) {
+            assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
+        }
+        let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};
+        ask(
+            &mut server,
+            doc! {"delete": "c", "deletes": [one_each], "$db": "d"},
+        );
+        let made = ask(&mut server, convert);
+        assert_eq!(made.get_bool("unique_new").ok(), Some(true), "{made}");
+    }
+}
