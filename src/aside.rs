@@ -76,6 +76,16 @@ pub fn tick(units: u32) -> Result<()> {
     }
 }
 
+/// The same for looking through so many bytes once. What is small is not counted.
+#[inline]
+pub fn tick_read(bytes: usize) -> Result<()> {
+    const UNIT: usize = 4096;
+    if bytes < UNIT {
+        return Ok(());
+    }
+    tick(u32::try_from(bytes / UNIT).unwrap_or(u32::MAX))
+}
+
 #[cold]
 fn look_up() -> Result<()> {
     UNTIL_LOOK.set(LOOK_EVERY);

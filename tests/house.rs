@@ -34,7 +34,7 @@ const MAP: &[(&str, &[&str])] = &[
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],
     ),
-    ("engine", &["clock", "query", "storage"]),
+    ("engine", &["aside", "clock", "query", "storage"]),
     ("error", &[]),
     ("handler", &["wire"]),
     ("healthcheck", &["wire"]),

@@ -63,6 +63,15 @@ fn ask(address: SocketAddr, command: Document) -> Receiver<Document> {
     reply
 }
 
+/// The most bytes that this process has had so far; nothing where that is not told.
+fn memory_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        .unwrap_or_default()
+        * 1024
+}
+
 /// The numbers by which so many operations on the collection are killed, once they are to be seen.
 fn running(client: &mut Client, count: usize) -> Vec<Bson> {
     let began = monotonic();
@@ -145,6 +154,145 @@ fn a_long_filter_on_a_large_array_ends_at_the_time_limit() {
         assert_eq!(reply.get_i32("code").ok(), Some(50), "{name}: {reply}");
         assert!(monotonic() - began < LATE, "{name}");
     }
+}
+
+/// Short commands that ask much of one large document.
+#[test]
+fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
+    let (_runtime, server) = start(2);
+    let mut client = Client::connect(server.local_addr()).unwrap();
+    let mut run = |command: Document| client.command("test", command).unwrap();
+    let documents: Vec<Document> = (0..50_000).map(|n| doc! {"b": n}).collect();
+    let fields: Document = (0..100_000).map(|n| (format!("f{n}"), n.into())).collect();
+    let texts = vec!["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; 50_000];
+    run(doc! {"insert": "t", "documents": [
+        {"_id": 2, "a": documents, "s": "a".repeat(1_000_000), "t": texts, "f": fields},
+    ]});
+    let list: Vec<Document> = (0..5000).map(|n| doc! {"z": n}).collect();
+    let tree = (0..4).fold(doc! {"z": 1}, |inner, _| doc! {"$or": vec![inner; 15]});
+    let within = |condition: &Document| doc! {"a": {"$elemMatch": condition}};
+    let schema = |schema: Document| doc! {"$jsonSchema": {"properties": schema}};
+    let catastrophic = Bson::from(bson::Regex {
+        pattern: "^(a+)+$b".try_into().unwrap(),
+        options: "".try_into().unwrap(),
+    });
+    let names: Vec<String> = (90_000..95_000).map(|n| format!("f{n}")).collect();
+    let all_of = vec![doc! {"type": "object"}; 5000];
+    let in_array =
+        |expr: Bson| doc! {"$size": {"$map": {"input": {"$range": [0, 100_000]}, "in": expr}}};
+    let project = |expr: Document| {
+        doc! {"aggregate": "t", "pipeline": [{"$match": {"_id": 2}}, {"$project": {"x": expr}}], "cursor": {}}
+    };
+    let find = |filter: Document| doc! {"find": "t", "filter": filter};
+    for mut command in [
+        find(within(&doc! {"$or": &list})),
+        find(within(&tree)),
+        find(doc! {"t": &catastrophic}),
+        find(doc! {"t": {"$not": {"$in": [&catastrophic]}}}),
+        find(schema(doc! {"f": {"required": &names}})),
+        find(schema(doc! {"a": {"items": {"allOf": &all_of}}})),
+        doc! {"count": "t", "query": &tree},
+        doc! {"delete": "t", "deletes": [{"q": {"$nor": [within(&tree)]}, "limit": 0}]},
+        doc! {"update": "t", "updates": [
+            {"q": {"a": {"$elemMatch": {"$nor": &list, "b": 49_999}}}, "u": {"$set": {"a.$": 1}}},
+        ]},
+        doc! {"find": "t", "filter": {}, "projection": {"a": {"$elemMatch": {"$or": &list}}}},
+        doc! {"find": "t", "filter": {}, "sort": {"s": 1, "t": 1}},
+        doc! {"aggregate": "t", "pipeline": [{"$set": {"a": (0..3000).map(|n| (format!("x{n}"), "$z".into())).collect::<Document>()}}], "cursor": {}},
+        project(doc! {"$size": {"$regexFindAll": {"input": "$s", "regex": ""}}}),
+        project(in_array("$z".into())),
+        project(in_array("$f.z".into())),
+        project(doc! {"$let": {"vars": {"f": "$f"}, "in": in_array("$$f.z".into())}}),
+    ] {
+        command.insert("maxTimeMS", 50);
+        let began = monotonic();
+        let reply = run(command.clone());
+        let shown: String = command.to_string().chars().take(200).collect();
+        assert_eq!(reply.get_i32("code").ok(), Some(50), "{shown}: {reply}");
+        assert!(monotonic() - began < LATE, "{shown}");
+    }
+    // Nothing of it was done.
+    assert_eq!(
+        run(doc! {"count": "t", "query": {"a.b": 49_999}})
+            .get_i32("n")
+            .unwrap(),
+        1
+    );
+}
+
+/// What would come to many times the size of a document is refused before it is built.
+#[test]
+fn short_commands_that_ask_for_much_are_refused() {
+    let (_runtime, server) = start(2);
+    let mut client = Client::connect(server.local_addr()).unwrap();
+    let mut run = |command: Document| client.command("test", command).unwrap();
+    let numbers: Vec<i32> = (0..10_000).collect();
+    run(doc! {"insert": "t", "documents": [{"_id": 2, "a": numbers, "s": "a".repeat(100_000)}]});
+    run(doc! {"createIndexes": "t", "indexes": [{"key": {"q": 1, "r": 1}, "name": "i"}]});
+    let many = |expr: Bson| {
+        (0..10_000)
+            .map(|n| (format!("x{n}"), expr.clone()))
+            .collect::<Document>()
+    };
+    let aggregate = |stage: Document| doc! {"aggregate": "t", "pipeline": [stage], "cursor": {}};
+    for (command, code) in [
+        (aggregate(doc! {"$project": many("$s".into())}), 10334),
+        (aggregate(doc! {"$set": many("$s".into())}), 10334),
+        (aggregate(doc! {"$set": {"a.s": "$s"}}), 10334),
+        (aggregate(doc! {"$project": {"a.s": "$s"}}), 10334),
+        (doc! {"find": "t", "projection": many("$s".into())}, 10334),
+        (
+            aggregate(
+                doc! {"$project": {"x": {"$regexFind": {"input": "$s", "regex": "(?=(a*))".repeat(1000)}}}},
+            ),
+            10334,
+        ),
+        (
+            aggregate(
+                doc! {"$project": {"x": {"$let": {"vars": many(bson::bson!({"$concatArrays": ["$a"]})), "in": 1}}}},
+            ),
+            146,
+        ),
+    ] {
+        let reply = run(command.clone());
+        let shown: String = command.to_string().chars().take(200).collect();
+        assert_eq!(
+            reply.get_i32("code").ok(),
+            Some(code),
+            "{shown}: {:.300}",
+            reply.to_string()
+        );
+    }
+    // Each stage's document is gone when the next one has its own, and no batch is filled beyond measure.
+    run(doc! {"insert": "s", "documents": (0..300).map(|n| doc! {"_id": n}).collect::<Vec<_>>()});
+    let large = doc! {"$set": {"x": {"$range": [0, 1_000_000]}}};
+    let mut stages = vec![doc! {"$match": {"_id": {"$lt": 3}}}, large.clone()];
+    stages.extend(vec![doc! {"$set": {"y": 1}}; 200]);
+    stages.extend([doc! {"$match": {"z": 1}}]);
+    for pipeline in [
+        stages,
+        vec![large, doc! {"$match": {"z": 1}}, doc! {"$limit": 1}],
+    ] {
+        let before = memory_peak();
+        let mut command = doc! {"aggregate": "s", "pipeline": pipeline, "cursor": {}};
+        command.insert("maxTimeMS", 5000);
+        let reply = run(command);
+        assert!(
+            matches!(reply.get_i32("code").ok(), None | Some(50)),
+            "{reply}"
+        );
+        let grown = memory_peak() - before;
+        assert!(grown < 1 << 30, "{grown}");
+    }
+    let reply = run(doc! {"update": "t", "updates": [
+        {"q": {"_id": 2}, "u": [{"$set": {"q": "$s", "r": "$a"}}]},
+    ]});
+    let errors = reply.get_array("writeErrors").unwrap();
+    assert_eq!(
+        errors[0].as_document().unwrap().get_i32("code").ok(),
+        Some(201),
+        "{reply}"
+    );
 }
 
 #[test]

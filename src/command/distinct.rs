@@ -7,6 +7,7 @@ use super::args;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
+use crate::aside;
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
@@ -94,6 +95,8 @@ impl Values {
     }
 
     fn add(&mut self, value: ValueRef<'_>) -> Result<()> {
+        // A document may bring along a million of them.
+        aside::tick(1)?;
         self.scratch.clear();
         key::encode(value, false, &mut self.scratch);
         if self.found.contains_key(&self.scratch) {

@@ -251,7 +251,8 @@ impl FindAndModify {
             return Ok(bytes);
         };
         let doc = Doc::new(&bytes);
-        let position = self.action.selection().filter.position(doc, &self.vars);
+        let filter = &self.action.selection().filter;
+        let position = filter.position(doc, &self.vars)?;
         let mut out = Vec::with_capacity(bytes.len());
         projection.apply(doc, &self.vars, position, &mut out)?;
         Ok(out)

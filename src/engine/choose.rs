@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::access::{Access, KeyRange};
 use super::plan::{self, Direction, IndexInfo, Plan, SortKey};
+use crate::aside::Limit;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::{Filter, Node, Op, Test};
@@ -419,8 +420,11 @@ impl Hint {
 
 impl Condition for PartialFilter {
     fn holds(&self, doc: Doc<'_>) -> bool {
-        // A partial filter has no expressions that could fail.
-        self.0.matches(doc, &Vars::at(Millis(0))).unwrap_or(false)
+        // A partial filter has no expressions that could fail. It is not ended with its command either: what is said when a document
+        // is taken out of the index has to be what was said when it was put in.
+        Limit::default()
+            .watch(|| self.0.matches(doc, &Vars::at(Millis(0))))
+            .unwrap_or(false)
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -127,6 +127,7 @@ codes! {
     188 IncompatibleServerVersion,
     189 PrimarySteppedDown,
     197 InvalidIndexSpecificationOption,
+    201 CannotBuildIndexKeys,
     206 NoSuchSession,
     207 InvalidUUID,
     209 StaleClusterTime,

@@ -2,15 +2,28 @@
 
 use std::sync::Arc;
 
+use ahash::AHashMap;
+
 use crate::error::{Error, Result};
 
-/// The variables in reach, oldest first. A variable's slot is its place here, and its value's place in
+/// The variables in reach, oldest first. A variable's slot is its place among them, and its value's place in
 /// [`super::Vars`] or in a frame above them. A later variable of the same name hides an earlier one.
+///
+/// A client may define a hundred thousand and read each of them in as many places, so none is looked for one by one, and no
+/// name is copied for the scopes within.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    names: Vec<Arc<str>>,
+    /// What was defined together, and what was in reach before.
+    newest: Option<Arc<Layer>>,
+    len: usize,
     /// The command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
     without_constants: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Layer {
+    slots: AHashMap<Box<str>, usize>,
+    before: Option<Arc<Layer>>,
 }
 
 // === impl Scope ===
@@ -24,8 +37,8 @@ impl Scope {
     /// As in count, distinct and the commands that list: they run without `$$NOW` and `$$CLUSTER_TIME`.
     pub fn without_constants() -> Self {
         Self {
-            names: Vec::new(),
             without_constants: true,
+            ..Self::default()
         }
     }
 
@@ -41,27 +54,45 @@ impl Scope {
     /// This scope and further variables, in the next slots.
     #[must_use]
     pub fn with<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Self {
-        let mut scope = self.clone();
-        scope.names.extend(names.into_iter().map(Arc::from));
+        let mut scope = Self {
+            newest: Some(Arc::new(Layer {
+                slots: AHashMap::new(),
+                before: self.newest.clone(),
+            })),
+            ..*self
+        };
+        for name in names {
+            scope.define(name);
+        }
         scope
     }
 
     /// Adds a variable, in the next slot.
     pub fn define(&mut self, name: &str) {
-        self.names.push(name.into());
+        // Nobody else has this layer, as a rule.
+        let layer = Arc::make_mut(self.newest.get_or_insert_default());
+        layer.slots.insert(name.into(), self.len);
+        self.len += 1;
     }
 
     /// How many slots are taken: the next variable's slot.
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.len == 0
     }
 
     pub fn slot(&self, name: &str) -> Option<usize> {
-        self.names.iter().rposition(|known| &**known == name)
+        let mut layer = self.newest.as_deref();
+        while let Some(here) = layer {
+            if let Some(slot) = here.slots.get(name) {
+                return Some(*slot);
+            }
+            layer = here.before.as_deref();
+        }
+        None
     }
 }
 

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::expr::FieldPath;
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Num, Path, Type, ValueRef, key, keys};
 
@@ -57,9 +58,9 @@ impl Sort {
             }
             sort.paths.push(Path::parse(name));
             sort.descending.push(descending);
-        }
-        if sort.paths.len() > MAX_PARTS {
-            return Err(Error::location(13103, "too many compound keys"));
+            if sort.paths.len() > MAX_PARTS {
+                return Err(Error::location(13103, "too many compound keys"));
+            }
         }
         Ok(sort)
     }
@@ -91,7 +92,13 @@ impl Sort {
     fn least_key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut least: Option<SmallVec<[u8; 64]>> = None;
         let mut bytes = Vec::new();
+        let mut counted = Ok(());
         keys(&self.paths, doc, |values| {
+            // Each element of a long array makes a key, with all that stands beside the array in it.
+            counted = aside::tick(1).and_then(|()| aside::tick_read(bytes.len()));
+            if counted.is_err() {
+                return;
+            }
             bytes.clear();
             for (value, &descending) in values.values.iter().zip(&self.descending) {
                 key::encode(*value, descending, &mut bytes);
@@ -106,6 +113,7 @@ impl Sort {
             }
             _ => error,
         })?;
+        counted?;
         out.extend_from_slice(&least.unwrap_or_default());
         Ok(())
     }

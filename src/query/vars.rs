@@ -1,7 +1,7 @@
 //! The values of variables and the time, while a tree runs.
 
 use crate::error::{Code, Error, Result};
-use crate::query::expr::shallow;
+use crate::query::expr::{MAX_KEPT, shallow};
 use crate::query::{Expr, Scope, scope};
 use crate::value::{Doc, Millis, Value, ValueRef};
 
@@ -86,9 +86,6 @@ impl Vars {
     }
 }
 
-/// What the variables of a command may take together: each is bounded, but a short text can name many.
-const MAX_HELD: usize = 100 * 1024 * 1024;
-
 /// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,
 /// so it may not name a field.
 pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Vars)> {
@@ -123,10 +120,11 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
         }
         let value = shallow(expr.eval(Doc::EMPTY, &vars)?)?.into_value();
         held += value.as_ref().data().len();
-        if held > MAX_HELD {
+        // Each is bounded, but a short text can name many.
+        if held > MAX_KEPT {
             return Err(Error::new(
                 Code::ExceededMemoryLimit,
-                format!("The variables of 'let' take more than {MAX_HELD} bytes"),
+                format!("The variables of 'let' take more than {MAX_KEPT} bytes"),
             ));
         }
         scope.define(name);

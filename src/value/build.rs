@@ -148,6 +148,11 @@ impl<'b> DocBuilder<'b> {
         self.len() == 4
     }
 
+    /// Where the buffer ends by now: how far all builders around this one have come, too.
+    pub fn reached(&self) -> usize {
+        self.out.len()
+    }
+
     pub fn end(mut self) {
         self.close();
     }

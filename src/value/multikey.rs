@@ -67,22 +67,23 @@ pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) ->
 
 impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
     /// Follows what is open from `doc`, which stands in `array` if that is given (a part that is a number may then name
-    /// an element instead of a field).
+    /// an element instead of a field: `numbered` has them, one for each path).
     fn run(
         &mut self,
         fields: &[Field<'a>],
         doc: Doc<'a>,
-        array: Option<Doc<'a>>,
+        array: Option<(Doc<'a>, &[ValueRef<'a>])>,
         mut missing: usize,
     ) -> Result<()> {
         let mut fields: SmallVec<[Field<'a>; 4]> = SmallVec::from_slice(fields);
         let mut found: Option<(ValueRef<'a>, &str)> = None;
         let mut open_elements = true;
-        for (path, field) in self.paths.iter().zip(fields.iter_mut()) {
+        for (n, (path, field)) in self.paths.iter().zip(fields.iter_mut()).enumerate() {
             if !matches!(field.state, State::Open) {
                 continue;
             }
-            let (value, at, nested) = follow(path, field.at, doc, array)?;
+            let element = array.and_then(|(array, numbered)| Some((array, *numbered.get(n)?)));
+            let (value, at, nested) = follow(path, field.at, doc, element)?;
             match value.ty() {
                 Type::Missing => {
                     field.state = State::Fixed(ValueRef::NULL);
@@ -132,13 +133,30 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             let next = self.enter(&fields, ValueRef::UNDEFINED);
             return self.run(&next, Doc::EMPTY, None, missing);
         }
+        // Looked for once: it is the same for all elements, and may stand behind a million others.
+        let numbered = self.numbered(&fields, inner);
         for elem in inner {
             let value = if open_elements { elem.value } else { whole };
             let next = self.enter(&fields, value);
             let doc = elem.value.as_doc().unwrap_or(Doc::EMPTY);
-            self.run(&next, doc, Some(inner), missing)?;
+            self.run(&next, doc, Some((inner, &numbered)), missing)?;
         }
         Ok(())
+    }
+
+    /// For each path that goes on from an array, the element that its next part names by number.
+    fn numbered(&self, fields: &[Field<'a>], array: Doc<'a>) -> SmallVec<[ValueRef<'a>; 4]> {
+        self.paths
+            .iter()
+            .zip(fields)
+            .map(|(path, field)| match field.state {
+                State::Array if field.at < path.len() => path
+                    .index(field.at)
+                    .and_then(|index| array.iter().nth(index as usize))
+                    .map_or(ValueRef::MISSING, |elem| elem.value),
+                _ => ValueRef::MISSING,
+            })
+            .collect()
     }
 
     /// Paths that end at the array take the element; the others go on from it.
@@ -163,16 +181,10 @@ fn follow<'a>(
     path: &Path,
     at: usize,
     doc: Doc<'a>,
-    array: Option<Doc<'a>>,
+    element: Option<(Doc<'a>, ValueRef<'a>)>,
 ) -> Result<(ValueRef<'a>, usize, bool)> {
     let named = doc.get(path.part(at));
-    let numbered = match (array, path.index(at)) {
-        (Some(array), Some(index)) => array
-            .iter()
-            .nth(index as usize)
-            .map_or(ValueRef::MISSING, |elem| elem.value),
-        _ => ValueRef::MISSING,
-    };
+    let numbered = element.map_or(ValueRef::MISSING, |(_, value)| value);
     match (named.is_missing(), numbered.is_missing()) {
         (true, true) => Ok((ValueRef::MISSING, at, false)),
         (false, true) => {
@@ -188,7 +200,7 @@ fn follow<'a>(
             format!(
                 "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: '{}' for array: {}",
                 path.part(at),
-                array.map_or_else(String::new, |array| ValueRef::array(array).to_string())
+                element.map_or_else(String::new, |(array, _)| ValueRef::array(array).to_string())
             ),
         )),
     }

@@ -151,7 +151,7 @@ impl Writing {
                     if let Some(update) = &self.update {
                         let doc = Doc::new(&self.current);
                         let position = match update.needs_position() {
-                            true => filter.position(doc, vars),
+                            true => filter.position(doc, vars)?,
                             false => None,
                         };
                         let apply = Apply {

@@ -88,7 +88,7 @@ impl Updating {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
             let position = if update.needs_position() {
-                filter.position(doc, vars)
+                filter.position(doc, vars)?
             } else {
                 None
             };

@@ -4,7 +4,7 @@ use super::args::{integral_i32, named, show};
 use super::array::items;
 use super::node::{Call, Expr, Op};
 use super::parse::operand;
-use super::{Env, fuel};
+use super::{Env, Kept, fuel};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
@@ -149,13 +149,9 @@ pub fn zip(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> 
 
 impl Op for Zip {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let values: Vec<Val<'_>> = self
-            .inputs
-            .iter()
-            .map(|expr| expr.eval_in(env))
-            .collect::<Result<_>>()?;
+        let values = Kept::eval(&self.inputs, env)?;
         let mut columns = Vec::with_capacity(values.len());
-        for value in &values {
+        for value in values.iter() {
             let value = value.as_ref();
             if value.is_nullish() {
                 return Ok(Val::NULL);
@@ -171,11 +167,7 @@ impl Op for Zip {
             })?;
             columns.push(array.iter());
         }
-        let defaults: Vec<Val<'_>> = self
-            .defaults
-            .iter()
-            .map(|expr| expr.eval_in(env))
-            .collect::<Result<_>>()?;
+        let defaults = Kept::eval(&self.defaults, env)?;
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         loop {

@@ -3,7 +3,7 @@
 use super::args::{integral_i32, named, needed, object, show};
 use super::node::{Expr, Op, check_depth};
 use super::parse::{operand, optional};
-use super::{Env, fuel, is_true};
+use super::{Env, Kept, fuel, is_true};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
@@ -193,11 +193,10 @@ pub fn shallow(value: Val<'_>) -> Result<Val<'_>> {
 
 impl Op for Let {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let values: Vec<Val<'_>> = self
-            .values
-            .iter()
-            .map(|expr| shallow(expr.eval_in(env)?))
-            .collect::<Result<_>>()?;
+        let mut values = Kept::default();
+        for expr in &self.values {
+            values.push(shallow(expr.eval_in(env)?)?)?;
+        }
         let frame = env.frame(self.first, &values);
         // The value may stand in the frame, which ends here.
         let value = self.body.eval_in(env.within(&frame))?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Env, FieldPath, fuel};
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, Vars};
 use smallvec::SmallVec;
@@ -79,7 +80,10 @@ impl Expr {
     pub fn eval<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         match self {
             // What most groups and sorts ask for.
-            Self::Field(path) => Ok(path.eval(doc)),
+            Self::Field(path) => {
+                aside::tick_read(doc.bytes().len())?;
+                Ok(path.eval(doc))
+            }
             Self::Const(value) => Ok(Val::Ref(value.as_ref())),
             _ => {
                 fuel::fill();
@@ -91,13 +95,21 @@ impl Expr {
     pub fn eval_in<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let value = match self {
             Self::Const(value) => Val::Ref(value.as_ref()),
-            Self::Field(path) => path.eval(env.root),
+            Self::Field(path) => {
+                fuel::spend_read(env.root.bytes().len())?;
+                path.eval(env.root)
+            }
             Self::Root => Val::Ref(ValueRef::document(env.root)),
             Self::Var { slot, path: None } => Val::Ref(env.var(*slot)),
             Self::Var {
                 slot,
                 path: Some(path),
-            } => path.eval_below(env.var(*slot)),
+            } => {
+                let within = env.var(*slot);
+                // What is found there may be little, or nothing.
+                fuel::spend_read(within.data().len())?;
+                path.eval_below(within)
+            }
             Self::Now => Val::Own(Value::date(env.vars.began().0)),
             Self::ClusterTime => match env.vars.cluster_time() {
                 Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),

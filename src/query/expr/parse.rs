@@ -1,9 +1,12 @@
 //! BSON to expression.
 
+use ahash::AHashSet;
+
 use super::node::Expr;
 use super::table::{self, Arity, Form, Status};
 use super::text::check_length;
 use super::{FieldPath, field};
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
@@ -15,6 +18,7 @@ pub fn optional(value: Option<ValueRef<'_>>, scope: &Scope) -> Result<Option<Exp
 
 /// An expression, a literal, or an object or array of them.
 pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+    aside::tick(1)?;
     match value.ty() {
         Type::String => match value.as_str() {
             Some(text) if text.starts_with('$') => path(text, scope),
@@ -118,10 +122,11 @@ fn object(doc: Doc<'_>, scope: &Scope) -> Result<Expr> {
         return operator(first.name(), first.value, scope);
     }
     let mut fields: Vec<(Box<str>, Expr)> = Vec::new();
+    let mut names = AHashSet::new();
     for elem in doc {
         let name = elem.name();
         field::check_name(name)?;
-        if fields.iter().any(|(known, _)| &**known == name) {
+        if !names.insert(name) {
             return Err(Error::location(
                 16406,
                 format!("duplicate field name specified in object literal: {name}"),

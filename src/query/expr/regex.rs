@@ -1,9 +1,10 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
-use super::Env;
 use super::args::{bool_val, eval_or, named};
 use super::node::{Expr, Op};
 use super::parse::{operand, optional};
+use super::{Env, fuel};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::query::filter::Pattern;
@@ -49,6 +50,9 @@ pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<E
         }
         _ => None,
     };
+    if name == "$regexFindAll" {
+        aside::expect_long();
+    }
     let ready = match constant {
         Some((regex, options)) => pattern(name, regex, options)?,
         None => None,
@@ -153,6 +157,9 @@ struct Search<'t> {
 impl Search<'_> {
     /// Writes the next match, if there is one, and steps behind it.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        // Each search goes through the rest of the text, if only to see that it is UTF-8.
+        aside::tick(Pattern::UNITS)?;
+        fuel::spend_read(self.text.len().saturating_sub(self.at))?;
         let found = self
             .code
             .captures_read_at(&mut self.places, self.text.as_bytes(), self.at)
@@ -186,6 +193,8 @@ impl Search<'_> {
                 Some(text) => captures.push_str(text),
                 None => captures.push(ValueRef::NULL),
             };
+            // Thousands of groups may each hold the whole text.
+            check_size(captures.len())?;
         }
         captures.end();
         doc.end();
@@ -229,7 +238,12 @@ impl Op for Regex {
         let both = input.as_str().zip(pattern);
         match self.name {
             "$regexMatch" => {
-                bool_val(both.is_some_and(|(text, pattern)| pattern.is_found_in(text.as_bytes())))
+                let Some((text, pattern)) = both else {
+                    return bool_val(false);
+                };
+                aside::tick(Pattern::UNITS)?;
+                fuel::spend_read(text.len())?;
+                bool_val(pattern.is_found_in(text.as_bytes()))
             }
             "$regexFind" => {
                 let Some((text, pattern)) = both else {

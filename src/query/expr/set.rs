@@ -4,17 +4,26 @@ use super::args::bool_val;
 use super::array::{build, items};
 use super::node::{Call, Expr};
 use super::parse::arguments;
-use super::{Env, fuel, is_true};
+use super::{Env, Kept, fuel, is_true};
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::value::{Val, ValueRef, compare};
+use crate::value::{Val, ValueRef, check_size, compare};
+
+/// A union sorts out what it has twice when there are so many more.
+const MANY: usize = 100_000;
+/// The least that an element of an array takes: its type, "0" and the end of that.
+const LEAST: usize = 3;
 
 /// The elements in their order, each once.
 fn distinct(value: ValueRef<'_>) -> Option<Vec<ValueRef<'_>>> {
     let mut all: Vec<_> = items(value.as_array()?).collect();
+    unite(&mut all);
+    Some(all)
+}
+
+fn unite(all: &mut Vec<ValueRef<'_>>) {
     all.sort_by(|a, b| compare(*a, *b));
     all.dedup_by(|a, b| compare(*a, *b).is_eq());
-    Some(all)
 }
 
 fn has(sorted: &[ValueRef<'_>], item: ValueRef<'_>) -> bool {
@@ -75,13 +84,9 @@ fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let values: Vec<Val<'_>> = call
-        .args
-        .iter()
-        .map(|arg| arg.eval_in(env))
-        .collect::<Result<_>>()?;
+    let values = Kept::eval(&call.args, env)?;
     let mut common: Option<Vec<ValueRef<'_>>> = None;
-    for value in &values {
+    for value in values.iter() {
         if value.as_ref().is_nullish() {
             return Ok(Val::NULL);
         }
@@ -104,13 +109,11 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     // Constants come last, where MongoDB's optimizer gathers them: a null before them answers first.
     let (constant, other): (Vec<_>, Vec<_>) =
         call.args.iter().partition(|arg| arg.as_const().is_some());
-    let values: Vec<Val<'_>> = other
-        .into_iter()
-        .chain(constant)
-        .map(|arg| arg.eval_in(env))
-        .collect::<Result<_>>()?;
+    let values = Kept::eval(other.into_iter().chain(constant), env)?;
     let mut all = Vec::new();
-    for value in &values {
+    // How many of them are known to differ.
+    let mut distinct = 0;
+    for value in values.iter() {
         if value.as_ref().is_nullish() {
             return Ok(Val::NULL);
         }
@@ -121,11 +124,16 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 value.as_ref(),
             )
         })?;
+        fuel::spend(array.count() as u64)?;
         all.extend(items(array));
+        // The same elements again and again take no more room than once.
+        if all.len() > 2 * distinct + MANY {
+            unite(&mut all);
+            distinct = all.len();
+            check_size(distinct * LEAST)?;
+        }
     }
-    fuel::spend(all.len() as u64)?;
-    all.sort_by(|a, b| compare(*a, *b));
-    all.dedup_by(|a, b| compare(*a, *b).is_eq());
+    unite(&mut all);
     build(all)
 }
 

@@ -180,8 +180,13 @@ pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         if start > text.len() || end < start {
             return None;
         }
-        let hay = text.as_bytes().get(start..end)?;
-        find(hay, wanted.as_bytes()).map(|at| at + start)
+        if wanted.is_empty() {
+            return Some(start);
+        }
+        // Text matches only where characters begin and end, so a bound within one may as well lie beside it.
+        let from = (start..end).find(|&at| begins(text, at))?;
+        let to = (from..=end).rev().find(|&at| begins(text, at))?;
+        text.get(from..to)?.find(wanted).map(|at| at + from)
     })
 }
 
@@ -190,22 +195,11 @@ pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         if text.is_empty() && wanted.is_empty() && start == 0 {
             return Some(0);
         }
+        let (from, _) = text.char_indices().nth(start)?;
+        let (before, _) = text.get(from..)?.split_once(wanted)?;
         // A match must begin before the end; it may reach beyond.
-        text.char_indices()
-            .map(|(at, _)| at)
-            .enumerate()
-            .take(end)
-            .skip(start)
-            .find(|&(_, at)| text.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
-            .map(|(count, _)| count)
+        Some(start + before.chars().count()).filter(|&at| at < end)
     })
-}
-
-fn find(hay: &[u8], wanted: &[u8]) -> Option<usize> {
-    if wanted.is_empty() {
-        return Some(0);
-    }
-    hay.windows(wanted.len()).position(|part| part == wanted)
 }
 
 fn index_of<'a>(

@@ -1,5 +1,7 @@
 //! `$trim`, `$ltrim`, `$rtrim`.
 
+use std::collections::BTreeSet;
+
 use super::Env;
 use super::args::{named, show};
 use super::node::{Expr, Op};
@@ -16,7 +18,7 @@ struct Trim {
     chars: Option<Expr>,
 }
 
-/// What is taken for space where no characters are given.
+/// What is taken for space where no characters are given, in order.
 const SPACES: &[char] = &[
     '\0', '\t', '\n', '\u{b}', '\u{c}', '\r', ' ', '\u{a0}', '\u{1680}', '\u{2000}', '\u{2001}',
     '\u{2002}', '\u{2003}', '\u{2004}', '\u{2005}', '\u{2006}', '\u{2007}', '\u{2008}', '\u{2009}',
@@ -80,18 +82,19 @@ impl Op for Trim {
                 if chars.is_nullish() {
                     return Ok(Val::NULL);
                 }
-                given = chars
+                let text = chars
                     .as_str()
-                    .ok_or_else(|| self.refuse(50700, "'chars'", chars))?
-                    .chars()
-                    .collect();
+                    .ok_or_else(|| self.refuse(50700, "'chars'", chars))?;
+                given = BTreeSet::from_iter(text.chars()).into_iter().collect();
                 &given
             }
         };
+        // There may be as many characters to look for as to look at.
+        let goes = |letter: char| set.binary_search(&letter).is_ok();
         string_val(match self.name {
-            "$ltrim" => text.trim_start_matches(set),
-            "$rtrim" => text.trim_end_matches(set),
-            _ => text.trim_matches(set),
+            "$ltrim" => text.trim_start_matches(goes),
+            "$rtrim" => text.trim_end_matches(goes),
+            _ => text.trim_matches(goes),
         })
     }
 

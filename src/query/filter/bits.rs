@@ -17,8 +17,15 @@ pub struct Bits {
     want: Want,
     /// The mask for a number: positions 0 to 62, and in bit 63 every position from 63 on, all of which show the sign.
     mask: u64,
-    /// The mask for binary data, as positions. Kept as they came: a position can be two billion.
-    pub positions: Vec<u32>,
+    wanted: Wanted,
+}
+
+/// The mask for binary data, kept as it came: a position can be two billion, and binary data can hold a hundred million.
+#[derive(Debug)]
+enum Wanted {
+    /// In order, each once.
+    Positions(Vec<u32>),
+    Bytes(Box<[u8]>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,40 +39,29 @@ enum Want {
 // === impl Bits ===
 
 impl Bits {
-    fn new(want: Want, mut positions: Vec<u32>) -> Self {
-        positions.sort_unstable();
-        positions.dedup();
-        let mask = positions
-            .iter()
-            .fold(0, |mask, &position| mask | 1u64 << position.min(63));
-        Self {
-            want,
-            mask,
-            positions,
-        }
+    fn new(want: Want, wanted: Wanted) -> Self {
+        let mask = wanted
+            .positions()
+            .fold(0, |mask, position| mask | 1u64 << position.min(63));
+        Self { want, mask, wanted }
     }
 
     fn parse(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
         if let Some(array) = arg.as_array() {
-            let positions = array
+            let mut positions: Vec<u32> = array
                 .iter()
                 .map(|elem| position(elem.name(), elem.value))
                 .collect::<Result<_>>()?;
-            return Ok(Self::new(want, positions));
+            positions.sort_unstable();
+            positions.dedup();
+            return Ok(Self::new(want, Wanted::Positions(positions)));
         }
         if let Some((_, bytes)) = arg.as_binary() {
-            let positions = (0u32..)
-                .zip(bytes)
-                .flat_map(|(at, &byte)| {
-                    (0..8).filter_map(move |bit| (byte >> bit & 1 == 1).then_some(at * 8 + bit))
-                })
-                .collect();
-            return Ok(Self::new(want, positions));
+            return Ok(Self::new(want, Wanted::Bytes(bytes.into())));
         }
         if arg.ty().is_number() {
             let mask = integer::non_negative_long(site.name, arg)?;
-            let positions = (0..64).filter(|bit| mask >> bit & 1 == 1).collect();
-            return Ok(Self::new(want, positions));
+            return Ok(Self::new(want, Wanted::Bytes(mask.to_le_bytes().into())));
         }
         Err(Error::bad_value(format!(
             "{} takes an Array, a number, or a BinData but received: {}: {}",
@@ -84,18 +80,18 @@ impl Bits {
         }
     }
 
+    /// The bits that are asked for, in order.
+    pub fn positions(&self) -> impl Iterator<Item = u32> {
+        self.wanted.positions()
+    }
+
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         if let Some((_, bytes)) = value.as_binary() {
-            let set = |&position: &u32| {
-                bytes
-                    .get(position as usize / 8)
-                    .is_some_and(|byte| byte >> (position % 8) & 1 == 1)
-            };
             return match self.want {
-                Want::AllSet => self.positions.iter().all(set),
-                Want::AllClear => !self.positions.iter().any(set),
-                Want::AnySet => self.positions.iter().any(set),
-                Want::AnyClear => !self.positions.iter().all(set),
+                Want::AllSet => self.wanted.are_all_in(bytes),
+                Want::AllClear => !self.wanted.is_any_in(bytes),
+                Want::AnySet => self.wanted.is_any_in(bytes),
+                Want::AnyClear => !self.wanted.are_all_in(bytes),
             };
         }
         if !value.ty().is_number() {
@@ -112,6 +108,41 @@ impl Bits {
             Want::AnyClear => set != self.mask,
         }
     }
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn positions(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            Self::Positions(positions) => Box::new(positions.iter().copied()),
+            Self::Bytes(bytes) => Box::new((0u32..).zip(bytes).flat_map(|(at, &byte)| {
+                (0..8).filter_map(move |bit| (byte >> bit & 1 == 1).then_some(at * 8 + bit))
+            })),
+        }
+    }
+
+    fn are_all_in(&self, data: &[u8]) -> bool {
+        match self {
+            Self::Positions(positions) => positions.iter().all(|&position| is_set(data, position)),
+            Self::Bytes(mask) => mask
+                .iter()
+                .enumerate()
+                .all(|(at, byte)| byte & !data.get(at).unwrap_or(&0) == 0),
+        }
+    }
+
+    fn is_any_in(&self, data: &[u8]) -> bool {
+        match self {
+            Self::Positions(positions) => positions.iter().any(|&position| is_set(data, position)),
+            Self::Bytes(mask) => mask.iter().zip(data).any(|(mask, byte)| mask & byte != 0),
+        }
+    }
+}
+
+fn is_set(data: &[u8], position: u32) -> bool {
+    data.get(position as usize / 8)
+        .is_some_and(|byte| byte >> (position % 8) & 1 == 1)
 }
 
 /// One entry of a list of positions.

@@ -1,7 +1,7 @@
 //! The tree written back as a document, as explain shows a filter: every shorthand spelled out.
 
 use super::{Field, Node, Op, Test};
-use crate::value::{ArrayBuilder, DocBuf, DocBuilder, Type, Value};
+use crate::value::{DocBuf, DocBuilder, Type, Value};
 
 /// The whole tree, without some parts of the top conjunction.
 pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
@@ -115,7 +115,12 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
         Test::Size(size) => {
             out.put_i32("$size", i32::try_from(*size).unwrap_or(i32::MAX));
         }
-        Test::Bits(bits) => positions(&bits.positions, &mut out.array(bits.name())),
+        Test::Bits(bits) => {
+            let mut positions = out.array(bits.name());
+            for position in bits.positions() {
+                positions.push(Value::int64(position.into()).as_ref());
+            }
+        }
         Test::ElemObject(inner) => node(inner, &mut out.doc("$elemMatch")),
         Test::ElemValue(nodes) => {
             let mut condition = out.doc("$elemMatch");
@@ -123,12 +128,6 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
                 element(each, &mut condition);
             }
         }
-    }
-}
-
-fn positions(positions: &[u32], out: &mut ArrayBuilder<'_>) {
-    for &position in positions {
-        out.push(Value::int64(position.into()).as_ref());
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     parse::{self, Cx, Site},
 };
 use crate::{
+    aside,
     error::{Error, Result},
     value::{Type, ValueRef},
 };
@@ -16,13 +17,26 @@ fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
     if array.is_empty() {
         return Err(Error::bad_value("$and/$or/$nor must be a nonempty array"));
     }
+    /// Short lists in each other come to as much as a long one.
+    const DEEP: u8 = 3;
+    let cx = &Cx {
+        lists: cx.lists.saturating_add(1),
+        ..*cx
+    };
+    if cx.lists >= DEEP {
+        aside::expect_long();
+    }
     array
         .iter()
-        .map(|elem| match elem.value.as_doc() {
-            Some(doc) => parse::document(cx, doc),
-            None => Err(Error::bad_value(
-                "$or/$and/$nor entries need to be full objects",
-            )),
+        .enumerate()
+        .map(|(at, elem)| {
+            parse::many(at)?;
+            match elem.value.as_doc() {
+                Some(doc) => parse::document(cx, doc),
+                None => Err(Error::bad_value(
+                    "$or/$and/$nor entries need to be full objects",
+                )),
+            }
         })
         .collect()
 }

@@ -14,13 +14,16 @@ impl Node {
     /// Asks a document.
     pub(super) fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         Ok(match self {
-            Self::Field(field) => field.matches(doc),
+            Self::Field(field) => match field.matches_plain(doc) {
+                Some(passed) => passed,
+                None => sure(field.matches_walking(doc))?,
+            },
             Self::And(nodes) => {
                 for node in nodes {
                     if !node.matches(doc, vars)? {
                         return Ok(false);
                     }
-                    count(nodes)?;
+                    count(nodes, node, doc.bytes().len())?;
                 }
                 true
             }
@@ -30,18 +33,22 @@ impl Node {
             Self::True => true,
             Self::False => false,
             Self::Expr(expr) => is_true(expr.0.eval(doc, vars)?.as_ref()),
-            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
+            Self::Schema(schema) => sure(schema.0.matches(ValueRef::document(doc)))?,
             Self::Sample(rate) => evaluation::sample(*rate),
         })
     }
 
-    /// Asks one value, inside the value form of `$elemMatch`: every path below is empty.
+    /// Asks one value, inside the value form of `$elemMatch`: every path below is empty. The answer means nothing where
+    /// the command is to end meanwhile ([`sure`]).
     pub(super) fn passes(&self, value: ValueRef<'_>) -> bool {
+        let size = value.data().len();
+        let asked =
+            |nodes: &[Node], node: &Node| count(nodes, node, size).is_ok() && node.passes(value);
         match self {
             Self::Field(field) => field.test.passes(value),
-            Self::And(nodes) => nodes.iter().all(|node| node.passes(value)),
-            Self::Or(nodes) => nodes.iter().any(|node| node.passes(value)),
-            Self::Nor(nodes) => !nodes.iter().any(|node| node.passes(value)),
+            Self::And(nodes) => nodes.iter().all(|node| asked(nodes, node)),
+            Self::Or(nodes) => nodes.iter().any(|node| asked(nodes, node)),
+            Self::Nor(nodes) => !nodes.iter().any(|node| asked(nodes, node)),
             Self::Not(node) => !node.passes(value),
             Self::True => true,
             // The others cannot be parsed there.
@@ -49,13 +56,18 @@ impl Node {
         }
     }
 
-    /// Asks a document in a place where no expression can stand (`$elemMatch`).
+    /// Asks a document in a place where no expression can stand (`$elemMatch`). The answer means nothing where the
+    /// command is to end meanwhile ([`sure`]).
     pub(super) fn matches_inner(&self, doc: Doc<'_>) -> bool {
+        let size = doc.bytes().len();
+        let asked = |nodes: &[Node], node: &Node| {
+            count(nodes, node, size).is_ok() && node.matches_inner(doc)
+        };
         match self {
             Self::Field(field) => field.matches(doc),
-            Self::And(nodes) => nodes.iter().all(|node| node.matches_inner(doc)),
-            Self::Or(nodes) => nodes.iter().any(|node| node.matches_inner(doc)),
-            Self::Nor(nodes) => !nodes.iter().any(|node| node.matches_inner(doc)),
+            Self::And(nodes) => nodes.iter().all(|node| asked(nodes, node)),
+            Self::Or(nodes) => nodes.iter().any(|node| asked(nodes, node)),
+            Self::Nor(nodes) => !nodes.iter().any(|node| asked(nodes, node)),
             Self::Not(node) => !node.matches_inner(doc),
             Self::True => true,
             Self::False | Self::Expr(_) => false,
@@ -70,38 +82,54 @@ fn any(nodes: &[Node], doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         if node.matches(doc, vars)? {
             return Ok(true);
         }
-        count(nodes)?;
+        count(nodes, node, doc.bytes().len())?;
     }
     Ok(false)
 }
 
-/// A long list of conditions on a large document may take long: between two of them the command can be ended.
+/// A long list of conditions on a large document may take long: between two of them the command can be ended. So may short
+/// lists in each other.
 #[inline]
-fn count(nodes: &[Node]) -> Result<()> {
+fn count(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     const MANY: usize = 16;
-    if nodes.len() < MANY {
+    if nodes.len() < MANY && !matches!(node, Node::And(_) | Node::Or(_) | Node::Nor(_)) {
         return Ok(());
     }
-    aside::tick(1)
+    aside::tick(1)?;
+    aside::tick_read(size)
+}
+
+/// What answers without a way to fail stops half-way where the command is to end, and then says anything: whoever acts on
+/// it asks here.
+pub(super) fn sure<T>(answer: T) -> Result<T> {
+    aside::tick(1)?;
+    Ok(answer)
 }
 
 impl Field {
-    #[inline]
+    /// As of [`Node::matches_inner`], the answer may have to be made [`sure`].
     pub(super) fn matches(&self, doc: Doc<'_>) -> bool {
+        self.matches_plain(doc)
+            .unwrap_or_else(|| self.matches_walking(doc))
+    }
+
+    /// One name and no array is the usual case: one walk over the document, nothing else.
+    #[inline]
+    fn matches_plain(&self, doc: Doc<'_>) -> Option<bool> {
+        if self.path.len() != 1 || matches!(self.test, Test::All(_)) {
+            return None;
+        }
+        let value = doc.get(self.path.as_str());
+        (value.ty() != Type::Array).then(|| self.test.passes(value))
+    }
+
+    fn matches_walking(&self, doc: Doc<'_>) -> bool {
         if let Test::All(members) = &self.test {
             return self.finds_all(members, doc);
         }
-        // One name and no array is the usual case: one walk over the document, nothing else.
-        if self.path.len() == 1 {
-            let value = doc.get(self.path.as_str());
-            if value.ty() != Type::Array {
-                return self.test.passes(value);
-            }
-        }
         self.path
             .hits(doc, self.test.leaf(), |hit| {
-                let _ = aside::tick(1);
-                if self.test.passes(hit.value) {
+                if aside::tick(1).is_err() || self.test.passes(hit.value) {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -162,18 +190,23 @@ impl Test {
         }
     }
 
-    /// The index of the first element that an `$elemMatch` accepts.
+    /// The index of the first element that an `$elemMatch` accepts; to be made [`sure`].
     pub(super) fn element(&self, value: ValueRef<'_>) -> Option<usize> {
         let mut elements = value.as_array()?.iter().map(|elem| elem.value);
         match self {
             Self::ElemObject(node) => elements.position(|value| match value.ty() {
                 // An array inside the array counts as a document with the names "0", "1", ...
-                Type::Document | Type::Array => node.matches_inner(Doc::new(value.data())),
+                Type::Document | Type::Array => {
+                    aside::tick(1).is_err() || node.matches_inner(Doc::new(value.data()))
+                }
                 _ => false,
             }),
-            Self::ElemValue(nodes) => {
-                elements.position(|value| nodes.iter().all(|node| node.passes(value)))
-            }
+            Self::ElemValue(nodes) => elements.position(|value| {
+                aside::tick(1).is_err()
+                    || nodes.iter().all(|node| {
+                        count(nodes, node, value.data().len()).is_ok() && node.passes(value)
+                    })
+            }),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Comparison, Node, Op, Pattern, Status, Test, find};
 use crate::{
+    aside,
     error::{Code, Error, Result},
     query::Scope,
     value::{Doc, Elem, Type, ValueRef},
@@ -25,6 +26,8 @@ pub struct Cx<'a> {
     pub inner: bool,
     /// A condition inside an update or a projection: `$expr`, `$jsonSchema` and what needs an index have no place here.
     pub plain: bool,
+    /// How many `$and`, `$or` and `$nor` are around.
+    pub lists: u8,
 }
 
 /// Where a field operator stands.
@@ -59,6 +62,7 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
         scope,
         inner: false,
         plain,
+        lists: 0,
     };
     document(&cx, doc)
 }
@@ -93,6 +97,7 @@ pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
     let mut nodes = Nodes::new();
     for elem in doc {
         let name = elem.name();
+        many(nodes.len())?;
         if name.starts_with('$') {
             nodes.extend(top(cx, name, elem.value)?);
         } else {
@@ -100,6 +105,17 @@ pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
         }
     }
     Ok(Node::and(nodes))
+}
+
+/// Called for each part of a filter with how many stand before it. Where there are many, reading them takes a while by itself,
+/// and what they ask of one large document may take long.
+pub(super) fn many(before: usize) -> Result<()> {
+    const MANY: usize = 16;
+    if before < MANY {
+        return Ok(());
+    }
+    aside::expect_long();
+    aside::tick(1)
 }
 
 fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
@@ -148,6 +164,7 @@ pub(super) fn conditions(cx: &Cx<'_>, path: &str, doc: Doc<'_>, nodes: &mut Node
             name,
             siblings: doc,
         };
+        many(nodes.len())?;
         match find(name).map(|row| row.status) {
             Some(Status::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
             // These sort, which a condition cannot do.

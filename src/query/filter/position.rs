@@ -154,7 +154,8 @@ mod tests {
             let bytes = DocBuf::from(&doc);
             let found = check::parse(&filter)
                 .unwrap()
-                .position(bytes.as_doc(), &check::vars());
+                .position(bytes.as_doc(), &check::vars())
+                .unwrap();
             assert_eq!(found, expected, "{filter} on {doc}");
         }
     }

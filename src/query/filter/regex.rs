@@ -1,9 +1,13 @@
 //! `$regex` with `$options`, and BSON's own regular expressions: PCRE2, as mongod has it.
 //!
 //! Strings and symbols are searched; a stored regular expression is matched by being the same one. A pattern cannot cost more
-//! than a bounded number of steps per value ([`MATCH_LIMIT`]); one that would is taken as not matching.
+//! than a bounded number of steps per value ([`MATCH_LIMIT`]); one that would is taken as not matching. What all compiled
+//! patterns take is bounded as well ([`Room`]): forty bytes of text can become as many kilobytes.
 
-use std::{cell::RefCell, collections::HashMap};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::{
     Node, Test,
@@ -11,7 +15,7 @@ use super::{
 };
 use crate::{
     aside,
-    error::{Error, Result},
+    error::{Code, Error, Result},
     value::{Type, ValueRef},
 };
 
@@ -20,22 +24,46 @@ use crate::{
 pub struct Pattern {
     source: Box<str>,
     flags: Box<str>,
-    code: pcre2::bytes::Regex,
+    code: Arc<Compiled>,
 }
+
+#[derive(Debug)]
+struct Compiled {
+    regex: pcre2::bytes::Regex,
+    _room: Room,
+}
+
+/// What a pattern takes, counted as long as it lives.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+}
+
+/// All patterns that there are: their number, and what they take.
+static PATTERNS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Those beyond are not turned into machine code: each that is takes a stack of its own, and there are only so many.
+const MOST_FAST: usize = 1024;
+const MOST_BYTES: usize = 256 << 20;
+/// PCRE2 refuses what would be larger.
+const LARGEST: usize = 64 << 10;
 
 /// Longer patterns are refused, as by mongod.
 const MAX_LENGTH: usize = 32764;
 /// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of
 /// a second.
 const MATCH_LIMIT: u32 = 500_000;
-/// What a search counts as: the worst takes some milliseconds.
-const UNITS: u32 = 256;
+/// A text that may take long to search.
+const LONG: usize = 64 << 10;
 /// How many compiled patterns a thread keeps. Compiling costs some microseconds, so a repeated query gains.
 const KEPT: usize = 64;
 
 // === impl Pattern ===
 
 impl Pattern {
+    /// What a search counts as: the worst takes some milliseconds.
+    pub(crate) const UNITS: u32 = 256;
+
     /// From a BSON regular expression.
     pub(super) fn of(value: ValueRef<'_>) -> Result<Self> {
         let (source, flags) = value
@@ -59,6 +87,11 @@ impl Pattern {
                 format!("invalid flag in regex options: {flag}"),
             ));
         }
+        // One that repeats can take milliseconds for each of the texts in an array, and to compile.
+        if source.contains(['*', '+', '{']) {
+            aside::expect_long();
+        }
+        aside::tick(Self::UNITS)?;
         Ok(Self {
             code: compiled(source, flags)?,
             source: source.into(),
@@ -76,21 +109,31 @@ impl Pattern {
 
     /// The compiled pattern, for those who want more than yes or no.
     pub(crate) fn code(&self) -> &pcre2::bytes::Regex {
-        &self.code
+        &self.code.regex
     }
 
     /// Whether the pattern is found in a text.
     pub fn is_found_in(&self, text: &[u8]) -> bool {
-        // An array may hold many texts. Whether the command is to end is asked again behind the document.
-        let _ = aside::tick(UNITS);
-        self.code.is_match(text).unwrap_or(false)
+        let search = || self.code.regex.is_match(text).unwrap_or(false);
+        // Steps are bounded, but not how many letters one of them passes over.
+        if text.len() >= LONG {
+            return aside::uncut(search);
+        }
+        search()
+    }
+
+    /// The same for one of many texts. The answer means nothing where the command is to end meanwhile.
+    pub(super) fn is_found_among(&self, text: &[u8]) -> bool {
+        aside::tick(Self::UNITS).is_err()
+            || aside::tick_read(text.len()).is_err()
+            || self.is_found_in(text)
     }
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         match value.ty() {
             Type::String | Type::Symbol => value
                 .text_bytes()
-                .is_some_and(|text| self.is_found_in(text)),
+                .is_some_and(|text| self.is_found_among(text)),
             Type::Regex => value.as_regex() == Some((&self.source, &self.flags)),
             _ => false,
         }
@@ -154,8 +197,8 @@ fn invalid(why: &str) -> Error {
     Error::location(51091, format!("Regular expression is invalid: {why}"))
 }
 
-fn compiled(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
-    type Cache = HashMap<(Box<str>, Box<str>), pcre2::bytes::Regex>;
+fn compiled(source: &str, flags: &str) -> Result<Arc<Compiled>> {
+    type Cache = HashMap<(Box<str>, Box<str>), Arc<Compiled>>;
     thread_local! {
         static CACHE: RefCell<Cache> = RefCell::default();
     }
@@ -163,7 +206,11 @@ fn compiled(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
     if let Some(code) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
         return Ok(code);
     }
-    let code = compile(source, flags)?;
+    let room = Room::take(source)?;
+    let code = Arc::new(Compiled {
+        regex: compile(source, flags)?,
+        _room: room,
+    });
     CACHE.with_borrow_mut(|cache| {
         if cache.len() >= KEPT {
             cache.clear();
@@ -182,7 +229,7 @@ fn compile(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
         .extended(has('x'))
         .utf(true)
         .ucp(false)
-        .jit_if_available(true)
+        .jit_if_available(PATTERNS.load(Relaxed) <= MOST_FAST)
         .max_jit_stack_size(Some(1 << 20))
         .build(&bounded(source))
         .map_err(|error| {
@@ -208,9 +255,57 @@ fn bounded(source: &str) -> String {
     format!("(*LIMIT_MATCH={MATCH_LIMIT}){verbs}{rest}")
 }
 
+// === impl Room ===
+
+impl Room {
+    fn take(source: &str) -> Result<Self> {
+        let bytes = weight(source);
+        let all = BYTES.fetch_add(bytes, Relaxed) + bytes;
+        PATTERNS.fetch_add(1, Relaxed);
+        let room = Self { bytes };
+        if all > MOST_BYTES {
+            return Err(Error::new(
+                Code::ExceededMemoryLimit,
+                format!(
+                    "All regular expressions that are in use would take more than {MOST_BYTES} bytes"
+                ),
+            ));
+        }
+        Ok(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        PATTERNS.fetch_sub(1, Relaxed);
+        BYTES.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// About what a pattern takes when it is compiled: a class takes more than it says, and a repeated group stands there as
+/// often as it is repeated.
+fn weight(source: &str) -> usize {
+    const PER_PATTERN: usize = 512;
+    const PER_BYTE: usize = 16;
+    let mut repeated = 1usize;
+    for counts in source.split('{').skip(1) {
+        let counts = counts.split('}').next().unwrap_or_default();
+        let most = counts
+            .split(',')
+            .filter_map(|count| count.trim().parse().ok());
+        repeated = repeated.saturating_mul(most.max().unwrap_or(1).max(1));
+    }
+    let bytes = source
+        .len()
+        .saturating_mul(PER_BYTE)
+        .saturating_mul(repeated);
+    PER_PATTERN + bytes.min(LARGEST.max(source.len()))
+}
+
 pub(super) fn regex(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
     let mut source = "";
     let mut flags = "";
+    aside::tick_read(site.siblings.bytes().len())?;
     for elem in site.siblings {
         match elem.name() {
             "$regex" => {
@@ -252,6 +347,7 @@ pub(super) fn regex(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Opti
 
 /// `$options` is read with its `$regex`; alone it means nothing.
 pub(super) fn options(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
+    aside::tick_read(site.siblings.bytes().len())?;
     if site.siblings.has("$regex") {
         Ok(None)
     } else {
@@ -305,6 +401,32 @@ mod tests {
                 .unwrap()
                 .is_found_in("é".as_bytes())
         );
+    }
+
+    #[test]
+    fn short_texts_that_take_much_are_bounded() {
+        for (source, least, most) in [
+            ("abc", 512, 600),
+            ("\\d{3}-\\d{4}", 1000, 4000),
+            ("((ab|cd){100}){30}", LARGEST, LARGEST + 512),
+            ("a{", 512, 600),
+        ] {
+            let weight = weight(source);
+            assert!((least..=most).contains(&weight), "{source}: {weight}");
+        }
+        let mut many = Vec::new();
+        let error = loop {
+            match Pattern::new(&format!("((ab|cd){{100}}){{30}}{}", many.len()), "") {
+                Ok(pattern) => many.push(pattern),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), Code::ExceededMemoryLimit);
+        assert!(many.len() > MOST_FAST, "{}", many.len());
+        // All of them can be used, and what they took is there for others again.
+        assert!(many.iter().all(|pattern| !pattern.is_found_in(b"x")));
+        many.clear();
+        assert!(Pattern::new("((ab|cd){100}){30}", "").is_ok());
     }
 
     #[test]

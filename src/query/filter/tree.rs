@@ -1,6 +1,8 @@
 //! The typed tree that a filter becomes.
 
-use super::{Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, describe, parse};
+use super::{
+    Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, describe, matches, parse,
+};
 use crate::{
     error::Result,
     query::{Scope, Vars, expr::Expr},
@@ -109,8 +111,8 @@ impl Filter {
     }
 
     /// The array index that the positional `$` stands for, if the document passes by way of an array element.
-    pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Option<usize> {
-        self.root.position(doc, vars)
+    pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Result<Option<usize>> {
+        matches::sure(self.root.position(doc, vars))
     }
 
     /// The (path, value) pairs that an upsert takes over into the new document.

@@ -3,9 +3,10 @@
 use smallvec::SmallVec;
 
 use super::tree::{Mode, Node, Projection, Tree};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Filter, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
 /// What all levels share.
 struct Run<'r> {
@@ -13,6 +14,8 @@ struct Run<'r> {
     root: Doc<'r>,
     vars: &'r Vars,
     position: Option<usize>,
+    /// Where the new document begins in its buffer.
+    start: usize,
 }
 
 /// On failure nothing is appended.
@@ -23,13 +26,14 @@ pub(super) fn apply(
     position: Option<usize>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    let start = out.len();
     let run = Run {
         mode: projection.mode,
         root: doc,
         vars,
         position,
+        start,
     };
-    let start = out.len();
     let mut builder = DocBuilder::begin(out);
     let result = run.document(&projection.root, doc, &mut builder);
     builder.end();
@@ -101,7 +105,7 @@ impl Run<'_> {
                 // Included, it is appended like every computed field; otherwise it stays in its place.
                 Node::ElemMatch(filter) => {
                     if self.mode == Mode::Exclude {
-                        self.elem_match(name, filter, out);
+                        self.elem_match(name, filter, out)?;
                     }
                 }
                 Node::Within(inner) => match elem.value.ty() {
@@ -144,8 +148,10 @@ impl Run<'_> {
             match node {
                 Node::Compute(expr) => {
                     out.put(name, expr.eval(self.root, self.vars)?.as_ref());
+                    // A short list of fields, or one in a long array, can ask for any amount.
+                    check_size(out.reached() - self.start)?;
                 }
-                Node::ElemMatch(filter) => self.elem_match(name, filter, out),
+                Node::ElemMatch(filter) => self.elem_match(name, filter, out)?,
                 Node::Within(inner) if inner.computed && !placed => {
                     let mut nested = out.doc(name);
                     self.document(inner, Doc::EMPTY, &mut nested)?;
@@ -158,6 +164,10 @@ impl Run<'_> {
 
     /// One element of an array on the way.
     fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
+        // What is computed for each may come to nothing, and takes its time all the same.
+        if tree.computed {
+            aside::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
+        }
         match value.ty() {
             Type::Document => {
                 let mut nested = out.doc();
@@ -199,14 +209,15 @@ impl Run<'_> {
         }
     }
 
-    fn elem_match(&self, name: &str, filter: &Filter, out: &mut DocBuilder<'_>) {
-        let found = self.root.get(name).as_array().and_then(|array| {
-            let position = filter.position(self.root, self.vars)?;
-            array.iter().nth(position)
-        });
-        if let Some(elem) = found {
+    fn elem_match(&self, name: &str, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
+        let position = filter.position(self.root, self.vars)?;
+        let array = self.root.get(name).as_array();
+        if let (Some(array), Some(position)) = (array, position)
+            && let Some(elem) = array.iter().nth(position)
+        {
             out.array(name).push(elem.value);
         }
+        Ok(())
     }
 }
 

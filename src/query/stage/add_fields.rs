@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::each::{Each, Mapped};
 use super::field_path::FieldPath;
 use super::{Place, Stage};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::named::Named;
 use crate::query::{Expr, Scope, Vars};
@@ -21,6 +22,14 @@ pub struct AddFields {
 enum Child {
     Value(Expr),
     Within(AddFields),
+}
+
+/// What all levels share.
+struct Run<'r> {
+    root: Doc<'r>,
+    vars: &'r Vars,
+    /// Where the new document begins in its buffer.
+    start: usize,
 }
 
 pub(super) fn parse_add_fields(
@@ -150,13 +159,7 @@ impl AddFields {
         }
     }
 
-    fn write(
-        &self,
-        doc: Doc<'_>,
-        root: Doc<'_>,
-        vars: &Vars,
-        out: &mut DocBuilder<'_>,
-    ) -> Result<()> {
+    fn write(&self, doc: Doc<'_>, run: &Run<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
         let mut done: SmallVec<[bool; 16]> = SmallVec::from_elem(false, self.children.len());
         let mut left = self.children.len();
         let mut rest = doc.iter();
@@ -168,7 +171,7 @@ impl AddFields {
                 Some(at) if !done[at] => {
                     done[at] = true;
                     left -= 1;
-                    self.child(at, elem.value, root, vars, out)?;
+                    self.child(at, elem.value, run, out)?;
                 }
                 _ => {
                     out.put(elem.name(), elem.value);
@@ -178,7 +181,7 @@ impl AddFields {
         out.put_body(rest.rest());
         for (at, done) in done.iter().enumerate() {
             if !done {
-                self.child(at, ValueRef::MISSING, root, vars, out)?;
+                self.child(at, ValueRef::MISSING, run, out)?;
             }
         }
         Ok(())
@@ -188,8 +191,7 @@ impl AddFields {
         &self,
         at: usize,
         current: ValueRef<'_>,
-        root: Doc<'_>,
-        vars: &Vars,
+        run: &Run<'_>,
         out: &mut DocBuilder<'_>,
     ) -> Result<()> {
         let Some((name, child)) = self.children.at(at) else {
@@ -197,22 +199,19 @@ impl AddFields {
         };
         match child {
             Child::Value(expr) => {
-                out.put(name, expr.eval(root, vars)?.as_ref());
+                out.put(name, expr.eval(run.root, run.vars)?.as_ref());
+                // A short list of fields, or one in a long array, can ask for any amount.
+                check_size(out.reached() - run.start)?;
             }
             Child::Within(within) => match current.ty() {
                 Type::Array => {
                     let mut array = out.array(name);
-                    within.elements(Doc::new(current.data()), root, vars, &mut array)?;
+                    within.elements(Doc::new(current.data()), run, &mut array)?;
                     array.end();
                 }
                 _ => {
                     let mut nested = out.doc(name);
-                    within.write(
-                        current.as_doc().unwrap_or(Doc::EMPTY),
-                        root,
-                        vars,
-                        &mut nested,
-                    )?;
+                    within.write(current.as_doc().unwrap_or(Doc::EMPTY), run, &mut nested)?;
                     nested.end();
                 }
             },
@@ -221,26 +220,17 @@ impl AddFields {
     }
 
     /// Every element of an array gets the fields; one that is no document becomes one.
-    fn elements(
-        &self,
-        array: Doc<'_>,
-        root: Doc<'_>,
-        vars: &Vars,
-        out: &mut ArrayBuilder<'_>,
-    ) -> Result<()> {
+    fn elements(&self, array: Doc<'_>, run: &Run<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
         for elem in array {
+            // What is computed for each may come to nothing, and takes its time all the same.
+            aside::tick(u32::try_from(self.children.len()).unwrap_or(u32::MAX))?;
             if elem.value.ty() == Type::Array {
                 let mut nested = out.array();
-                self.elements(Doc::new(elem.value.data()), root, vars, &mut nested)?;
+                self.elements(Doc::new(elem.value.data()), run, &mut nested)?;
                 nested.end();
             } else {
                 let mut nested = out.doc();
-                self.write(
-                    elem.value.as_doc().unwrap_or(Doc::EMPTY),
-                    root,
-                    vars,
-                    &mut nested,
-                )?;
+                self.write(elem.value.as_doc().unwrap_or(Doc::EMPTY), run, &mut nested)?;
                 nested.end();
             }
         }
@@ -250,11 +240,12 @@ impl AddFields {
 
 impl Each for AddFields {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
-        let before = out.len();
+        let start = out.len();
+        let root = doc;
         let mut builder = DocBuilder::begin(out);
-        self.write(doc, doc, vars, &mut builder)?;
+        self.write(doc, &Run { root, vars, start }, &mut builder)?;
         builder.end();
-        check_size(out.len() - before)?;
+        check_size(out.len() - start)?;
         Ok(true)
     }
 }

@@ -63,8 +63,10 @@ impl Batch {
 
     /// Empties it. The buffer stays for the next round, unless one huge document has blown it up.
     pub fn clear(&mut self) {
+        if self.bytes.capacity() > 4 * TARGET_BYTES {
+            self.bytes = Vec::new();
+        }
         self.bytes.clear();
-        self.bytes.shrink_to(4 * TARGET_BYTES);
         self.ends.clear();
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Row, Rows};
+use crate::aside;
 use crate::error::Result;
 use crate::query::Vars;
 use crate::value::Doc;
@@ -20,6 +21,9 @@ struct Running<F> {
     input: Box<dyn Rows>,
     write: F,
     batch: Batch,
+    /// The next row of the batch, and what was said of the rows behind it.
+    row: usize,
+    flow: Flow,
 }
 
 /// The rows of `input`, each written anew (or left out, where `write` says `false`).
@@ -31,6 +35,8 @@ where
         input,
         write,
         batch: Batch::new(),
+        row: 0,
+        flow: Flow::More,
     })
 }
 
@@ -51,11 +57,23 @@ where
     F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send,
 {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
-        self.batch.restart(out.room());
-        let flow = self.input.fill(cx, &mut self.batch)?;
-        for row in self.batch.iter() {
-            out.push_with(row.origin, |bytes| (self.write)(row, cx.vars, bytes))?;
+        if self.row >= self.batch.len() {
+            self.row = 0;
+            self.batch.restart(out.room());
+            self.flow = self.input.fill(cx, &mut self.batch)?;
         }
-        Ok(flow)
+        for row in self.batch.iter_from(self.row) {
+            // What is small on the way in may be large on the way out.
+            if out.is_full() {
+                return Ok(Flow::More);
+            }
+            aside::tick_read(row.doc.bytes().len())?;
+            out.push_with(row.origin, |bytes| (self.write)(row, cx.vars, bytes))?;
+            self.row += 1;
+        }
+        // A large document stands in one stage at a time, however many there are.
+        self.batch.clear();
+        self.row = 0;
+        Ok(self.flow)
     }
 }

@@ -24,7 +24,12 @@ struct Running {
     /// The part that is being run on the current batch.
     at: usize,
     begun: bool,
+    /// Bytes of all results so far.
+    held: usize,
 }
+
+/// Each part may take what any pipeline takes, and many of them together no more than this many may.
+const SHARES: usize = 10;
 
 struct Part {
     rows: Box<dyn Rows>,
@@ -93,6 +98,7 @@ impl Op for Facet {
             parts,
             at: 0,
             begun: false,
+            held: 0,
         })
     }
 
@@ -123,7 +129,7 @@ impl Part {
     }
 
     /// Runs the pipeline until it wants the next batch (`true`) or the time is up (`false`).
-    fn run(&mut self, cx: &mut Cx<'_>) -> Result<bool> {
+    fn run(&mut self, cx: &mut Cx<'_>, held: &mut usize) -> Result<bool> {
         while !self.done {
             self.found.restart(usize::MAX);
             let flow = self.rows.fill(cx, &mut self.found)?;
@@ -132,6 +138,7 @@ impl Part {
                     out.extend_from_slice(row.doc.bytes());
                 });
                 self.count += 1;
+                *held += row.doc.bytes().len();
             }
             if self.result.len() > cx.limits.memory {
                 return Err(too_much("$facet", cx));
@@ -157,9 +164,14 @@ impl Rows for Running {
         let mut worked = false;
         loop {
             if self.begun {
+                let mut within = cx.with_vars(cx.vars);
+                within.limits.memory = cx.limits.memory * SHARES / self.parts.len().max(SHARES);
                 while let Some(part) = self.parts.get_mut(self.at) {
-                    if !part.run(cx)? {
+                    if !part.run(&mut within, &mut self.held)? {
                         return Ok(Flow::Pause);
+                    }
+                    if self.held > cx.limits.memory {
+                        return Err(too_much("$facet", cx));
                     }
                     self.at += 1;
                     worked = true;

@@ -6,6 +6,7 @@ use ahash::{HashMap, HashMapExt};
 
 use super::sort::too_much;
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
 use crate::query::{Expr, Scope, Vars};
@@ -110,6 +111,9 @@ fn shown(id: ValueRef<'_>) -> Value {
     }
 }
 
+/// So many fields may take long for one row.
+const MANY: usize = 16;
+
 // === impl Fields ===
 
 impl Fields {
@@ -191,6 +195,9 @@ impl Fields {
     /// Takes a row into the states of its group; says by how many bytes they grew.
     #[inline]
     pub fn feed(&self, states: &mut [State], doc: Doc<'_>, vars: &Vars) -> Result<usize> {
+        if self.0.len() >= MANY {
+            aside::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
+        }
         let mut grown = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {
             grown += accumulator.feed(state, doc, vars)?;
@@ -283,9 +290,9 @@ impl Running {
                 .get_mut(number * width..(number + 1) * width)
                 .unwrap_or_default();
             self.used += self.stage.fields.feed(states, row.doc, cx.vars)?;
-        }
-        if self.used > cx.limits.memory {
-            return Err(too_much("$group", cx));
+            if self.used > cx.limits.memory {
+                return Err(too_much("$group", cx));
+            }
         }
         Ok(())
     }

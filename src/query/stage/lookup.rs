@@ -10,6 +10,7 @@ use super::field_path::FieldPath;
 use super::lookup_spec::Lookup;
 use super::values::values_at;
 use super::{Batch, Cx, Empty, Flow, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
@@ -89,6 +90,10 @@ impl Rows for Running {
                     return Ok(Flow::Pause);
                 }
                 self.row += 1;
+                if self.row == self.batch.len() {
+                    // A large document stands in one stage at a time, however many there are.
+                    self.batch.clear();
+                }
                 if out.is_full() {
                     return Ok(Flow::More);
                 }
@@ -118,6 +123,7 @@ impl Running {
         let Some(row) = self.batch.get(self.row) else {
             return Ok(true);
         };
+        aside::tick_read(row.doc.bytes().len())?;
         let stage = &self.stage;
         if self.inner.is_none() {
             if let Some((found_by, array)) = &self.same

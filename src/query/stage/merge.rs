@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ahash::AHashSet;
+
 use super::field_path::FieldPath;
 use super::out::{check_target, writes};
 use super::{Output, Place, Stage, Target};
@@ -176,6 +178,7 @@ fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
 
 fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
     let mut fields: Vec<Box<str>> = Vec::new();
+    let mut names = AHashSet::new();
     match value.ty() {
         Type::String => fields.push(value.as_str().unwrap_or_default().into()),
         Type::Array => {
@@ -189,7 +192,7 @@ fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
                         ),
                     )
                 })?;
-                if fields.iter().any(|known| &**known == field) {
+                if !names.insert(field) {
                     return Err(Error::location(
                         31465,
                         format!("Found a duplicate field '{field}' in $merge 'on'"),

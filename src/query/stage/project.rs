@@ -29,7 +29,7 @@ pub fn found_rows(
     filter: Arc<Filter>,
 ) -> Box<dyn Rows> {
     map(input, move |row, vars, out| {
-        let position = filter.position(row.doc, vars);
+        let position = filter.position(row.doc, vars)?;
         projection.apply(row.doc, vars, position, out)?;
         Ok(true)
     })

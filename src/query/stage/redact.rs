@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::each::{Each, Mapped};
 use super::{Place, Stage};
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Expr, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef};
@@ -57,6 +58,7 @@ impl Each for Redact {
 impl Redact {
     /// What the expression says of a document, which it sees as if it were the whole.
     fn judge(&self, doc: Doc<'_>, vars: &Vars) -> Result<Verdict> {
+        aside::tick(1)?;
         let value = self.expr.eval(doc, vars)?;
         match value.as_ref().as_str() {
             Some(DESCEND) => Ok(Verdict::Descend),

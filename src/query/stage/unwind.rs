@@ -195,6 +195,10 @@ impl Rows for Running {
                 self.row += 1;
                 self.offset = 0;
                 self.next = 0;
+                if self.row == self.batch.len() {
+                    // A large document stands in one stage at a time, however many there are.
+                    self.batch.clear();
+                }
                 if out.is_full() {
                     return Ok(Flow::More);
                 }

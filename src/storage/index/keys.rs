@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::IndexSpec;
 use super::spec::TS_FIELD;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::value::{self, Doc, DocBuf, Millis, Value, key};
 
 /// The encoded values of all fields of an index, one behind the other.
@@ -18,10 +18,15 @@ pub struct IndexKeys {
     pub multikey: u64,
 }
 
+/// What the keys of one document may take. A path alone never comes to that, but in a compound index each element of an array
+/// repeats what stands beside the array.
+const MAX_SIZE: usize = 64 << 20;
+
 // === impl IndexKeys ===
 
 impl IndexKeys {
-    /// Fails where the document cannot be indexed (two arrays in one compound key).
+    /// Fails where the document cannot be indexed (two arrays in one compound key, or keys beyond measure). It always
+    /// says the same of the same document: what it says is put into the index, and taken out of it.
     pub fn of(spec: &IndexSpec, doc: Doc<'_>, ts: Millis) -> Result<Self> {
         let mut found = Self::default();
         if !spec.covers(doc) {
@@ -37,15 +42,23 @@ impl IndexKeys {
             doc
         };
         let mut bytes = Vec::with_capacity(32);
+        let mut size = 0;
         found.multikey = value::keys(&spec.paths, doc, |key| {
-            if key.found || !spec.sparse {
+            if (key.found || !spec.sparse) && size <= MAX_SIZE {
                 bytes.clear();
                 for (&value, &descending) in key.values.iter().zip(&spec.descending) {
                     key::encode(value, descending, &mut bytes);
                 }
+                size += bytes.len();
                 found.keys.push(KeyBytes::from_slice(&bytes));
             }
         })?;
+        if size > MAX_SIZE {
+            return Err(Error::new(
+                Code::CannotBuildIndexKeys,
+                "Maximum number of generated keys exceeded.",
+            ));
+        }
         if found.keys.len() > 1 {
             found.keys.sort_unstable();
             found.keys.dedup();
@@ -85,6 +98,21 @@ mod tests {
         assert_eq!(
             keys.keys.iter().map(|key| key.to_vec()).collect::<Vec<_>>(),
             expected
+        );
+    }
+
+    #[test]
+    fn a_long_array_beside_a_long_text_is_refused() {
+        let mut spec = IndexSpec::new("i", DocBuf::from(&doc! {"s": 1, "a": 1}));
+        spec.sparse = false;
+        let of = |text: usize, count: i32| {
+            let document = doc! {"s": "x".repeat(text), "a": (0..count).collect::<Vec<_>>()};
+            IndexKeys::of(&spec, DocBuf::from(document).as_doc(), Millis(0))
+        };
+        assert_eq!(of(10_000, 1000).unwrap().keys.len(), 1000);
+        assert_eq!(
+            of(100_000, 100_000).unwrap_err().code(),
+            Code::CannotBuildIndexKeys
         );
     }
 

@@ -1,12 +1,17 @@
 //! Whether a value satisfies a [`Schema`].
 
 use super::{Additional, Dependency, Items, Schema};
+use crate::aside;
 use crate::value::{Doc, Type, ValueRef, key};
 
 // === impl Schema ===
 
 impl Schema {
+    /// The answer means nothing where the command is to end meanwhile: every part counts, and says no from then on.
     pub(in crate::query::filter) fn matches(&self, value: ValueRef<'_>) -> bool {
+        if aside::tick(1).is_err() {
+            return false;
+        }
         if self.types.is_some_and(|types| !types.has(value.ty())) {
             return false;
         }
@@ -68,7 +73,7 @@ impl Schema {
         }
         self.pattern
             .as_ref()
-            .is_none_or(|pattern| pattern.is_found_in(text))
+            .is_none_or(|pattern| pattern.is_found_among(text))
     }
 
     fn array(&self, array: Doc<'_>) -> bool {
@@ -98,7 +103,11 @@ impl Schema {
         if !self.unique_items {
             return true;
         }
-        let mut keys: Vec<Vec<u8>> = array.iter().map(|elem| canonical(elem.value)).collect();
+        let mut keys: Vec<Vec<u8>> = array
+            .iter()
+            .take_while(|_| aside::tick(1).is_ok())
+            .map(|elem| canonical(elem.value))
+            .collect();
         keys.sort_unstable();
         !keys.windows(2).any(|pair| pair[0] == pair[1])
     }
@@ -109,18 +118,19 @@ impl Schema {
         {
             return false;
         }
-        self.required.iter().all(|name| doc.has(name.as_bytes()))
+        // Each look for a name goes through the document.
+        let has =
+            |name: &str| aside::tick_read(doc.bytes().len()).is_ok() && doc.has(name.as_bytes());
+        self.required.iter().all(|name| has(name))
             && doc.iter().all(|elem| {
                 self.property(elem.name_bytes())
                     .is_none_or(|schema| schema.matches(elem.value))
             })
             && self.others(doc)
             && self.dependencies.iter().all(|(name, dependency)| {
-                !doc.has(name.as_bytes())
+                !has(name)
                     || match dependency {
-                        Dependency::Present(names) => {
-                            names.iter().all(|name| doc.has(name.as_bytes()))
-                        }
+                        Dependency::Present(names) => names.iter().all(|name| has(name)),
                         Dependency::Schema(schema) => schema.matches(ValueRef::document(doc)),
                     }
             })
@@ -142,7 +152,7 @@ impl Schema {
         doc.iter().all(|elem| {
             let mut named = self.property(elem.name_bytes()).is_some();
             for (pattern, schema) in &self.pattern_properties {
-                if pattern.is_found_in(elem.name_bytes()) {
+                if pattern.is_found_among(elem.name_bytes()) {
                     if !schema.matches(elem.value) {
                         return false;
                     }

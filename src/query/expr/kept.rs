@@ -1,0 +1,101 @@
+//! Values that an operator keeps while it evaluates more of them: the variables of a `$let`, the arrays of a `$setUnion`.
+//!
+//! Each is bounded by the size of a document, but a short text can ask for hundreds of them. What all operators of
+//! an expression, one within another, keep of their own at a time is bounded as a `$group` is. MongoDB has no such bound.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use super::{Env, Expr};
+use crate::error::{Code, Error, Result};
+use crate::value::Val;
+
+/// As much as a stage may hold.
+pub const MAX_KEPT: usize = if cfg!(test) { 10 } else { 100 } * 1024 * 1024;
+
+thread_local! {
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// They are let go together.
+#[derive(Default)]
+pub struct Kept<'a> {
+    values: Vec<Val<'a>>,
+    bytes: usize,
+}
+
+// === impl Kept ===
+
+impl<'a> Kept<'a> {
+    /// The values of these expressions.
+    pub fn eval(exprs: impl IntoIterator<Item = &'a Expr>, env: Env<'a>) -> Result<Self> {
+        let mut kept = Self::default();
+        for expr in exprs {
+            kept.push(expr.eval_in(env)?)?;
+        }
+        Ok(kept)
+    }
+
+    pub fn push(&mut self, value: Val<'a>) -> Result<()> {
+        if let Val::Own(own) = &value {
+            let bytes = own.as_ref().data().len();
+            let all = BYTES.get() + bytes;
+            if all > MAX_KEPT {
+                return Err(Error::new(
+                    Code::ExceededMemoryLimit,
+                    format!("the expression keeps more than {MAX_KEPT} bytes at a time"),
+                ));
+            }
+            BYTES.set(all);
+            self.bytes += bytes;
+        }
+        self.values.push(value);
+        Ok(())
+    }
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        BYTES.set(BYTES.get().saturating_sub(self.bytes));
+    }
+}
+
+impl<'a> Deref for Kept<'a> {
+    type Target = [Val<'a>];
+
+    fn deref(&self) -> &[Val<'a>] {
+        &self.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check;
+    use bson::{Document, bson};
+
+    #[test]
+    fn what_is_kept_at_a_time_is_bounded_and_let_go() {
+        let large = bson!({"$range": [0, 300_000]});
+        let many = vec![large.clone(); 4];
+        let vars: Document = (0..4).map(|n| (format!("v{n}"), large.clone())).collect();
+        let half: Document = vars
+            .iter()
+            .take(2)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let within = bson!({"$let": {"vars": half.clone(), "in": {"$size": "$$v0"}}});
+        for _ in 0..2 {
+            check::errors(&[
+                (bson!({"$let": {"vars": vars.clone(), "in": 1}}), 146),
+                (
+                    bson!({"$let": {"vars": half.clone(), "in": {"$let": {"vars": half.clone(), "in": 1}}}}),
+                    146,
+                ),
+                (bson!({"$setUnion": many.clone()}), 146),
+                (bson!({"$setIntersection": many.clone()}), 146),
+                (bson!({"$zip": {"inputs": many.clone()}}), 146),
+            ]);
+            check::values(&[(within.clone(), bson!(300_000))]);
+        }
+    }
+}
