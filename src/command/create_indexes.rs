@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::args::required;
 use super::index_build::{Building, Reply};
-use super::index_spec::{self, Wanted};
+use super::index_spec::{self, Unknown, Wanted};
 use super::{
     Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, collection_uuid,
     default_ttl, drained, list_indexes,
@@ -44,13 +44,18 @@ struct Missing {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let mut specs = None;
+    let mut unknown = Unknown::Refused;
     for arg in call.args().skip(1) {
         match arg.name() {
             "indexes" => specs = arg.docs()?,
             "collectionUUID" => collection_uuid::check(call, arg)?,
             "ignoreUnknownIndexOptions" => {
-                arg.bool()?;
+                if arg.bool()? == Some(true) {
+                    unknown = Unknown::Ignored;
+                }
             }
+            // Of the command; each index may say its own.
+            "v" => drop(arg.int()?),
             "commitQuorum" => {
                 if !arg.is_null() && arg.value().as_str().is_none() && arg.int()?.is_none() {
                     return Err(arg.unknown());
@@ -67,7 +72,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let wanted = specs
         .into_iter()
-        .map(index_spec::parse)
+        .map(|spec| index_spec::parse(spec, unknown))
         .collect::<Result<Vec<_>>>()?;
     super::create::check_new_name(call.database(), name)?;
     let hides = |wanted: &Wanted| matches!(wanted, Wanted::Index(spec) if spec.hidden);

@@ -58,10 +58,20 @@ struct Options<'a> {
     shown: DocBuf,
     /// Some option that belongs to another kind of index.
     foreign: Option<&'a str>,
+    /// Options that nobody knows, where the client says that they do not matter.
+    ignored: Vec<&'a str>,
 }
 
-pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
-    let options = Options::read(spec)?;
+/// What becomes of options that nobody knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    Refused,
+    /// As mongorestore asks for: old servers kept whatever they were told.
+    Ignored,
+}
+
+pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wanted> {
+    let options = Options::read(spec, unknown)?;
     let key = options.key.ok_or_else(|| {
         Error::failed_to_parse("The 'key' field is a required property of an index specification")
     })?;
@@ -71,6 +81,10 @@ pub(super) fn parse(spec: Doc<'_>) -> Result<Wanted> {
     check_key(key)?;
     if name.is_empty() {
         return Err(cannot("The index name cannot be empty"));
+    }
+    // It stands for all indexes when they are dropped.
+    if name == "*" {
+        return Err(Error::bad_value("The index name '*' is not valid."));
     }
     if is_id_key(key) {
         return options.check_id(spec).map(|()| Wanted::Id);
@@ -205,15 +219,21 @@ fn check_kind(key: Doc<'_>) -> Result<()> {
 // === impl Options ===
 
 impl<'a> Options<'a> {
-    fn read(spec: Doc<'a>) -> Result<Self> {
+    fn read(spec: Doc<'a>, unknown: Unknown) -> Result<Self> {
         let mut options = Self::default();
         for elem in spec {
-            options.read_one(elem.name(), elem.value, spec)?;
+            options.read_one(elem.name(), elem.value, spec, unknown)?;
         }
         Ok(options)
     }
 
-    fn read_one(&mut self, name: &'a str, value: ValueRef<'a>, spec: Doc<'a>) -> Result<()> {
+    fn read_one(
+        &mut self,
+        name: &'a str,
+        value: ValueRef<'a>,
+        spec: Doc<'a>,
+        unknown: Unknown,
+    ) -> Result<()> {
         let mismatch = |wanted: &str| {
             Error::type_mismatch(format!(
                 "The field '{name}' must be {wanted}, but got {}",
@@ -272,6 +292,7 @@ impl<'a> Options<'a> {
                 }
                 self.foreign = Some(name);
             }
+            _ if unknown == Unknown::Ignored => self.ignored.push(name),
             _ => {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
@@ -287,10 +308,12 @@ impl<'a> Options<'a> {
     /// The index on `_id` takes next to no options.
     fn check_id(&self, spec: Doc<'_>) -> Result<()> {
         for elem in spec {
-            if !matches!(
-                elem.name(),
-                "key" | "name" | "v" | "ns" | "collation" | "background"
-            ) {
+            if !self.ignored.contains(&elem.name())
+                && !matches!(
+                    elem.name(),
+                    "key" | "name" | "v" | "ns" | "collation" | "background"
+                )
+            {
                 return Err(Error::new(
                     Code::InvalidIndexSpecificationOption,
                     format!(

@@ -1,7 +1,7 @@
 //! The indexes that an action asks for: made, or put in the place of those that there are.
 
 use super::doing::{Deed, asked_for};
-use crate::command::index_spec::{self, Wanted};
+use crate::command::index_spec::{self, Unknown, Wanted};
 use crate::command::{Call, default_ttl};
 use crate::cosmos::strict;
 use crate::engine::stats::describe_indexes;
@@ -37,7 +37,7 @@ pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wan
             // Whether there are documents in the way is asked when it is made.
             strict::check_index(*spec, false)?;
         }
-        Ok((*spec, index_spec::parse(*spec)?))
+        Ok((*spec, index_spec::parse(*spec, Unknown::Refused)?))
     };
     others.map(read).collect()
 }
