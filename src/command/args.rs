@@ -92,11 +92,6 @@ impl<'a> Arg<'a> {
         self.elem.value.is_nullish()
     }
 
-    /// The name as messages give it: with where it stands.
-    pub fn full_name(&self) -> String {
-        format!("{}.{}", self.path, self.name())
-    }
-
     /// A field that mongod knows and this server does not.
     pub fn not_implemented(&self) -> Error {
         Error::not_implemented(format_args!("{}.{}", self.path, self.name()))
@@ -108,6 +103,10 @@ impl<'a> Arg<'a> {
 
     pub fn wrong_type(&self, expected: &[Type]) -> Error {
         Error::wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
+    }
+
+    pub fn wrong_subtype(&self, got: u8, expected: u8) -> Error {
+        Error::wrong_subtype(self.path, self.name(), got, expected)
     }
 
     /// Text that is no value of its enumeration.

@@ -47,22 +47,7 @@ pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>
 pub(super) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
     match arg.value().as_binary() {
         Some((UUID, bytes)) => bytes.try_into().map_err(|_| invalid()),
-        Some((subtype, _)) => Err(Error::type_mismatch(format!(
-            "BSON field '{}' is the wrong binData type '{}', expected type 'UUID'",
-            arg.full_name(),
-            match subtype {
-                0 => "general",
-                1 => "function",
-                2 => "byte(deprecated)",
-                3 => "UUID(deprecated)",
-                5 => "MD5",
-                6 => "encrypt",
-                7 => "column",
-                8 => "sensitive",
-                9 => "vector",
-                _ => "Custom",
-            }
-        ))),
+        Some((subtype, _)) => Err(arg.wrong_subtype(subtype, UUID)),
         None => Err(arg.wrong_type(&[Type::Binary])),
     }
 }

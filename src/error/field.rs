@@ -35,4 +35,29 @@ impl Error {
             got.alias()
         ))
     }
+
+    /// The field is binary data of the wrong subtype.
+    pub fn wrong_subtype(path: &str, name: &str, got: u8, expected: u8) -> Self {
+        Self::type_mismatch(format!(
+            "BSON field '{path}.{name}' is the wrong binData type '{}', expected type '{}'",
+            subtype_name(got),
+            subtype_name(expected)
+        ))
+    }
+}
+
+fn subtype_name(subtype: u8) -> &'static str {
+    match subtype {
+        0 => "general",
+        1 => "function",
+        2 => "byte(deprecated)",
+        3 => "UUID(deprecated)",
+        4 => "UUID",
+        5 => "MD5",
+        6 => "encrypt",
+        7 => "column",
+        8 => "sensitive",
+        9 => "vector",
+        _ => "Custom",
+    }
 }

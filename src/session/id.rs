@@ -54,13 +54,7 @@ impl SessionId {
         for elem in doc.iter().filter(|elem| !elem.value.is_nullish()) {
             match elem.name_bytes() {
                 b"id" => {
-                    id = Some(Self::bytes::<16>(
-                        elem.value,
-                        UUID_SUBTYPE,
-                        path,
-                        "id",
-                        "UUID",
-                    )?);
+                    id = Some(Self::bytes::<16>(elem.value, UUID_SUBTYPE, path, "id")?);
                 }
                 b"uid" => user = Self::parse_user(elem.value, path)?,
                 // Written by routers for internal transactions; nothing here makes use of them.
@@ -76,7 +70,7 @@ impl SessionId {
 
     /// Reads the digest that names a user in the ids of its sessions.
     pub fn parse_user(value: ValueRef<'_>, path: &str) -> Result<[u8; 32]> {
-        Self::bytes(value, 0, path, "uid", "general")
+        Self::bytes(value, 0, path, "uid")
     }
 
     fn bytes<const N: usize>(
@@ -84,16 +78,12 @@ impl SessionId {
         subtype: u8,
         path: &str,
         name: &str,
-        wanted: &str,
     ) -> Result<[u8; N]> {
         let Some((found, bytes)) = value.as_binary() else {
             return Err(Error::wrong_type(path, name, value.ty(), &[Type::Binary]));
         };
         if found != subtype {
-            return Err(Error::type_mismatch(format!(
-                "BSON field '{path}.{name}' is the wrong binData type '{}', expected type '{wanted}'",
-                subtype_name(found)
-            )));
+            return Err(Error::wrong_subtype(path, name, found, subtype));
         }
         bytes.try_into().map_err(|_| {
             Error::new(
@@ -115,22 +105,6 @@ impl SessionId {
         data[5..].copy_from_slice(&self.uuid);
         nested.put("id", ValueRef::new(Type::Binary, &data));
         nested.end();
-    }
-}
-
-fn subtype_name(subtype: u8) -> &'static str {
-    match subtype {
-        0 => "general",
-        1 => "function",
-        2 => "binary",
-        3 => "uuid",
-        4 => "UUID",
-        5 => "MD5",
-        6 => "encrypt",
-        7 => "column",
-        8 => "sensitive",
-        9 => "vector",
-        _ => "Custom",
     }
 }
 

@@ -202,11 +202,12 @@ fn default(zone: &Zone) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::super::super::check;
-    use bson::{Bson, DateTime, bson};
+    use super::super::FRIDAY;
+    use bson::{Bson, bson};
 
     #[test]
     fn values() {
-        let date = DateTime::from_millis(1_609_461_015_123);
+        let date = FRIDAY;
         check::values(&[
             (
                 bson!({"$dateToString": {"date": date}}),

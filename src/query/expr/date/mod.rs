@@ -137,3 +137,7 @@ fn moment_or_null(value: ValueRef<'_>) -> Result<Option<i64>> {
         )),
     }
 }
+
+/// 2021-01-01T00:30:15.123Z, for tests.
+#[cfg(test)]
+const FRIDAY: bson::DateTime = bson::DateTime::from_millis(1_609_461_015_123);

@@ -271,11 +271,12 @@ impl Op for FromParts {
 #[cfg(test)]
 mod tests {
     use super::super::super::check;
+    use super::super::FRIDAY;
     use bson::{Bson, DateTime, bson};
 
     #[test]
     fn values() {
-        let date = DateTime::from_millis(1_609_461_015_123);
+        let date = FRIDAY;
         check::values(&[
             (
                 bson!({"$dateToParts": {"date": date}}),

@@ -1,0 +1,317 @@
+//! What a collection promises to those who read and write it.
+
+use super::*;
+use crate::clock::monotonic;
+use crate::storage::index::IndexSpec;
+use crate::storage::{RecordId, Refused, Replaced};
+use crate::value::{Doc, key};
+use bson::doc;
+use std::ops::Bound;
+use std::time::Duration;
+
+fn collection(default: DefaultTtl) -> Collection {
+    let made = Collection::new(Namespace::new("db", "c"), Options::default());
+    made.write(Millis(0), |w| w.set_default_ttl(default, None))
+        .unwrap();
+    made
+}
+
+fn add(collection: &Collection, now: i64, document: bson::Document) -> Result<RecordId, Refused> {
+    let bytes = document.to_vec().unwrap();
+    collection.write(Millis(now), |w| w.insert(&bytes)).unwrap()
+}
+
+fn ids(collection: &Collection, now: i64) -> Vec<i32> {
+    collection.read(Millis(now), |view| {
+        let up: Vec<_> = view.scan_up(RecordId::FIRST).collect();
+        let mut down: Vec<_> = view
+            .scan_down(RecordId(u64::MAX))
+            .map(|(id, _)| id)
+            .collect();
+        down.reverse();
+        assert_eq!(up.iter().map(|(id, _)| *id).collect::<Vec<_>>(), down);
+        assert_eq!(view.totals().count, up.len() as u64);
+        up.iter()
+            .map(|(_, s)| Doc::new(s.bytes).get("_id").as_i32().unwrap())
+            .collect()
+    })
+}
+
+fn reap(collection: &Collection, now: i64) -> u64 {
+    let mut removed = 0;
+    loop {
+        let slice = collection.reap(Millis(now), monotonic());
+        removed += slice.removed;
+        if !slice.more {
+            return removed;
+        }
+    }
+}
+
+#[test]
+fn an_ended_document_makes_way_for_its_id_and_its_unique_keys() {
+    let c = collection(DefaultTtl::Seconds(10));
+    c.write(Millis(0), |w| {
+        let mut spec = IndexSpec::new("u_1", DocBuf::from(doc! {"u": 1}));
+        spec.unique = true;
+        w.add_index(spec);
+    })
+    .unwrap();
+    add(&c, 0, doc! {"_id": 1, "u": "a"}).unwrap();
+    add(&c, 5_000, doc! {"_id": 2, "u": "b"}).unwrap();
+    assert!(matches!(
+        add(&c, 9_999, doc! {"_id": 1}),
+        Err(Refused::Duplicate { index: None, .. })
+    ));
+    assert!(matches!(
+        add(&c, 9_999, doc! {"_id": 3, "u": "a"}),
+        Err(Refused::Duplicate { index: Some(_), .. })
+    ));
+    add(&c, 10_000, doc! {"_id": 3, "u": "a"}).unwrap();
+    add(&c, 15_000, doc! {"_id": 2, "u": "c"}).unwrap();
+    assert_eq!(ids(&c, 15_000), [3, 2]);
+    c.read(Millis(15_000), |view| {
+        assert_eq!(view.index("u_1").unwrap().len(), 2)
+    });
+    assert_eq!(reap(&c, 15_000), 0);
+}
+
+#[test]
+fn a_longer_default_brings_nothing_back() {
+    let c = collection(DefaultTtl::Seconds(10));
+    for n in 0..500 {
+        add(&c, i64::from(n) * 20, doc! {"_id": n}).unwrap();
+    }
+    let now = Millis(15_000);
+    let mut change = |w: &mut Writer<'_>| w.set_default_ttl(DefaultTtl::Never, None);
+    let mut rounds = 0;
+    // No time at all: every round removes one chunk.
+    while let Err(again) = c.drain_then(now, monotonic(), change).unwrap() {
+        change = again;
+        rounds += 1;
+    }
+    assert!(rounds > 3, "{rounds}");
+    assert_eq!(ids(&c, 15_000).first(), Some(&251));
+    assert_eq!(ids(&c, 1_000_000).len(), 249);
+}
+
+#[test]
+fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
+    let c = collection(DefaultTtl::Seconds(10));
+    let document = doc! {"_id": 1};
+    let id = add(&c, 0, document.clone()).unwrap();
+    assert_eq!(ids(&c, 10_000), Vec::<i32>::new());
+    let bytes = document.to_vec().unwrap();
+    let replaced = c
+        .write(Millis(9_000), |w| w.replace(id, &bytes, &bytes))
+        .unwrap();
+    assert_eq!(replaced, Replaced::Stale);
+    let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
+    assert_eq!(touched, Replaced::Stale);
+}
+
+/// A statement over many documents takes a while, and its `_ts` is the moment at which it began.
+#[test]
+fn a_writer_with_an_older_now_ends_nobody_early() {
+    let documents = [doc! {"_id": 1, "n": 0}, doc! {"_id": 2, "n": 0}];
+    let bytes = documents.map(|document| document.to_vec().unwrap());
+    let other = doc! {"_id": 1, "n": 1}.to_vec().unwrap();
+    for indexed in [false, true] {
+        let c = collection(DefaultTtl::Seconds(10));
+        if indexed {
+            c.write(Millis(0), |w| {
+                w.add_index(IndexSpec::new("_ts_1", DocBuf::from(doc! {"_ts": 1})));
+            })
+            .unwrap();
+        }
+        let add = |bytes| c.write(Millis(0), |w| w.insert(bytes)).unwrap().unwrap();
+        let ids_of = bytes.each_ref().map(|bytes| add(bytes));
+        // It begins at 2 s; others write at 9 s; at 9.5 s it comes to the same documents.
+        for (now, seen) in [(9_000, 9_000), (2_000, 9_500)] {
+            c.read(Millis(seen), |_| ());
+            let (new, old) = match now {
+                9_000 => (&other, &bytes[0]),
+                _ => (&bytes[0], &other),
+            };
+            c.write(Millis(now), |w| {
+                assert!(matches!(
+                    w.replace(ids_of[0], old, new),
+                    Replaced::Done { .. }
+                ));
+                assert!(matches!(
+                    w.touch(ids_of[1], &bytes[1]),
+                    Replaced::Done { .. }
+                ));
+            })
+            .unwrap();
+        }
+        assert_eq!(ids(&c, 18_999), [1, 2], "{indexed}");
+        if indexed {
+            let moments: Vec<_> = c.read(Millis(18_999), |view| {
+                let index = view.index("_ts_1").unwrap();
+                let entries = index.up(Bound::Unbounded, &[0xff]);
+                entries
+                    .map(|entry| crate::storage::index::split(entry).1)
+                    .collect()
+            });
+            assert_eq!(moments, ids_of);
+        }
+        assert_eq!(ids(&c, 19_000), Vec::<i32>::new(), "{indexed}");
+        assert_eq!(reap(&c, 19_000), 2);
+    }
+}
+
+#[test]
+fn a_reader_with_an_older_now_finds_no_more_than_others_did() {
+    let c = collection(DefaultTtl::Seconds(10));
+    add(&c, 0, doc! {"_id": 1}).unwrap();
+    add(&c, 5_000, doc! {"_id": 2}).unwrap();
+    assert_eq!(ids(&c, 10_000), [2]);
+    // Else a writer would find by its own now what the latest look does not let it touch, and search for ever.
+    assert_eq!(ids(&c, 9_999), [2]);
+}
+
+#[test]
+fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
+    let clock = Clock::frozen(Millis(5_000));
+    let c = collection(DefaultTtl::Seconds(10)).with(Some(clock.clone()), Arc::default());
+    add(&c, 5_000, doc! {"_id": 1}).unwrap();
+    // It began when it was 90 seconds later.
+    let late = Millis(95_000);
+    assert_eq!(ids(&c, late.0), [1]);
+    assert_eq!(c.reap(late, monotonic()).removed, 0);
+    assert_eq!(ids(&c, 5_000), [1]);
+    assert!(
+        add(&c, 5_000, doc! {"_id": 1}).is_err(),
+        "it lives, so nobody takes its place"
+    );
+    // What it writes is written now, and lives no longer than its ttl.
+    add(&c, late.0, doc! {"_id": 2}).unwrap();
+    clock.set(Millis(14_999));
+    assert_eq!(ids(&c, 14_999), [1, 2]);
+    clock.set(Millis(15_000));
+    assert_eq!(ids(&c, 15_000), Vec::<i32>::new());
+}
+
+/// Counted in documents looked at: each insert into a full collection may look at a few, not at all that have ended.
+#[test]
+fn a_capped_collection_makes_room_first_where_documents_have_ended() {
+    let cap = Cap {
+        bytes: u64::MAX,
+        documents: Some(100),
+    };
+    let options = Options {
+        cap: Some(cap),
+        ..Options::default()
+    };
+    let c = Collection::new(Namespace::new("db", "c"), options);
+    c.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
+        .unwrap();
+    // Every other one ends after a second.
+    for n in 0..100 {
+        let ttl = if n % 2 == 0 { 1 } else { -1 };
+        add(&c, 0, doc! {"_id": n, "ttl": ttl}).unwrap();
+    }
+    for n in 100..150 {
+        add(&c, 1_000, doc! {"_id": n}).unwrap();
+    }
+    let living: Vec<i32> = (0..150).filter(|n| n % 2 == 1 || *n >= 100).collect();
+    assert_eq!(ids(&c, 1_000), living, "nobody had to go");
+    assert_eq!(c.state.read().evicted, None);
+    add(&c, 1_000, doc! {"_id": 150}).unwrap();
+    assert_eq!(ids(&c, 1_000).first(), Some(&3), "the oldest has made way");
+    assert_eq!(ids(&c, 1_000).len(), 100);
+    assert_eq!(c.freed.load(Ordering::Relaxed), 50);
+}
+
+#[test]
+fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
+    let options = Options {
+        cap: Some(Cap {
+            bytes: 20_000,
+            documents: None,
+        }),
+        ..Options::default()
+    };
+    let c = Collection::new(Namespace::new("db", "c"), options);
+    c.write(Millis(0), |w| {
+        w.set_default_ttl(DefaultTtl::Seconds(1), None)
+    })
+    .unwrap();
+    for n in 0..20_000 {
+        add(&c, i64::from(n), doc! {"_id": n}).unwrap();
+        assert!(c.state.read().totals.bytes <= 20_000, "{n}");
+    }
+    assert_eq!(ids(&c, 19_999), (19_000..20_000).collect::<Vec<_>>());
+    assert_eq!(c.state.read().evicted, None);
+}
+
+#[test]
+fn reaping_leaves_exactly_the_living_and_their_index_entries() {
+    let c = collection(DefaultTtl::Seconds(100));
+    c.write(Millis(0), |w| {
+        w.add_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
+    })
+    .unwrap();
+    let pad = "x".repeat(200);
+    for n in 0..20_000 {
+        let ttl = if n % 10 == 3 { -1 } else { 1 + n % 7 };
+        add(&c, 0, doc! {"_id": n, "n": n, "ttl": ttl, "pad": &pad}).unwrap();
+    }
+    let before = c.read(Millis(0), |view| view.allocated());
+    assert_eq!(reap(&c, 7_000), 18_000);
+    let living: Vec<i32> = (0..20_000).filter(|n| n % 10 == 3).collect();
+    assert_eq!(ids(&c, 7_000), living);
+    c.read(Millis(7_000), |view| {
+        assert!(
+            view.allocated() < before / 6,
+            "{} of {before}",
+            view.allocated()
+        );
+        let index = view.index("n_1").unwrap();
+        let through: Vec<RecordId> = index
+            .up(Bound::Unbounded, &[0xff])
+            .map(|entry| crate::storage::index::split(entry).1)
+            .collect();
+        assert_eq!(through.len(), 2_000);
+        assert!(through.iter().all(|&id| view.get(id).is_some()));
+        for n in 0..20_000 {
+            let mut bytes = Vec::new();
+            key::encode(crate::value::Value::int32(n).as_ref(), false, &mut bytes);
+            assert_eq!(view.by_id(&bytes).is_some(), n % 10 == 3, "{n}");
+        }
+    });
+}
+
+#[test]
+fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
+    let c = collection(DefaultTtl::Off);
+    c.write(Millis(0), |w| {
+        let mut spec = IndexSpec::new("at_1", DocBuf::from(doc! {"at": 1}));
+        spec.expire_after = Some(5);
+        w.add_index(spec);
+    })
+    .unwrap();
+    let date = |ms: i64| bson::DateTime::from_millis(ms);
+    add(&c, 0, doc! {"_id": 1, "at": date(1_000)}).unwrap();
+    add(
+        &c,
+        0,
+        doc! {"_id": 2, "at": [date(9_000), date(2_000), date(7_000)]},
+    )
+    .unwrap();
+    add(&c, 0, doc! {"_id": 3, "at": "soon"}).unwrap();
+    add(&c, 0, doc! {"_id": 4, "at": date(50_000)}).unwrap();
+    assert_eq!(ids(&c, 5_999), [1, 2, 3, 4]);
+    assert_eq!(ids(&c, 6_000), [2, 3, 4]);
+    assert_eq!(ids(&c, 7_000), [3, 4]);
+    let until = monotonic() + Duration::from_secs(1);
+    assert!(
+        c.drain_then(Millis(7_000), until, |w| w
+            .drop_indexes(|index| index.spec.name == "at_1")
+            .len())
+            .unwrap()
+            .is_ok()
+    );
+    assert_eq!(ids(&c, 99_000), [3, 4]);
+}
