@@ -1,5 +1,6 @@
 //! A collection in figures, exactly as of one moment: what has ended counts nowhere.
 
+use crate::storage::index::Index;
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Cap, Collection, IndexingMode, Options, Totals, View};
 use crate::value::{DocBuf, DocBuilder, Millis, Value};
@@ -13,6 +14,10 @@ pub struct Figures {
     pub cap: Option<Cap>,
 }
 
+/// Of so many ended documents the entries are looked for one by one. More of them would hold others up, and are taken for average
+/// ones until the reaper has been there.
+const FEW: u64 = 2_000;
+
 /// About what the `_id` map takes for a document.
 const ID_ENTRY_BYTES: u64 = 24;
 
@@ -25,16 +30,23 @@ impl Figures {
 
     pub fn seen(view: &View<'_>) -> Self {
         let documents = view.totals();
-        let in_memory = documents.count + view.ended().count;
+        let ended = view.ended().count;
         // Entries of ended documents wait for the reaper, but are no part of the figures any more.
-        let share = |bytes: u64| match in_memory {
-            0 => 0,
-            all => u64::try_from(u128::from(bytes) * u128::from(documents.count) / u128::from(all))
-                .unwrap_or(bytes),
+        let living = |index: &Index| {
+            let bytes = index.bytes() as u64;
+            match ended {
+                0 => bytes,
+                1..=FEW => bytes.saturating_sub(view.ended_bytes(index)),
+                _ => {
+                    let all = u128::from(documents.count + ended);
+                    let share = u128::from(bytes) * u128::from(documents.count) / all;
+                    u64::try_from(share).unwrap_or(bytes)
+                }
+            }
         };
         let mut indexes = vec![("_id_".to_owned(), documents.count * ID_ENTRY_BYTES)];
         for index in view.indexes() {
-            indexes.push((index.spec.name.clone(), share(index.bytes() as u64)));
+            indexes.push((index.spec.name.clone(), living(index)));
         }
         if let Some(ts) = view.ts_index()
             && view.index(&ts.name).is_none()

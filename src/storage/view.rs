@@ -6,10 +6,10 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::IdMap;
-use super::index::{ID_INDEX, Index, Usage};
+use super::index::{ID_INDEX, Index, IndexKeys, Usage};
 use super::ttl::{DefaultTtl, End};
 use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
-use crate::value::Millis;
+use crate::value::{Doc, Millis};
 
 /// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
 pub struct View<'a> {
@@ -200,6 +200,28 @@ impl<'a> View<'a> {
             }
         }
         ended
+    }
+
+    /// Bytes that they still take in an index. Looks at each of them.
+    pub fn ended_bytes(&self, index: &Index) -> u64 {
+        let default = self.state.default;
+        let due = self.state.segments.from(0).filter(|(_, segment)| {
+            let earliest = segment.bounds().earliest(default);
+            earliest.has_come(self.now)
+        });
+        let mut bytes = 0;
+        for (number, segment) in due {
+            for slot in segment.ended(0, default, self.now) {
+                let Some(stored) = segment.get(slot, default) else {
+                    continue;
+                };
+                // What cannot be indexed has no entries, and who had ended before the index was made has none either.
+                if let Ok(keys) = IndexKeys::of(&index.spec, Doc::new(stored.bytes), stored.ts) {
+                    bytes += index.bytes_of(&keys, RecordId::new(number, slot)) as u64;
+                }
+            }
+        }
+        bytes
     }
 
     /// When the first of them ended.

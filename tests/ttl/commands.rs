@@ -144,6 +144,7 @@ fn reads() -> Vec<Row> {
         ("find with _ts", |c| doc! {"find": c, "filter": {"_ts": {"$gt": 0}}}, Ids, bson!([1, 2, 3]), bson!([2, 3])),
         ("find sorted by _ts", |c| doc! {"find": c, "sort": {"_ts": 1, "n": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
         ("find between", |c| doc! {"find": c, "min": {"_id": 1}, "max": {"_id": 3}, "hint": {"_id": 1}}, Order, bson!([1, 2]), bson!([2])),
+        ("find its keys", |c| doc! {"find": c, "filter": {"_id": {"$gte": 0}}, "hint": {"_id": 1}, "returnKey": true}, Order, bson!([1, 2, 3]), bson!([2, 3])),
         ("find with record ids", |c| doc! {"find": c, "filter": {"n": {"$lte": 2}}, "showRecordId": true}, Ids, bson!([1, 2]), bson!([2])),
         ("find its values", |c| doc! {"find": c, "filter": {"$sampleRate": 1.0}, "sort": {"_id": 1}}, Order, bson!([1, 2, 3]), bson!([2, 3])),
         ("find projected", |c| doc! {"find": c, "projection": {"_id": 0, "n": 1}, "sort": {"n": 1}}, Rows, bson!([{"n": 1}, {"n": 2}, {"n": 3}]), bson!([{"n": 2}, {"n": 3}])),
@@ -202,6 +203,8 @@ fn reads() -> Vec<Row> {
         ("validate", |c| doc! {"validate": c}, At("nrecords"), bson!(3), bson!(2)),
         ("validate keys", |c| doc! {"validate": c}, At("keysPerIndex._id_"), bson!(3), bson!(2)),
         ("dataSize", |c| doc! {"dataSize": format!("test.{c}")}, At("numObjects"), bson!(3), bson!(2)),
+        ("dataSize between", |c| doc! {"dataSize": format!("test.{c}"), "keyPattern": {"_id": 1}, "min": {"_id": 0}, "max": {"_id": 3}}, At("numObjects"), bson!(2), bson!(1)),
+        ("dataSize up to", |c| doc! {"dataSize": format!("test.{c}"), "maxObjects": 2}, At("maxReached"), bson!(true), Bson::Null),
     ]
 }
 

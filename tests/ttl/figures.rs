@@ -84,6 +84,41 @@ fn sizes_and_counts() {
     }
 }
 
+/// What has ended takes no room in an index either, whoever had how many keys there; freeing it changes no figure.
+#[test]
+fn sizes_of_indexes() {
+    let mut world = World::new(Reaper::Off);
+    world.run(doc! {"create": "c", "defaultTtl": -1});
+    world.index("c", doc! {"key": {"a": 1}, "sparse": true});
+    world.index("c", doc! {"key": {"tags": -1, "_ts": 1}});
+    world.insert("c", [doc! {"_id": 1, "a": "before all", "ttl": 1}]);
+    world.at(1_000);
+    // Not in here: that one has ended.
+    world.index("c", doc! {"key": {"_id": 1, "a": 1}});
+    world.insert(
+        "c",
+        (2..300)
+            .map(|id| doc! {"_id": id, "a": "x".repeat(id as usize), "tags": [id, -id], "ttl": 10}),
+    );
+    world.insert("c", (300..310).map(|id| doc! {"_id": id, "tags": "many"}));
+    let sizes = |world: &mut World| {
+        let stats = world.run(doc! {"collStats": "c"});
+        let all = world.run(doc! {"dbStats": 1});
+        let total = number(&stats, "totalIndexSize");
+        assert_eq!(number(&all, "indexSize"), total);
+        (stats.get_document("indexSizes").unwrap().clone(), total)
+    };
+    let before = sizes(&mut world);
+    world.at(11_000);
+    let ended = sizes(&mut world);
+    assert!(ended.1 < before.1 / 10, "{ended:?} of {before:?}");
+    // It frees what has ended.
+    world.run(doc! {"validate": "c"});
+    assert_eq!(world.ttl_metric("pendingDocuments"), 0);
+    assert_eq!(sizes(&mut world), ended);
+    assert_eq!(number(&ended.0, "a_1"), 0);
+}
+
 /// serverStatus tells what waits to be freed while the reaper is off, and how long it has been waiting.
 #[test]
 fn what_waits_is_reported() {

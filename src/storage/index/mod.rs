@@ -182,6 +182,15 @@ impl Index {
     pub fn bytes(&self) -> usize {
         self.entries.used() + self.entries.len() * size_of::<u32>()
     }
+
+    /// The part of one record in them.
+    pub(super) fn bytes_of(&self, keys: &IndexKeys, id: RecordId) -> usize {
+        let entries = keys.keys.iter().map(|key| entry(key, id));
+        entries
+            .filter(|entry| self.entries.up(Bound::Included(entry)).next() == Some(entry))
+            .map(|entry| entry.len() + size_of::<u32>())
+            .sum()
+    }
 }
 
 /// The entry of a record under a key.
