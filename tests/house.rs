@@ -346,3 +346,36 @@ fn the_readme_is_in_step() {
         .find(|(fresh, old)| fresh != old);
     panic!("README.md is out of step (UPDATE=1 cargo test --test house writes it): {differs:#?}");
 }
+
+/// As GitHub makes them: small letters, and hyphens for spaces.
+fn anchor(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || c == ' ' || c == '-';
+    let text: String = heading
+        .to_lowercase()
+        .chars()
+        .filter(|c| kept(*c))
+        .collect();
+    text.replace(' ', "-")
+}
+
+#[test]
+fn links_of_the_readme_lead_somewhere() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let headings: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .map(|line| anchor(line.trim_start_matches('#').trim()))
+        .collect();
+    let mut wrong = Vec::new();
+    for link in text.split("](").skip(1) {
+        let target = link.split(')').next().unwrap_or_default();
+        let leads = match target.strip_prefix('#') {
+            Some(heading) => headings.iter().any(|known| known == heading),
+            None => target.starts_with("https://") || root().join(target).exists(),
+        };
+        if !leads {
+            wrong.push(target);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
