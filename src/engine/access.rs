@@ -315,9 +315,7 @@ impl Walk {
             _ => return Ok(Pace::End),
         };
         let mut left = test.chunk;
-        let stopped = view
-            .scan_down(from)
-            .try_for_each(|(id, stored)| self.meet(id, stored, &mut left, test));
+        let stopped = view.each_down(from, |id, stored| self.meet(id, stored, &mut left, test));
         stopped.break_value().unwrap_or(Ok(Pace::End))
     }
 

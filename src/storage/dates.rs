@@ -225,7 +225,7 @@ fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
 mod tests {
     use super::*;
     use crate::clock::monotonic;
-    use crate::storage::{Namespace, Options, RecordId};
+    use crate::storage::{Namespace, Options};
     use crate::value::DocBuf;
     use bson::doc;
     use std::collections::BTreeMap;
@@ -264,7 +264,8 @@ mod tests {
     fn visible(collection: &Collection, now: Millis) -> Vec<i32> {
         collection.read(now, |view| {
             let found: Vec<i32> = view
-                .scan_up(RecordId::FIRST)
+                .all()
+                .iter()
                 .map(|(_, stored)| Doc::new(stored.bytes).get("_id").as_i32().unwrap())
                 .collect();
             assert_eq!(view.totals().count, found.len() as u64);

@@ -66,8 +66,8 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, Watcher};
+    use crate::storage::Catalog;
     use crate::storage::ttl::{DefaultTtl, Reaper};
-    use crate::storage::{Catalog, RecordId};
     use crate::value::Doc;
 
     const HOUR: i64 = 3_600_000;
@@ -117,8 +117,9 @@ mod tests {
     fn ids(catalog: &Catalog, name: &str, now: Millis) -> Vec<i32> {
         let collection = catalog.get("db", name).unwrap();
         collection.read(now, |view| {
-            let up = view.scan_up(RecordId::FIRST);
-            up.map(|(_, stored)| Doc::new(stored.bytes).get("_id").as_i32().unwrap())
+            let all = view.all();
+            all.iter()
+                .map(|(_, stored)| Doc::new(stored.bytes).get("_id").as_i32().unwrap())
                 .collect()
         })
     }

@@ -12,13 +12,13 @@
 //! large one has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never
 //! reused and survive compaction.
 
-use std::ops::{ControlFlow, Range};
-
 use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
 
 use crate::value::{Doc, Millis};
 
 use super::date_ends::{ComingEnds, DateEnds};
+use super::stored::{Stamp, Stored, Totals};
 use super::ttl::{Bounds, DefaultTtl, End, OwnTtl};
 
 /// How much a heap takes before the next segment is begun.
@@ -66,31 +66,6 @@ const OUTSIDE: u32 = u32::MAX;
 /// The room that is left behind a document: enough for a counter to widen or a short field to be added.
 fn spare(len: usize) -> u16 {
     (8 + len / 64) as u16
-}
-
-/// A stored document, seen under the collection's lock.
-#[derive(Clone, Copy)]
-pub struct Stored<'a> {
-    pub bytes: &'a [u8],
-    pub ts: Millis,
-    pub end: End,
-}
-
-/// What a write gives a document besides its bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Stamp {
-    pub ts: Millis,
-    pub own: OwnTtl,
-    pub dates: End,
-    /// The end under the date rules to come, while there are such.
-    pub coming: End,
-}
-
-/// Documents and their bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
-    pub count: u64,
-    pub bytes: u64,
 }
 
 // === impl Segment ===
@@ -233,20 +208,9 @@ impl Segment {
         Some(self.stored(self.find(id)?, default))
     }
 
-    /// Visible documents with ids from `from` on, upwards.
+    /// Visible documents with ids from `from` on, upwards, one after the other.
     #[inline]
-    pub fn visible_up(
-        &self,
-        from: u16,
-        default: DefaultTtl,
-        now: Millis,
-    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
-        self.visible_among(self.from(from, default, now), default, now)
-    }
-
-    /// The same, one after the other.
-    #[inline]
-    pub fn each_visible<'s, B>(
+    pub fn each_up<'s, B>(
         &'s self,
         from: u16,
         default: DefaultTtl,
@@ -254,6 +218,23 @@ impl Segment {
         mut each: impl FnMut(u16, Stored<'s>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         for at in self.from(from, default, now) {
+            if let Some((id, stored)) = self.visible(at, default, now) {
+                each(id, stored)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Those with ids up to `to`, downwards.
+    #[inline]
+    pub fn each_down<'s, B>(
+        &'s self,
+        to: u16,
+        default: DefaultTtl,
+        now: Millis,
+        mut each: impl FnMut(u16, Stored<'s>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        for at in self.up_to(to, default, now).rev() {
             if let Some((id, stored)) = self.visible(at, default, now) {
                 each(id, stored)?;
             }
@@ -271,19 +252,14 @@ impl Segment {
         start..self.slots.len()
     }
 
-    /// Visible documents with ids up to `to`, downwards.
-    pub fn visible_down(
-        &self,
-        to: u16,
-        default: DefaultTtl,
-        now: Millis,
-    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
+    /// The same of the slots with ids up to `to`.
+    fn up_to(&self, to: u16, default: DefaultTtl, now: Millis) -> Range<usize> {
         let end = if self.is_over(default, now) {
             0
         } else {
             self.slots.partition_point(|slot| slot.id <= to)
         };
-        self.visible_among((0..end).rev(), default, now)
+        0..end
     }
 
     /// Everything here has ended: a scan need not look at the documents. (After a mass expiry that is most of a collection,
@@ -291,16 +267,6 @@ impl Segment {
     #[inline]
     fn is_over(&self, default: DefaultTtl, now: Millis) -> bool {
         self.bounds.latest(default).has_come(now)
-    }
-
-    #[inline]
-    fn visible_among(
-        &self,
-        places: impl Iterator<Item = usize>,
-        default: DefaultTtl,
-        now: Millis,
-    ) -> impl Iterator<Item = (u16, Stored<'_>)> {
-        places.filter_map(move |at| self.visible(at, default, now))
     }
 
     #[inline(always)]
@@ -586,16 +552,23 @@ mod tests {
             segment.ended(0, default, now).collect::<Vec<_>>(),
             [0, 1, 2, 3]
         );
-        let up: Vec<_> = segment
-            .visible_up(0, default, now)
-            .map(|(id, _)| id)
-            .collect();
+        let mut up = Vec::new();
+        let all = segment.each_up(0, default, now, |id, _| {
+            up.push(id);
+            ControlFlow::<()>::Continue(())
+        });
+        assert!(all.is_continue());
         assert_eq!(up, [4, 5, 6, 7, 8, 9]);
-        let down: Vec<_> = segment
-            .visible_down(7, default, now)
-            .map(|(id, _)| id)
-            .collect();
-        assert_eq!(down, [7, 6, 5, 4]);
+        let mut down = Vec::new();
+        let some = segment.each_down(7, default, now, |id, _| {
+            down.push(id);
+            match id {
+                5 => ControlFlow::Break(id),
+                _ => ControlFlow::Continue(()),
+            }
+        });
+        assert_eq!(some, ControlFlow::Break(5));
+        assert_eq!(down, [7, 6, 5]);
         assert_eq!(
             segment.ended_totals(DefaultTtl::Off, now),
             Totals::default()

@@ -1,5 +1,6 @@
 //! The one write path: every change of a document goes through here, all or nothing.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
@@ -7,7 +8,8 @@ use smallvec::SmallVec;
 use super::collection::State;
 use super::idmap::{IdMap, id_key};
 use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, Usage};
-use super::segment::{Segment, Stamp};
+use super::segment::Segment;
+use super::stored::Stamp;
 use super::ttl::{DefaultTtl, End, OwnTtl};
 use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
 use crate::error::Error;
@@ -129,8 +131,9 @@ impl<'a> Writer<'a> {
         while !cap.holds(self.state.totals) {
             // Nothing here has ended, so the first record is the oldest document; and behind the last that made way it is near.
             let from = self.state.evicted.unwrap_or(RecordId::FIRST);
-            let oldest = self.view().scan_up(from).next();
-            let Some((oldest, _)) = oldest.filter(|(id, _)| *id != newest) else {
+            let first = |id, _: Stored<'_>| ControlFlow::Break(id);
+            let oldest = self.view().each_up(from, first).break_value();
+            let Some(oldest) = oldest.filter(|id| *id != newest) else {
                 return;
             };
             self.state.evicted = Some(oldest);
@@ -394,20 +397,18 @@ impl<'a> Writer<'a> {
         };
         let view = View::new(self.state, self.ids, self.seen);
         let mut found = Vec::with_capacity(most);
-        let mut filled = Filled::Whole;
-        for (n, (id, stored)) in view.scan_up(from).enumerate() {
-            if n == most {
-                filled = Filled::Before(id);
-                break;
+        let spec = &self.state.indexes[at].spec;
+        let stopped = view.each_up(from, |id, stored| {
+            if found.len() == most {
+                return ControlFlow::Break(Ok(Filled::Before(id)));
             }
-            let keys = IndexKeys::of(
-                &self.state.indexes[at].spec,
-                Doc::new(stored.bytes),
-                stored.ts,
-            )
-            .map_err(Refused::Unindexable)?;
-            found.push((id, keys));
-        }
+            match IndexKeys::of(spec, Doc::new(stored.bytes), stored.ts) {
+                Ok(keys) => found.push((id, keys)),
+                Err(error) => return ControlFlow::Break(Err(Refused::Unindexable(error))),
+            }
+            ControlFlow::Continue(())
+        });
+        let filled = stopped.break_value().unwrap_or(Ok(Filled::Whole))?;
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.

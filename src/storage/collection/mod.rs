@@ -12,11 +12,10 @@ use super::idmap::IdMap;
 use super::index::{Index, Usage};
 use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
-use super::{Namespace, RecordId, Totals, View, Writer};
+use super::{Namespace, Options, RecordId, SizeLimit, Totals, TsIndex, View, Writer};
 use crate::aside::uncut;
 use crate::clock::Clock;
-use crate::error::Error;
-use crate::value::{DocBuf, Millis};
+use crate::value::Millis;
 
 /// Longer than the lock is held when all is well.
 pub(super) const WHEN_ALL_IS_WELL: Duration = Duration::from_millis(5);
@@ -72,65 +71,9 @@ pub(super) struct State {
     pub renames: u32,
 }
 
-/// How `DefaultTTL` looks among the indexes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TsIndex {
-    pub name: String,
-    pub key: DocBuf,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Where the oldest documents make way for new ones.
-    pub cap: Option<Cap>,
-    /// `indexingPolicy.indexingMode`, if the client gave one.
-    pub indexing_mode: Option<IndexingMode>,
-    /// What else `create` was given and listCollections shows.
-    pub shown: DocBuf,
-}
-
-/// The largest document that a server takes, where that is less than MongoDB's, and what it says of a larger one.
-#[derive(Debug, Clone, Copy)]
-pub struct SizeLimit {
-    pub bytes: usize,
-    pub refusal: fn() -> Error,
-}
-
-/// How much a capped collection holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cap {
-    pub bytes: u64,
-    pub documents: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexingMode {
-    Consistent,
-    Lazy,
-    None,
-}
-
-// === impl IndexingMode ===
-
-impl IndexingMode {
-    pub const NAMES: &[(&str, Self)] = &[
-        ("consistent", Self::Consistent),
-        ("lazy", Self::Lazy),
-        ("none", Self::None),
-    ];
-}
-
 /// The collection was dropped (or renamed away) since it was looked up: look it up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped;
-
-// === impl Cap ===
-
-impl Cap {
-    pub(super) fn holds(self, documents: Totals) -> bool {
-        documents.bytes <= self.bytes && self.documents.is_none_or(|most| documents.count <= most)
-    }
-}
 
 // === impl Collection ===
 

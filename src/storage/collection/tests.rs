@@ -3,10 +3,10 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{RecordId, Refused, Replaced};
-use crate::value::{Doc, key};
+use crate::storage::{Cap, RecordId, Refused, Replaced};
+use crate::value::{Doc, DocBuf, key};
 use bson::doc;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
 
 fn collection(default: DefaultTtl) -> Collection {
@@ -23,11 +23,12 @@ fn add(collection: &Collection, now: i64, document: bson::Document) -> Result<Re
 
 fn ids(collection: &Collection, now: i64) -> Vec<i32> {
     collection.read(Millis(now), |view| {
-        let up: Vec<_> = view.scan_up(RecordId::FIRST).collect();
-        let mut down: Vec<_> = view
-            .scan_down(RecordId(u64::MAX))
-            .map(|(id, _)| id)
-            .collect();
+        let up = view.all();
+        let mut down = Vec::new();
+        let _ = view.each_down(RecordId(u64::MAX), |id, _| {
+            down.push(id);
+            ControlFlow::<()>::Continue(())
+        });
         down.reverse();
         assert_eq!(up.iter().map(|(id, _)| *id).collect::<Vec<_>>(), down);
         assert_eq!(view.totals().count, up.len() as u64);

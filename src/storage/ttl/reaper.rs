@@ -236,7 +236,6 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::RecordId;
     use crate::storage::ttl::DefaultTtl;
 
     /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
@@ -261,7 +260,7 @@ mod tests {
         // Somebody deletes it, and its memory is given back: nothing is left to end, years before it would have.
         collection
             .write(Millis(0), |w| {
-                let (id, _) = w.view().scan_up(RecordId::FIRST).next().unwrap();
+                let (id, _) = w.view().all()[0];
                 w.remove_if(id, &document).unwrap();
             })
             .unwrap();
