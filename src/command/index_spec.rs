@@ -253,8 +253,13 @@ impl<'a> Options<'a> {
             "sparse" => self.sparse = flag()?,
             "hidden" => self.hidden = value.as_bool().ok_or_else(|| mismatch("a bool"))?,
             "prepareUnique" => self.prepare_unique = flag()?,
-            "background" | "dropDups" | "clustered" => {
+            "background" | "dropDups" => {
                 flag()?;
+            }
+            "clustered" => {
+                if flag()? {
+                    return Err(Error::not_implemented("index option 'clustered'"));
+                }
             }
             "expireAfterSeconds" => self.expire = Some(value),
             "partialFilterExpression" => {

@@ -18,7 +18,8 @@ pub fn literal(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> 
     Ok(Expr::Const(value.to_value()))
 }
 
-/// What a search would know of a document. No stage here searches, so there is nothing to tell.
+/// What a search would know of a document: no stage here searches, so there is nothing to tell. What MongoDB would know of any
+/// document is refused by name.
 pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
@@ -37,16 +38,17 @@ pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
         Some(
             "indexKey"
             | "randVal"
-            | "recordId"
             | "score"
             | "scoreDetails"
             | "searchHighlights"
             | "searchScore"
             | "searchScoreDetails"
             | "searchSequenceToken"
-            | "sortKey"
             | "vectorSearchScore",
         ) => Ok(Expr::Const(Value::missing())),
+        Some(name @ ("recordId" | "sortKey")) => {
+            Err(Error::not_implemented(format!("{{$meta: \"{name}\"}}")))
+        }
         Some(other) => Err(Error::location(
             17308,
             format!("Unsupported argument to $meta: {other}"),
