@@ -64,7 +64,7 @@ pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
 
 /// Whether an index is on `_ts` and nothing else says what it holds: one that can show the default as well.
 pub fn is_plain(spec: &IndexSpec) -> bool {
-    let is_more = spec.unique || spec.sparse || spec.partial.is_some();
+    let is_more = spec.unique || spec.prepare_unique || spec.sparse || spec.partial.is_some();
     is_ts_key(spec.key.as_doc()) && !is_more
 }
 

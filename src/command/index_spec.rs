@@ -339,7 +339,8 @@ impl<'a> Options<'a> {
             )));
         }
         let plain = key.iter().all(|elem| elem.value.ty().is_number());
-        if !plain || self.unique || self.sparse || self.hidden || self.partial.is_some() {
+        let is_more = self.unique || self.prepare_unique || self.sparse || self.partial.is_some();
+        if !plain || is_more || self.hidden {
             return Err(cannot(format!(
                 "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
             )));

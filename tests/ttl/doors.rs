@@ -279,6 +279,10 @@ fn which_plain_index_shows_it() {
         assert_eq!(shown(&mut world, "c"), Some(20), "{turn}");
         assert_eq!(indexes(&mut world, "c").len(), 4, "{turn}");
         assert_eq!(name_of(&mut world), name, "{turn}");
+        for more in ["unique", "prepareUnique"] {
+            let change = doc! {"collMod": "c", "index": {"name": name, more: true}};
+            assert_eq!(world.refused(change).0, 72, "{turn}: {more}");
+        }
         // Asked for again, it stays where it is.
         world.run(doc! {"collMod": "c", "defaultTtl": 30});
         assert_eq!(shown(&mut world, "c"), Some(30), "{turn}");
@@ -383,6 +387,7 @@ fn which_indexes_are_refused() {
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "partialFilterExpression": {"a": 1}},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "unique": true},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "hidden": true},
+        doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "prepareUnique": true},
         // Documents do not carry `_ts`: what such an index holds would not be what its filter says.
         doc! {"key": {"a": 1}, "partialFilterExpression": {"_ts": {"$gt": 0}}},
         doc! {"key": {"a": 1}, "partialFilterExpression": {"$and": [{"a": 1}, {"_ts": {"$gt": 0}}]}},

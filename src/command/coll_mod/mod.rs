@@ -347,6 +347,9 @@ impl IndexMod {
             }
             plan.hidden = Some(hidden);
         }
+        if is_default && (self.unique || self.prepare_unique == Some(true)) {
+            return Err(not_plain());
+        }
         if let Some(index) = index {
             self.plan_unique(&index.spec, plan, &mut reply)?;
         }
@@ -414,10 +417,7 @@ impl IndexMod {
             return Ok(());
         };
         if !default_ttl::is_plain(&index.spec) {
-            return Err(Error::new(
-                Code::InvalidOptions,
-                "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial",
-            ));
+            return Err(not_plain());
         }
         let key = index.spec.key.as_doc();
         plan.show_as = Some(default_ttl::ts_index(Some(name), Some(key)));
@@ -458,6 +458,13 @@ impl IndexMod {
             )),
         }
     }
+}
+
+fn not_plain() -> Error {
+    Error::new(
+        Code::InvalidOptions,
+        "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial",
+    )
 }
 
 fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {

@@ -157,8 +157,9 @@ impl Look {
         Ok(seen < SOME)
     }
 
-    /// All documents under a key are known.
+    /// All documents under a key are known. Some of them may have ended since they were met.
     fn end_key(&mut self, view: &View<'_>) {
+        self.holders.retain(|&id| view.get(id).is_some());
         if self.holders.len() > 1 && self.bytes < MAX_TOLD {
             let shared = DocBuf::build(|doc| {
                 let mut ids = doc.array("ids");
@@ -197,9 +198,38 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
+    use super::{Look, SOME};
     use crate::command::check::{ask, server};
     use crate::config::Config;
+    use crate::storage::index::IndexSpec;
+    use crate::storage::ttl::DefaultTtl;
+    use crate::storage::{Collection, Namespace, Options};
+    use crate::value::{DocBuf, Millis};
     use bson::{Document, doc};
+
+    /// Two documents share a key; one of them ends between two looks, the first of which has met only that one.
+    #[test]
+    fn what_ends_meanwhile_shares_nothing() {
+        let c = Collection::new(Namespace::new("db", "c"), Options::default());
+        let last = SOME as i32 - 1;
+        c.write(Millis(0), |w| {
+            w.set_default_ttl(DefaultTtl::Never, None);
+            w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+            for n in 0..=last + 1 {
+                let ttl = if n == last { 10 } else { -1 };
+                let document = doc! {"_id": n, "a": n.min(last), "ttl": ttl};
+                w.insert(&document.to_vec().unwrap()).unwrap();
+            }
+        })
+        .unwrap();
+        for (later, shared) in [(9_999, 1), (10_000, 0)] {
+            let mut look = Look::default();
+            let mut some = |now| c.read(Millis(now), |view| look.some(view, "a_1")).unwrap();
+            assert!(!some(0));
+            assert!(some(later));
+            assert_eq!(look.shared.len(), shared, "{later}");
+        }
+    }
 
     /// More keys than one look takes, and documents of one key on both sides of its end.
     #[test]
