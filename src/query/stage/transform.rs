@@ -7,6 +7,7 @@ use super::each::Each;
 use super::pipeline::only_field;
 use super::place::Place;
 use super::{add_fields, project, replace_root, unset};
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
 use crate::query::{Scope, Vars};
@@ -67,6 +68,7 @@ impl Transform {
         let mut current = doc.bytes().to_vec();
         let mut next = Vec::new();
         for stage in &self.stages {
+            aside::tick_read(current.len())?;
             next.clear();
             stage.apply(Doc::new(&current), vars, &mut next)?;
             check_depth(ValueRef::document(Doc::new(&next)))?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
@@ -70,6 +71,7 @@ impl Modify for AddToSet {
         let mut new = vec![true; self.values.len()];
         let mut left = new.len();
         for elem in array {
+            aside::tick(1)?;
             let found = self
                 .sorted
                 .binary_search_by(|at| compare(self.values[*at].as_ref(), elem.value));

@@ -1,5 +1,6 @@
 //! `arrayFilters`: which elements `$[identifier]` stands for.
 
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::named::Named;
@@ -13,6 +14,9 @@ pub struct ArrayFilter {
 
 /// All of them, by their identifiers.
 pub type ArrayFilters = Named<ArrayFilter>;
+
+/// So many may take long on a large array.
+const MANY: usize = 16;
 
 /// Reads the whole `arrayFilters` array.
 pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
@@ -35,6 +39,9 @@ pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
         }
         let identifier = filter.identifier.clone();
         parsed.push(&identifier, filter);
+        if parsed.len() == MANY {
+            aside::expect_long();
+        }
     }
     Ok(parsed)
 }

@@ -38,12 +38,16 @@ pub fn check_size(size: usize) -> Result<()> {
 
 pub fn check_depth(doc: Doc<'_>) -> Result<()> {
     if doc_depth(doc) > MAX_DEPTH {
-        return Err(Error::new(
-            Code::Overflow,
-            format!("Document exceeds maximum nesting depth of {MAX_DEPTH}"),
-        ));
+        return Err(too_deep());
     }
     Ok(())
+}
+
+pub fn too_deep() -> Error {
+    Error::new(
+        Code::Overflow,
+        format!("Document exceeds maximum nesting depth of {MAX_DEPTH}"),
+    )
 }
 
 /// The types that an `_id` cannot have, and `$` names inside it.

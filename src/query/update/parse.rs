@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, Millis, Value, ValueRef};
@@ -134,6 +136,22 @@ impl Update {
     }
 }
 
+/// What an operator's argument for one field does, and where.
+fn leaves<'a>(
+    status: Status,
+    argument: &Argument<'a>,
+) -> Result<SmallVec<[(UpdatePath<'a>, Leaf); 1]>> {
+    let path = UpdatePath::parse(argument.field)?;
+    Ok(match status {
+        Status::Ready(parse) => smallvec![(path, parse(argument)?)],
+        Status::Rename => {
+            let to = UpdatePath::parse(rename::target(argument.field, argument.value)?)?;
+            let leaf: Leaf = Arc::new(rename::parse(&path, &to)?);
+            smallvec![(path, Arc::new(rename::From) as Leaf), (to, leaf)]
+        }
+    })
+}
+
 // === impl Operators ===
 
 impl Operators {
@@ -171,16 +189,18 @@ impl Operators {
                     value: argument.value,
                     scope,
                 };
-                if large {
-                    later.push((row.status, argument));
-                } else {
-                    parsed.add(row.status, &argument, &mut used)?;
+                for (path, leaf) in leaves(row.status, &argument)? {
+                    if large {
+                        later.push((path, leaf));
+                    } else {
+                        parsed.insert(&path, leaf, &mut used)?;
+                    }
                 }
             }
         }
-        later.sort_by(|(_, a), (_, b)| tree::path_order(a.field, b.field));
-        for (status, argument) in &later {
-            parsed.add(*status, argument, &mut used)?;
+        later.sort_by(|(a, _), (b, _)| tree::path_order(a.dotted, b.dotted));
+        for (path, leaf) in later {
+            parsed.insert(&path, leaf, &mut used)?;
         }
         let unused = used.iter().position(|used| !used);
         if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.at(at)) {
@@ -189,22 +209,6 @@ impl Operators {
             )));
         }
         Ok(parsed)
-    }
-
-    fn add(&mut self, status: Status, argument: &Argument<'_>, used: &mut [bool]) -> Result<()> {
-        let path = UpdatePath::parse(argument.field)?;
-        match status {
-            Status::Ready(parse) => {
-                let leaf = parse(argument)?;
-                self.insert(&path, leaf, used)
-            }
-            Status::Rename => {
-                self.insert(&path, Arc::new(rename::From), used)?;
-                let to = UpdatePath::parse(rename::target(argument.field, argument.value)?)?;
-                let leaf = rename::parse(&path, &to)?;
-                self.insert(&to, Arc::new(leaf), used)
-            }
-        }
     }
 
     fn insert(&mut self, path: &UpdatePath<'_>, leaf: Leaf, used: &mut [bool]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::filter::{self, Filter, Status};
@@ -96,6 +97,7 @@ impl Modify for Pull {
         let mut kept = ArrayBuilder::begin(&mut bytes);
         let mut removed = false;
         for elem in array {
+            aside::tick(1)?;
             if self.takes(elem.value, at.apply.vars, &mut buffer)? {
                 removed = true;
             } else {

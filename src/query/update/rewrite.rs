@@ -15,6 +15,8 @@ use super::tree::{Elements, Fields, Node, merge};
 
 /// How many nulls an index behind the end of an array may bring in.
 const MAX_PADDING: usize = 1_500_000;
+/// How many merged trees are kept while an array is gone through: elements can be chosen in as many ways as there are elements.
+const MAX_MERGED: usize = 64;
 
 pub struct Rewrite<'v> {
     /// The document before the update.
@@ -192,6 +194,9 @@ impl Rewrite<'_> {
                 [one] => changed |= self.element(&node.children[one].node, elem, &below)?,
                 _ => {
                     if !merged.iter().any(|(key, _)| *key == chosen) {
+                        if merged.len() == MAX_MERGED {
+                            merged.clear();
+                        }
                         let mut all = node.children[chosen[0]].node.clone();
                         for &place in &chosen[1..] {
                             all = merge(&all, &node.children[place].node, &below)?;

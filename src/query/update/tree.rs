@@ -7,8 +7,12 @@ use std::cmp::Ordering;
 
 use crate::error::{Code, Error, Result};
 
+use super::check;
 use super::modify::{self, Trail};
 use super::path::{self, UpdatePath};
+
+/// A path with more parts than mongod takes, and than any document is deep.
+const MAX_PARTS: usize = 250;
 
 #[derive(Clone)]
 pub enum Node {
@@ -58,6 +62,10 @@ impl Fields {
         leaf: modify::Leaf,
         filters: &mut FindFilter<'_>,
     ) -> Result<()> {
+        // Everything that walks the tree calls itself for each level of it.
+        if path.parts.len() > MAX_PARTS {
+            return Err(check::too_deep());
+        }
         insert(Parent::Fields(self), path, 0, leaf, filters)
     }
 

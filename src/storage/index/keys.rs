@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::IndexSpec;
 use super::spec::TS_FIELD;
+use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::value::{self, Doc, DocBuf, Millis, Value, key};
 
@@ -25,6 +26,15 @@ const MAX_SIZE: usize = 64 << 20;
 // === impl IndexKeys ===
 
 impl IndexKeys {
+    /// Counts what is done for one of many keys, so that others get their turn. It is not ended half-way.
+    #[inline]
+    pub fn count(&self) {
+        const MANY: usize = 64;
+        if self.keys.len() >= MANY {
+            let _ = aside::tick(4);
+        }
+    }
+
     /// Fails where the document cannot be indexed (two arrays in one compound key, or keys beyond measure). It always
     /// says the same of the same document: what it says is put into the index, and taken out of it.
     pub fn of(spec: &IndexSpec, doc: Doc<'_>, ts: Millis) -> Result<Self> {
@@ -51,6 +61,7 @@ impl IndexKeys {
                 }
                 size += bytes.len();
                 found.keys.push(KeyBytes::from_slice(&bytes));
+                found.count();
             }
         })?;
         if size > MAX_SIZE {

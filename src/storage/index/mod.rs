@@ -84,6 +84,7 @@ impl Index {
     pub(super) fn insert(&mut self, keys: &IndexKeys, id: RecordId) {
         self.multikey |= keys.multikey;
         for key in &keys.keys {
+            keys.count();
             let entry = entry(key, id);
             if self.is_anew(&entry) {
                 self.anew.insert(&entry);
@@ -95,6 +96,7 @@ impl Index {
 
     pub(super) fn remove(&mut self, keys: &IndexKeys, id: RecordId) {
         for key in &keys.keys {
+            keys.count();
             let entry = entry(key, id);
             if self.is_anew(&entry) {
                 self.anew.remove(&entry);
