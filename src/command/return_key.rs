@@ -41,12 +41,13 @@ pub(super) fn indexes(walk: &Walk, now: Millis) -> Vec<By> {
             descending: false,
         }),
         Access::Index {
-            name,
+            number,
             ranges,
             descending,
+            ..
         } => walk.collection().read(now, |view| {
             Some(By {
-                spec: view.way(name)?.spec.clone(),
+                spec: view.numbered(*number)?.spec.clone(),
                 ranges: ranges.clone(),
                 descending: *descending,
             })

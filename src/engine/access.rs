@@ -16,7 +16,7 @@ use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::storage::index::{Entry, split};
+use crate::storage::index::{Entry, IndexNumber, split};
 use crate::storage::{Collection, RecordId, Stored, View};
 use crate::value::{Doc, Millis};
 
@@ -36,6 +36,8 @@ pub enum Access {
     Ids(Vec<Vec<u8>>),
     /// Those that an index holds within one of these ranges, which are sorted and do not overlap.
     Index {
+        /// Which one it is: another may have taken its name since.
+        number: IndexNumber,
         name: String,
         ranges: Vec<KeyRange>,
         descending: bool,
@@ -371,6 +373,7 @@ impl Walk {
 
     fn by_index<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
         let Access::Index {
+            number,
             name,
             ranges,
             descending,
@@ -378,8 +381,8 @@ impl Walk {
         else {
             return Ok(Pace::End);
         };
-        let Some(index) = view.way(name).filter(|index| index.ready) else {
-            let message = format!("index '{name}' was dropped while it was being read");
+        let Some(index) = view.numbered(*number).filter(|index| index.ready) else {
+            let message = format!("query plan killed :: index '{name}' dropped");
             return Err(Error::new(Code::QueryPlanKilled, message));
         };
         if index.multikey != 0 {

@@ -64,7 +64,7 @@ pub fn choose(
         let plan = make(filter, sort, hint, &indexes, view)?;
         let exact = says_it_all(&plan, filter);
         let sorted = plan.sort_covered || sort.is_none_or(Sort::is_empty);
-        let access = walkable(plan.access, &indexes);
+        let access = walkable(plan.access, &indexes, view);
         Ok(Chosen {
             access,
             sorted,
@@ -119,6 +119,7 @@ pub fn between(
             ));
         }
         Ok(Access::Index {
+            number: index.number,
             name: index.spec.name.clone(),
             ranges: vec![range],
             descending: false,
@@ -175,6 +176,7 @@ pub fn within(
             return Ok(Access::None);
         }
         Ok(Access::Index {
+            number: index.number,
             name: index.spec.name.clone(),
             ranges: vec![range],
             descending: false,
@@ -228,22 +230,29 @@ fn key_of(index: &Index, end: Doc<'_>) -> Result<Vec<u8>> {
     Ok(encoded(index, end))
 }
 
-fn walkable(access: plan::Access, indexes: &[IndexInfo<'_>]) -> Access {
+/// `view` is the one that the indexes were seen in.
+fn walkable(access: plan::Access, indexes: &[IndexInfo<'_>], view: &View<'_>) -> Access {
     match access {
         plan::Access::Nothing => Access::None,
         plan::Access::CollScan(direction) => Access::All {
             descending: direction == Direction::Backward,
         },
         plan::Access::Ids(ids) => Access::Ids(ids.keys),
-        plan::Access::IndexScan(scan) => Access::Index {
-            name: indexes
-                .get(scan.index)
-                .map_or_else(String::new, |index| index.spec.name.clone()),
-            ranges: scan.ranges,
-            descending: scan.direction == Direction::Backward,
-        },
+        plan::Access::IndexScan(scan) => {
+            let info = indexes.get(scan.index);
+            match info.and_then(|info| view.way(&info.spec.name)) {
+                Some(index) => Access::Index {
+                    number: index.number,
+                    name: index.spec.name.clone(),
+                    ranges: scan.ranges,
+                    descending: scan.direction == Direction::Backward,
+                },
+                None => Access::None,
+            }
+        }
         plan::Access::Union(ways) => {
-            Access::Union(ways.into_iter().map(|way| walkable(way, indexes)).collect())
+            let ways = ways.into_iter();
+            Access::Union(ways.map(|way| walkable(way, indexes, view)).collect())
         }
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::IdMap;
-use super::index::{ID_INDEX, Index, IndexKeys, Usage};
+use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, Usage};
 use super::ttl::{DefaultTtl, End};
 use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
 use crate::value::{Doc, Millis};
@@ -173,6 +173,11 @@ impl<'a> View<'a> {
 
     pub fn way(&self, name: &str) -> Option<&'a Index> {
         self.ways().iter().find(|index| index.spec.name == name)
+    }
+
+    /// The very one that somebody has seen before.
+    pub fn numbered(&self, number: IndexNumber) -> Option<&'a Index> {
+        self.ways().iter().find(|index| index.number == number)
     }
 
     /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
