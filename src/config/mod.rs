@@ -109,7 +109,8 @@ pub struct Settings {
         long,
         env = "SUNDOWN_LOG",
         value_name = "FILTER",
-        default_value = "info"
+        default_value = "info",
+        value_parser = log_filter
     )]
     log: String,
 
@@ -215,6 +216,23 @@ impl TryFrom<Settings> for Config {
     }
 }
 
+/// A word that stands alone is a level, or one of our modules. A level that is misspelled would else be taken for a module, of which
+/// nobody has heard, and nothing would be logged.
+fn log_filter(text: &str) -> Result<String, String> {
+    const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    let known = |word: &str| {
+        word.is_empty()
+            || word.contains(['=', '['])
+            || word.starts_with(env!("CARGO_PKG_NAME"))
+            || is_level(word)
+    };
+    match text.split(',').map(str::trim).find(|word| !known(word)) {
+        Some(word) => Err(format!("'{word}' is none of {}", LEVELS.join(", "))),
+        None => Ok(text.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -254,8 +272,24 @@ mod tests {
             (&["--max-connections", "0"], "--max-connections"),
             (&["--compressors", "snappy,lz4"], "zstd"),
             (&["--log-format", "xml"], "json"),
+            (&["--log", "verbose"], "debug"),
+            (&["--log", "info,loud"], "'loud'"),
             (&["--bind", "nowhere"], "--bind"),
         ]);
+    }
+
+    #[test]
+    fn what_is_logged_is_a_level_or_says_where() {
+        for filter in [
+            "",
+            "off",
+            "WARN",
+            "sundown::server",
+            "info,sundown::server=debug,rustls=warn",
+        ] {
+            let config = config(&["--log", filter]).expect(filter);
+            assert_eq!(config.log, filter);
+        }
     }
 
     #[test]
