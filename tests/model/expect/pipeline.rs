@@ -166,12 +166,15 @@ fn out(model: &mut Model, into: &str, rows: Vec<Document>) -> Option<()> {
     Some(())
 }
 
-/// What went wrong first; the rows behind it are written all the same.
+/// What went wrong first; the rows behind it in their batch are written all the same.
 fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<Result<(), i64>> {
     let into = spec.get_str("into").expect("a name");
     if has_unique(model, into) {
         return None;
     }
+    // Rows are written a batch at a time: behind one with a failure nothing is, and where batches end is nobody's promise.
+    let bytes = rows.iter().map(|row| row.to_vec().expect("encodes").len());
+    let one_batch = rows.len() < 200 && bytes.sum::<usize>() < 100_000;
     let how = &spec["whenMatched"];
     let by_name = matches!(how.as_str(), Some("merge" | "keepExisting"));
     let mut failed = Ok(());
@@ -213,7 +216,7 @@ fn merge(model: &mut Model, spec: &Document, rows: Vec<Document>) -> Option<Resu
         let written = changed.and_then(|changed| model.write(into, there.uid, changed));
         failed = failed.and(written);
     }
-    Some(failed)
+    (one_batch || failed.is_ok()).then_some(failed)
 }
 
 fn unwind(row: &Document, field: &str) -> Vec<Document> {
