@@ -4,7 +4,7 @@ use crate::engine::access::{Access, KeyRange, Walk};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, ValueRef, key, keys};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, ValueRef, keys};
 
 /// An index that may have led to a row.
 pub(super) struct By {
@@ -70,9 +70,7 @@ impl By {
         let mut first: Option<(Vec<u8>, Vec<ValueRef<'_>>)> = None;
         keys(&self.spec.paths, doc, |found| {
             let mut bytes = Vec::new();
-            for (value, &descending) in found.values.iter().zip(&self.spec.descending) {
-                key::encode(*value, descending, &mut bytes);
-            }
+            self.spec.encode(found.values, &mut bytes);
             let met = self.ranges.is_empty()
                 || self.ranges.iter().any(|range| {
                     range.lower.as_slice() <= bytes.as_slice()

@@ -62,7 +62,7 @@ fn get_default_rw_concern(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Re
     let mut in_memory = false;
     for arg in call.args().skip(1) {
         match arg.name() {
-            "inMemory" => in_memory = arg.bool()?.unwrap_or(false),
+            "inMemory" => in_memory = arg.strict_bool()?.unwrap_or(false),
             _ => return Err(arg.unknown()),
         }
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::collection::State;
 use super::idmap::{IdMap, id_key};
-use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, Usage};
+use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, KeyBytes, Usage};
 use super::segment::Segment;
 use super::stored::Stamp;
 use super::ttl::{DefaultTtl, End, OwnTtl};
@@ -46,6 +46,8 @@ pub enum Refused {
 pub struct UniqueIndex {
     pub name: String,
     pub key: crate::value::DocBuf,
+    /// The key that is taken: one of several where the document has arrays.
+    pub taken: KeyBytes,
 }
 
 /// What became of a conditional replacement.
@@ -188,7 +190,7 @@ impl<'a> Writer<'a> {
             for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
             {
                 if before != after {
-                    self.check_unique(index, after, Some(id), &mut in_the_way)?;
+                    self.check_unique(index, after, Some((id, before)), &mut in_the_way)?;
                 }
             }
             self.free(&in_the_way);
@@ -310,23 +312,29 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    /// A visible document under one of the keys is a conflict; an ended one is noted to be removed.
+    /// A visible document under one of the keys is a conflict; an ended one is noted to be removed. `own` is the document
+    /// itself and the keys that it had: those it keeps, also where an index that is being prepared has others under them.
     fn check_unique(
         &self,
         index: &Index,
         keys: &IndexKeys,
-        own: Option<RecordId>,
+        own: Option<(RecordId, &IndexKeys)>,
         in_the_way: &mut SmallVec<[RecordId; 2]>,
     ) -> Result<(), Refused> {
         if !index.spec.unique && !index.spec.prepare_unique {
             return Ok(());
         }
+        let (own, had) = own.unzip();
         for key in &keys.keys {
+            if had.is_some_and(|had| had.keys.binary_search(key).is_ok()) {
+                continue;
+            }
             for holder in index.holders(key).filter(|&holder| Some(holder) != own) {
                 if self.is_visible(holder) {
                     let spec = UniqueIndex {
                         name: index.spec.name.clone(),
                         key: index.spec.key.clone(),
+                        taken: key.clone(),
                     };
                     return Err(Refused::Duplicate {
                         index: Some(Box::new(spec)),
@@ -413,7 +421,8 @@ impl<'a> Writer<'a> {
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.
             if self.state.indexes[at].spec.unique {
-                self.check_unique(&self.state.indexes[at], &keys, Some(id), &mut in_the_way)?;
+                let own = (id, &IndexKeys::default());
+                self.check_unique(&self.state.indexes[at], &keys, Some(own), &mut in_the_way)?;
             }
             self.state.indexes[at].insert(&keys, id);
         }

@@ -2,9 +2,9 @@
 
 use super::with_ts;
 use crate::error::{Code, Error};
-use crate::storage::index::TS_FIELD;
-use crate::storage::{Refused, View};
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::storage::index::{ID_INDEX, IndexSpec, TS_FIELD};
+use crate::storage::{Refused, UniqueIndex, View};
+use crate::value::{Doc, DocBuf, keys};
 
 /// The error for a document that could not be written.
 pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
@@ -20,27 +20,24 @@ pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
                 shown = with_ts(doc, view.now());
                 doc = Doc::new(&shown);
             }
-            let (name, pattern) = match index {
-                None => (
-                    "_id_",
-                    DocBuf::build(|d| {
+            let namespace = view.namespace().as_str();
+            match index {
+                None => {
+                    let pattern = DocBuf::build(|d| {
                         d.put_i32("_id", 1);
-                    }),
-                ),
-                Some(index) => (index.name.as_str(), index.key.clone()),
-            };
-            duplicate(view.namespace().as_str(), name, &pattern, doc)
+                    });
+                    let value = DocBuf::build(|d| {
+                        d.put("_id", doc.get("_id"));
+                    });
+                    duplicate(namespace, ID_INDEX, &pattern, &value)
+                }
+                Some(index) => duplicate(namespace, &index.name, &index.key, &taken(index, doc)),
+            }
         }
     }
 }
 
-fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, doc: Doc<'_>) -> Error {
-    let value = DocBuf::build(|d| {
-        for elem in pattern.as_doc() {
-            let value = value_at(doc, elem.name());
-            d.put(elem.name(), value.or_null());
-        }
-    });
+fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, value: &DocBuf) -> Error {
     let shown = value.as_doc();
     let message = format!(
         "E11000 duplicate key error collection: {namespace} index: {index} dup key: {shown}"
@@ -52,27 +49,22 @@ fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, doc: Doc<'_>) -> Er
     Error::new(Code::DuplicateKey, message).with_details(details.into_bytes())
 }
 
-/// What stands at a dotted path; of an array the first element on the way.
-fn value_at<'a>(doc: Doc<'a>, path: &str) -> ValueRef<'a> {
-    let mut value = ValueRef::document(doc);
-    for part in path.split('.') {
-        if let Some(array) = value.as_array() {
-            let named = array.get(part);
-            value = if named.is_missing() {
-                array.first().map_or(ValueRef::MISSING, |e| e.value)
-            } else {
-                named
-            };
-            if !array.get(part).is_missing() {
-                continue;
-            }
+/// The document's values under the key that is taken.
+fn taken(index: &UniqueIndex, doc: Doc<'_>) -> DocBuf {
+    let spec = IndexSpec::new(&index.name, index.key.clone());
+    let mut bytes = Vec::new();
+    let mut found = None;
+    // It was indexed before it was refused, so this fails for no document.
+    let _ = keys(&spec.paths, doc, |key| {
+        bytes.clear();
+        spec.encode(key.values, &mut bytes);
+        if found.is_none() && *bytes == *index.taken {
+            found = Some(DocBuf::build(|d| {
+                for (path, value) in spec.paths.iter().zip(key.values) {
+                    d.put(path.as_str(), value.or_null());
+                }
+            }));
         }
-        value = value
-            .as_doc()
-            .map_or(ValueRef::MISSING, |inner| inner.get(part));
-    }
-    match value.as_array().and_then(Doc::first) {
-        Some(first) => first.value,
-        None => value,
-    }
+    });
+    found.unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use super::IndexSpec;
 use super::spec::TS_FIELD;
 use crate::aside;
 use crate::error::{Code, Error, Result};
-use crate::value::{self, Doc, DocBuf, Millis, Value, key};
+use crate::value::{self, Doc, DocBuf, Millis, Value};
 
 /// The encoded values of all fields of an index, one behind the other.
 pub type KeyBytes = SmallVec<[u8; 24]>;
@@ -56,9 +56,7 @@ impl IndexKeys {
         found.multikey = value::keys(&spec.paths, doc, |key| {
             if (key.found || !spec.sparse) && size <= MAX_SIZE {
                 bytes.clear();
-                for (&value, &descending) in key.values.iter().zip(&spec.descending) {
-                    key::encode(value, descending, &mut bytes);
-                }
+                spec.encode(key.values, &mut bytes);
                 size += bytes.len();
                 found.keys.push(KeyBytes::from_slice(&bytes));
                 found.count();
@@ -81,6 +79,7 @@ impl IndexKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::key;
     use bson::{Bson, doc};
 
     fn keys_of(index: bson::Document, sparse: bool, document: bson::Document) -> IndexKeys {

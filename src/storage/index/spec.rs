@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::value::{Doc, DocBuf, DocBuilder, Path};
+use crate::value::{Doc, DocBuf, DocBuilder, Path, ValueRef, key};
 
 /// The name of the index on `_id`, which every collection has. It is a hash map; an ordered index of that name is added
 /// the first time that somebody asks for an order or a range of `_id`s.
@@ -78,6 +78,14 @@ impl IndexSpec {
     /// Whether keys depend on the time of the last write.
     pub fn names_ts(&self) -> bool {
         self.paths.iter().any(|path| path.first() == TS_FIELD)
+    }
+
+    /// Appends the bytes of a key with these values.
+    #[inline]
+    pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) {
+        for (&value, &descending) in values.iter().zip(&self.descending) {
+            key::encode(value, descending, out);
+        }
     }
 
     /// As listIndexes shows it.
