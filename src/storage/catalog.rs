@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ahash::RandomState;
+use ahash::{AHashMap, RandomState};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
@@ -21,13 +21,17 @@ use crate::value::Millis;
 pub struct Catalog {
     collections: DashMap<Namespace, Arc<Collection>, RandomState>,
     /// Held by whoever adds, drops or renames. Never taken while a collection's lock is held.
-    changing: Mutex<()>,
+    changing: Mutex<Databases>,
     /// The server's, which may be set back.
     clock: Option<Clock>,
     /// Ended documents freed by anybody: the reaper, a change of rules, or a write that took their place.
     freed: Arc<AtomicU64>,
     limit: Option<SizeLimit>,
 }
+
+/// The names of all databases by their lower case, once somebody has asked for them. Forgotten when a collection goes, with which
+/// its database may go: to make a collection is then not to look at all of them, however many there are.
+type Databases = Option<AHashMap<String, String>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateError {
@@ -60,7 +64,7 @@ impl Catalog {
     pub fn new() -> Self {
         Self {
             collections: DashMap::with_hasher(RandomState::new()),
-            changing: Mutex::new(()),
+            changing: Mutex::new(None),
             clock: None,
             freed: Arc::default(),
             limit: None,
@@ -103,8 +107,8 @@ impl Catalog {
         if let Some(found) = self.get(database, collection) {
             return Ok((found, false));
         }
-        let _alone = self.alone();
-        self.check_case(database)?;
+        let mut alone = self.alone();
+        self.check_case(database, &mut alone)?;
         match self.collections.entry(Namespace::new(database, collection)) {
             Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
             Entry::Vacant(entry) => {
@@ -122,8 +126,8 @@ impl Catalog {
         options: Options,
         prepare: impl FnOnce(&Collection),
     ) -> Result<Arc<Collection>, CreateError> {
-        let _alone = self.alone();
-        self.check_case(namespace.database())
+        let mut alone = self.alone();
+        self.check_case(namespace.database(), &mut alone)
             .map_err(CreateError::OtherCase)?;
         match self.collections.entry(namespace) {
             Entry::Occupied(_) => Err(CreateError::Exists),
@@ -138,7 +142,7 @@ impl Catalog {
 
     /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody
     /// computes on.
-    fn alone(&self) -> MutexGuard<'_, ()> {
+    fn alone(&self) -> MutexGuard<'_, Databases> {
         self.changing
             .try_lock_for(WHEN_ALL_IS_WELL)
             .unwrap_or_else(|| uncut(|| self.changing.lock()))
@@ -151,7 +155,8 @@ impl Catalog {
 
     /// Takes a collection away. Whoever still holds it finds it dropped.
     pub fn drop_collection(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
-        let _alone = self.alone();
+        let mut alone = self.alone();
+        *alone = None;
         let (_, dropped) = self
             .collections
             .remove(&Namespace::new(database, collection))?;
@@ -161,7 +166,8 @@ impl Catalog {
 
     /// Takes all collections of a database away; says how many.
     pub fn drop_database(&self, database: &str) -> usize {
-        let _alone = self.alone();
+        let mut alone = self.alone();
+        *alone = None;
         let names: Vec<Namespace> = self
             .in_database(database)
             .iter()
@@ -196,7 +202,7 @@ impl Catalog {
         to: &Namespace,
         allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _alone = self.alone();
+        let mut alone = self.alone();
         let found = |name| self.collections.get(name).map(|there| Arc::clone(&there));
         let moved = found(from).ok_or(RenameError::NoSuchSource)?;
         if from == to {
@@ -218,27 +224,35 @@ impl Catalog {
             }
             None => {
                 allows(None)?;
-                self.check_case(to.database())
+                self.check_case(to.database(), &mut alone)
                     .map_err(RenameError::OtherCase)?;
                 take_place();
             }
         }
+        *alone = None;
         Ok(())
     }
 
     /// Whether a collection may be made in the database. On a disk that minds no case the two would be one.
-    fn check_case(&self, database: &str) -> Result<(), OtherCase> {
-        let other = self.collections.iter().find_map(|entry| {
-            let there = entry.key().database();
-            (there != database && there.eq_ignore_ascii_case(database)).then(|| there.to_owned())
+    fn check_case(&self, database: &str, known: &mut Databases) -> Result<(), OtherCase> {
+        let known = known.get_or_insert_with(|| {
+            let names = self.collections.iter().map(|entry| {
+                let name = entry.key().database();
+                (name.to_ascii_lowercase(), name.to_owned())
+            });
+            names.collect()
         });
-        match other {
-            None => Ok(()),
-            Some(there) => Err(OtherCase {
-                there,
+        // Whoever asks makes a collection there, or finds that it is there already.
+        let there = known
+            .entry(database.to_ascii_lowercase())
+            .or_insert_with(|| database.to_owned());
+        if there != database {
+            return Err(OtherCase {
+                there: there.clone(),
                 wanted: database.to_owned(),
-            }),
+            });
         }
+        Ok(())
     }
 
     /// All collections, sorted by name.
