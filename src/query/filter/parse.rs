@@ -70,6 +70,11 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
 /// Bounds the recursion of everything below. Documents are at most 200 deep behind the door; a filter of that depth costs
 /// little stack, but one that was never validated must not get in either.
 fn check_depth(doc: Doc<'_>) -> Result<()> {
+    /// A level takes a tag, a name's end and an empty document.
+    const LEVEL: usize = 7;
+    if doc.bytes().len() < 2 * MAX_DEPTH * LEVEL {
+        return Ok(());
+    }
     let mut stack: SmallVec<[_; 4]> = SmallVec::new();
     stack.push(doc.iter());
     while let Some(top) = stack.last_mut() {
