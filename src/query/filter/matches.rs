@@ -211,3 +211,54 @@ impl Test {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bson::{Bson, doc};
+
+    use crate::aside::{self, Limit};
+    use crate::query::filter::check;
+    use crate::value::DocBuf;
+
+    #[test]
+    fn nothing_wrong_is_said_of_a_command_that_is_to_end() {
+        let regex = |pattern: &str| {
+            Bson::from(bson::Regex {
+                pattern: pattern.try_into().unwrap(),
+                options: "".try_into().unwrap(),
+            })
+        };
+        let document = doc! {"s": "a", "t": ["a", "b"], "d": [{"b": 1}, {"b": 2}]};
+        let bytes = DocBuf::from(&document);
+        let over = Limit {
+            deadline: None,
+            killed: Some(Arc::new(true.into())),
+        };
+        for filter in [
+            doc! {"s": regex("x")},
+            doc! {"s": {"$in": [regex("x")]}},
+            doc! {"s": {"$not": regex("a")}},
+            doc! {"$nor": [{"s": regex("a")}]},
+            doc! {"$or": [{"s": regex("x")}, {"z": 1}]},
+            doc! {"t": regex("x")},
+            doc! {"t": {"$not": regex("a")}},
+            doc! {"d": {"$elemMatch": {"b": 3}}},
+            doc! {"d": {"$not": {"$elemMatch": {"b": 1}}}},
+            doc! {"t": {"$elemMatch": {"$gt": "x"}}},
+            doc! {"d.b": 3},
+            doc! {"$jsonSchema": {"required": ["x"]}},
+            doc! {"$nor": [{"$jsonSchema": {"required": ["s"]}}]},
+        ] {
+            let parsed = check::parse(&filter).unwrap();
+            let vars = check::vars();
+            assert!(!parsed.matches(bytes.as_doc(), &vars).unwrap(), "{filter}");
+            let said = over.watch(|| {
+                assert!(aside::tick(u32::MAX).is_err());
+                parsed.matches(bytes.as_doc(), &vars)
+            });
+            assert!(!said.unwrap_or(false), "{filter}");
+        }
+    }
+}
