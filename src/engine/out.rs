@@ -56,8 +56,7 @@ pub fn begin(
         Some(found) => found.read(now, |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| index.spec.clone()).collect();
-            let ttl = (view.default_ttl(), view.ts_index().cloned());
-            (Setup::of(Some(view)), specs, Some(ttl))
+            (Setup::of(Some(view)), specs, Some(default_of(view)))
         }),
         None => Default::default(),
     };

@@ -171,6 +171,10 @@ async fn ids_are_made_and_errors_have_their_kinds() {
         .options(IndexOptions::builder().unique(true).build())
         .build();
     things.create_index(unique).await.unwrap();
+    let with_u = async || {
+        let filter = doc! {"u": {"$exists": true}};
+        things.count_documents(filter).await.unwrap()
+    };
     let error = things
         .insert_many([
             doc! {"_id": 1, "u": 1},
@@ -180,26 +184,14 @@ async fn ids_are_made_and_errors_have_their_kinds() {
         .await
         .unwrap_err();
     assert_eq!(code(&error), Some(11_000));
-    assert_eq!(
-        things
-            .count_documents(doc! {"u": {"$exists": true}})
-            .await
-            .unwrap(),
-        1
-    );
+    assert_eq!(with_u().await, 1);
     let error = things
         .insert_many([doc! {"_id": 2, "u": 1}, doc! {"_id": 3, "u": 2}])
         .ordered(false)
         .await
         .unwrap_err();
     assert_eq!(code(&error), Some(11_000));
-    assert_eq!(
-        things
-            .count_documents(doc! {"u": {"$exists": true}})
-            .await
-            .unwrap(),
-        2
-    );
+    assert_eq!(with_u().await, 2);
 
     let error = things.find(doc! {"a": {"$nope": 1}}).await.unwrap_err();
     assert_eq!(code(&error), Some(2));

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexNumber, split};
 use crate::storage::{Collection, RecordId, View};
-use crate::value::{Doc, DocBuf, DocBuilder, Value};
+use crate::value::{Doc, DocBuf, DocBuilder};
 
 struct Making {
     context: Arc<Context>,
@@ -185,7 +185,7 @@ impl Look {
             }
             all.end();
             if self.bytes >= MAX_TOLD {
-                doc.put("hasMoreViolations", Value::boolean(true).as_ref());
+                doc.put_bool("hasMoreViolations", true);
             }
         });
         Error::new(
