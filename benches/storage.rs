@@ -13,7 +13,7 @@ use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::storage::ttl::{DefaultTtl, OwnTtl};
-use sundown::storage::{Collection, Namespace, Options, RecordId, Replaced};
+use sundown::storage::{Collection, Keeps, Namespace, Options, RecordId, Replaced};
 use sundown::value::{Doc, DocBuf, Millis, Value, key};
 
 const NOW: Millis = Millis(1_900_000_000_000);
@@ -64,7 +64,7 @@ fn point_read(collection: &Collection, key: &[u8], out: &mut Vec<u8>) -> bool {
 
 /// Exchanges one document for another of the same size.
 fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
-    let replaced = collection.write(NOW, |writer| writer.replace(id, from, to));
+    let replaced = collection.write(NOW, |writer| writer.replace(id, from, to, Keeps::Nothing));
     assert!(matches!(replaced, Ok(Replaced::Done { .. })));
 }
 

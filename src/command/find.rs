@@ -12,7 +12,7 @@ use super::{
     Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids, return_key,
 };
 use crate::auth::Action;
-use crate::engine::choose::{Between, Hint, id_equality, plain_id};
+use crate::engine::choose::{Between, Hint, id_equality, key_of_id, plain_id};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -201,9 +201,9 @@ impl<'a> Find<'a> {
             && self.is_plain()
             && self.sort.is_none()
             && self.let_vars.is_none()
-            && let Some(key) = self.filter.and_then(plain_id)
+            && let Some(id) = self.filter.and_then(plain_id)
         {
-            return point(call, collection, &key, reply);
+            return point(call, collection, &key_of_id(id), reply);
         }
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),

@@ -251,7 +251,7 @@ impl FindAndModify {
             return Ok(bytes);
         };
         let doc = Doc::new(&bytes);
-        let filter = &self.action.selection().filter;
+        let filter = self.action.selection().wanted.filter();
         let position = filter.position(doc, &self.vars)?;
         let mut out = Vec::with_capacity(bytes.len());
         projection.apply(doc, &self.vars, position, &mut out)?;

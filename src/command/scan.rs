@@ -43,7 +43,7 @@ pub(super) fn run<G: Gather>(
     let walk = collection.map(|collection| selection.walk(collection, call.now));
     let scan = Scan {
         walk: walk.transpose()?,
-        filter: selection.filter,
+        filter: selection.wanted.into_filter(),
         vars: selection.vars,
         now: call.now,
         gather,

@@ -362,27 +362,26 @@ pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
     if field.path.len() != 1 || field.path.first() != "_id" || comparison.op != Op::Eq {
         return None;
     }
-    one_key(comparison.value.as_ref())
+    let value = comparison.value.as_ref();
+    has_one_key(value).then(|| key_of_id(value))
 }
 
-/// The same of a filter that was not parsed yet: most are `{_id: value}`, and there is no more to them.
-pub fn plain_id(filter: Doc<'_>) -> Option<Vec<u8>> {
+/// The same of a filter that was not parsed yet, as the `_id` itself: most are `{_id: value}`, and there is no more to them.
+pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
     let mut fields = filter.iter();
     let only = fields.next().filter(|elem| elem.name_bytes() == b"_id")?;
     // A document may hold operators.
     if fields.next().is_some() || only.value.ty() == Type::Document {
         return None;
     }
-    one_key(only.value)
+    has_one_key(only.value).then_some(only.value)
 }
 
-/// The key of the documents with that `_id`, if they have one.
-fn one_key(value: ValueRef<'_>) -> Option<Vec<u8>> {
-    has_one_key(value).then(|| {
-        let mut bytes = Vec::with_capacity(24);
-        key::encode(value, false, &mut bytes);
-        bytes
-    })
+/// The key of the document with that `_id`.
+pub fn key_of_id(value: ValueRef<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(24);
+    key::encode(value, false, &mut bytes);
+    bytes
 }
 
 /// Whether equality with that value is equality of keys: with values of these types it reaches further.
@@ -479,7 +478,7 @@ mod tests {
             assert_eq!(seen.is_some(), plain, "{filter:?}");
             if plain {
                 let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
-                assert_eq!(seen, id_equality(&parsed), "{filter:?}");
+                assert_eq!(seen.map(key_of_id), id_equality(&parsed), "{filter:?}");
             }
         }
         for other in [

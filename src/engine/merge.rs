@@ -6,8 +6,8 @@ use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
 use super::write::{
-    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, collection_for, insert_batch,
-    with_ts,
+    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, Wanted, collection_for,
+    insert_batch, with_ts,
 };
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -15,7 +15,7 @@ use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotM
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::index::TS_FIELD;
-use crate::storage::{Catalog, Collection};
+use crate::storage::{Catalog, Collection, Keeps};
 use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
 
 pub struct Merging {
@@ -163,10 +163,10 @@ impl Merging {
             intake.admit(row)?
         };
         let row = Doc::new(&new);
-        let filter = Arc::new(self.filter(row)?);
+        let wanted = Wanted::Filter(Arc::new(self.filter(row)?));
         let mut lost = 0;
         loop {
-            if self.matched(row, &filter, vars)? {
+            if self.matched(row, &wanted, vars)? {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -203,19 +203,19 @@ impl Merging {
     }
 
     /// Does with the document that the row stands for what `whenMatched` says, if there is one.
-    fn matched(&self, row: Doc<'_>, filter: &Arc<Filter>, vars: &Vars) -> Result<bool> {
+    fn matched(&self, row: Doc<'_>, wanted: &Wanted, vars: &Vars) -> Result<bool> {
         let update = self.update.as_ref();
         match &self.merge.when_matched {
             // The insert says whether it is there.
             WhenMatched::Fail => Ok(false),
-            WhenMatched::KeepExisting => self.change(filter, vars, None),
+            WhenMatched::KeepExisting => self.change(wanted, vars, None),
             WhenMatched::Replace => {
                 let vars = vars.with([Value::document(row.bytes().to_vec())]);
-                self.change(filter, &vars, update)
+                self.change(wanted, &vars, update)
             }
             WhenMatched::Merge => {
                 let vars = vars.with([Value::document(by_name(row).bytes().to_vec())]);
-                self.change(filter, &vars, update)
+                self.change(wanted, &vars, update)
             }
             WhenMatched::Pipeline { .. } => {
                 let mut values = vec![Value::document(row.bytes().to_vec())];
@@ -229,7 +229,7 @@ impl Merging {
                     }
                     values.push(value);
                 }
-                self.change(filter, &vars.with(values), update)
+                self.change(wanted, &vars.with(values), update)
             }
         }
     }
@@ -256,7 +256,7 @@ impl Merging {
 
     /// Changes the document that the filter finds; without an update it is left as it is, `_ts` included. Says whether there
     /// is one.
-    fn change(&self, filter: &Arc<Filter>, vars: &Vars, update: Option<&Update>) -> Result<bool> {
+    fn change(&self, wanted: &Wanted, vars: &Vars, update: Option<&Update>) -> Result<bool> {
         let into = &self.merge.into;
         let now = vars.now();
         let mut current = Vec::new();
@@ -266,11 +266,11 @@ impl Merging {
             let Some(collection) = self.catalog.get(&into.db, &into.coll) else {
                 return Ok(false);
             };
-            let chosen = choose(&collection, filter, None, None, now)?;
+            let chosen = choose(&collection, wanted.filter(), None, None, now)?;
             let walk = Walk::new(collection, chosen.access)
                 .show_ts(names_ts)
                 .for_writing();
-            let mut picker = Picker::new(walk, Arc::clone(filter), None);
+            let mut picker = Picker::new(walk, Arc::clone(wanted.filter()), None);
             let (id, ts) = match picker.next(now, vars, &Endless, &mut current)? {
                 Picked::One(id, ts) => (id, ts),
                 Picked::Pause => continue,
@@ -284,9 +284,10 @@ impl Merging {
                 id,
                 ts,
                 reads_ts: names_ts || reads_ts,
+                keeps: Keeps::Nothing,
                 current: &mut current,
                 still_matches: Match {
-                    filter,
+                    wanted,
                     vars,
                     names_ts,
                 },

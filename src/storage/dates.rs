@@ -225,7 +225,7 @@ fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
 mod tests {
     use super::*;
     use crate::clock::monotonic;
-    use crate::storage::{Namespace, Options};
+    use crate::storage::{Keeps, Namespace, Options};
     use crate::value::DocBuf;
     use bson::doc;
     use std::collections::BTreeMap;
@@ -315,7 +315,7 @@ mod tests {
                             documents.remove(&n);
                         } else {
                             let new = document(n, i64::from(steps) * 3_000);
-                            w.replace(id, &old, &new);
+                            w.replace(id, &old, &new, Keeps::Nothing);
                             documents.insert(n, new);
                         }
                     }

@@ -192,6 +192,7 @@ impl Segment {
         Stored {
             bytes: self.bytes(at),
             ts: self.slots[at].ts,
+            own: self.slots[at].own,
             end: self.end(at, default),
         }
     }

@@ -8,6 +8,7 @@ use crate::value::Millis;
 pub struct Stored<'a> {
     pub bytes: &'a [u8],
     pub ts: Millis,
+    pub own: OwnTtl,
     pub end: End,
 }
 

@@ -50,6 +50,14 @@ pub struct UniqueIndex {
     pub taken: KeyBytes,
 }
 
+/// What a replacement is known to leave as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeps {
+    Nothing,
+    /// The root field `ttl`, which then has not to be looked for in the new document.
+    Ttl,
+}
+
 /// What became of a conditional replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replaced {
@@ -110,7 +118,7 @@ impl<'a> Writer<'a> {
             self.check_unique(index, keys, None, &mut in_the_way)?;
         }
         self.free(&in_the_way);
-        let stamp = self.stamp(doc, self.now);
+        let stamp = self.stamp(doc, self.now, OwnTtl::of(doc));
         let id = self.place(bytes, stamp);
         for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
             index.insert(keys, id);
@@ -145,13 +153,24 @@ impl<'a> Writer<'a> {
 
     /// Gives the document `expected` its new bytes (same `_id`), if it still is the one that the caller has seen. Comparing
     /// the bytes themselves needs no version counter, and a document that came back to the same value is as good as untouched.
-    pub fn replace(&mut self, id: RecordId, expected: &[u8], bytes: &[u8]) -> Replaced {
-        let Some(ts) = self.unchanged(id, expected) else {
+    pub fn replace(
+        &mut self,
+        id: RecordId,
+        expected: &[u8],
+        bytes: &[u8],
+        keeps: Keeps,
+    ) -> Replaced {
+        let Some((ts, own)) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
+        let own = match keeps {
+            Keeps::Nothing => OwnTtl::of(Doc::new(bytes)),
+            Keeps::Ttl => own,
+        };
+        debug_assert_eq!(own, OwnTtl::of(Doc::new(bytes)));
         let replaced = self
             .check_size(bytes)
-            .and_then(|()| self.replace_checked(id, expected, bytes, ts));
+            .and_then(|()| self.replace_checked(id, expected, bytes, ts, own));
         match replaced {
             Ok(()) => Replaced::Done {
                 before: ts,
@@ -168,10 +187,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The `_ts` of a visible document, if it still has these bytes.
-    fn unchanged(&self, id: RecordId, expected: &[u8]) -> Option<Millis> {
+    /// The `_ts` and the ttl of a visible document, if it still has these bytes.
+    fn unchanged(&self, id: RecordId, expected: &[u8]) -> Option<(Millis, OwnTtl)> {
         let stored = self.visible(id)?;
-        (stored.bytes == expected).then_some(stored.ts)
+        (stored.bytes == expected).then_some((stored.ts, stored.own))
     }
 
     fn replace_checked(
@@ -180,6 +199,7 @@ impl<'a> Writer<'a> {
         old: &[u8],
         bytes: &[u8],
         ts: Millis,
+        own: OwnTtl,
     ) -> Result<(), Refused> {
         let doc = Doc::new(bytes);
         let written = self.ts_after(ts);
@@ -203,7 +223,7 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        let stamp = self.stamp(doc, written);
+        let stamp = self.stamp(doc, written, own);
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.replace(id.slot(), bytes, stamp);
         }
@@ -216,13 +236,12 @@ impl<'a> Writer<'a> {
     pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Replaced {
         if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
             // The key of such an index is the time of the last write, and it may be unique: go the long way.
-            return self.replace(id, expected, expected);
+            return self.replace(id, expected, expected, Keeps::Ttl);
         }
-        let Some(before) = self.unchanged(id, expected) else {
+        let Some((before, own)) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
         let dates = self.state.date_end(Doc::new(expected));
-        let own = OwnTtl::of(Doc::new(expected));
         let ts = self.ts_after(before);
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.touch(id.slot(), ts);
@@ -243,7 +262,7 @@ impl<'a> Writer<'a> {
 
     /// Removes the document, if it still is the one that the caller has seen. Returns the `_ts` that it had.
     pub fn remove_if(&mut self, id: RecordId, expected: &[u8]) -> Option<Millis> {
-        let ts = self.unchanged(id, expected)?;
+        let (ts, _) = self.unchanged(id, expected)?;
         self.remove(id);
         Some(ts)
     }
@@ -368,10 +387,10 @@ impl<'a> Writer<'a> {
         RecordId::new(number, slot)
     }
 
-    fn stamp(&self, doc: Doc<'_>, ts: Millis) -> Stamp {
+    fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
         Stamp {
             ts,
-            own: OwnTtl::of(doc),
+            own,
             dates: self.state.date_end(doc),
             coming: self.state.coming_end(doc),
         }

@@ -1,6 +1,7 @@
 //! Writing documents: straight into a buffer, nested parts in place, lengths patched when a part is closed.
 
-use super::{Doc, Type, Value, ValueRef, doc::EMPTY};
+use super::doc::{EMPTY, zero_at};
+use super::{Doc, Type, Value, ValueRef};
 
 /// Writes one document at the end of a buffer. Close it with [`DocBuilder::end`]; a builder that is dropped
 /// without it closes itself, so that the buffer never holds half a document.
@@ -37,7 +38,7 @@ impl<'b> DocBuilder<'b> {
     #[inline]
     fn head(&mut self, ty: Type, name: &str) {
         // A zero inside a name would end it early and let the rest be read as something else.
-        let text = match name.bytes().position(|b| b == 0) {
+        let text = match zero_at(name.as_bytes()) {
             None => name.as_bytes(),
             Some(zero) => &name.as_bytes()[..zero],
         };

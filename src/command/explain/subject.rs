@@ -200,12 +200,13 @@ impl Subject {
     ) -> Result<Self> {
         let (selection, _) = selecting.parse(&call.vars())?;
         let Selection {
-            filter,
+            wanted,
             vars,
             hint,
             names_ts,
             ..
         } = selection;
+        let filter = wanted.into_filter();
         let shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
         let mut reading = Reading {
             filter,
@@ -435,7 +436,7 @@ impl Subject {
                 let sort = selection.sort.as_ref().zip(spelled.as_ref());
                 winning_plan(
                     collection,
-                    &selection.filter,
+                    selection.wanted.filter(),
                     sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
                     selection.hint.as_ref(),
                     call.now,
@@ -451,7 +452,7 @@ impl Subject {
                 multi: selection.multi,
             },
         };
-        let parsed = selection.filter.describe();
+        let parsed = selection.wanted.filter().describe();
         Ok(Self {
             shape: Shape::new(&namespace, parsed.as_doc()),
             namespace,

@@ -136,7 +136,7 @@ impl Writing {
             return Ok(true);
         };
         let Selection {
-            filter,
+            wanted,
             vars,
             multi,
             ..
@@ -151,7 +151,7 @@ impl Writing {
                     if let Some(update) = &self.update {
                         let doc = Doc::new(&self.current);
                         let position = match update.needs_position() {
-                            true => filter.position(doc, vars)?,
+                            true => wanted.filter().position(doc, vars)?,
                             false => None,
                         };
                         let apply = Apply {

@@ -1,12 +1,9 @@
 //! Which documents a command is about: its filter, hint, sort and variables, read and parsed.
 
-use std::sync::Arc;
-
 use crate::command::args::Arg;
-use crate::engine::choose::{Hint, id_equality};
-use crate::engine::write::Selection;
+use crate::engine::choose::Hint;
+use crate::engine::write::{Selection, Wanted};
 use crate::error::{Error, Result};
-use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::names_root;
 use crate::query::{Scope, Vars};
@@ -96,17 +93,20 @@ impl<'a> Selecting<'a> {
             None => (scope, vars.clone()),
             Some(spec) => crate::query::bind_let(vars, &scope, spec)?,
         };
-        let filter = Filter::parse(self.filter, &scope)?;
+        let wanted = Wanted::parse(self.filter, &scope)?;
         // A statement that names its one document never looks at its sort, not even whether it is one.
         let sort = self
             .sort
-            .filter(|_| id_equality(&filter).is_none())
+            .filter(|_| wanted.id_key().is_none())
             .map(Sort::parse)
             .transpose()?
             .filter(|sort| !sort.is_empty());
-        let names_ts = names_ts(self.filter) || self.sort.is_some_and(names_ts);
+        let names_ts = match wanted {
+            Wanted::Id { .. } => false,
+            Wanted::Filter(_) => names_ts(self.filter) || self.sort.is_some_and(names_ts),
+        };
         let selection = Selection {
-            filter: Arc::new(filter),
+            wanted,
             vars,
             sort,
             hint: self.hint,

@@ -2,7 +2,8 @@
 //!
 //! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
 //! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
-//! again; [`pick`] finds it, [`search`] does so for a statement, and [`statement`] puts the two together. [`refused()`] turns
+//! again; [`pick`] finds it, [`search`] does so for a statement
+//! that asks for what [`wanted`] says, and [`statement`] puts the two together. [`refused()`] turns
 //! storage's facts into MongoDB's errors. [`collection_for`] makes the collection where there is none yet.
 
 mod collection;
@@ -13,6 +14,7 @@ mod pick;
 mod refused;
 mod search;
 mod statement;
+mod wanted;
 
 pub use collection::{collection_for, other_case};
 pub use insert::{BATCH, Inserted, insert_batch};
@@ -22,3 +24,4 @@ pub use pick::{Picked, Picker};
 pub use refused::refused;
 pub use search::{Place, Search, Selection};
 pub use statement::{Deleting, MAX_LOST, Updated, Updating, Version};
+pub use wanted::Wanted;

@@ -1,11 +1,10 @@
 //! Changing one stored document.
 
-use super::refused;
+use super::{Wanted, refused};
 use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::filter::Filter;
-use crate::storage::{Collection, Dropped, RecordId, Replaced, Stored, Writer};
+use crate::storage::{Collection, Dropped, Keeps, RecordId, Replaced, Stored, Writer};
 use crate::value::{Doc, DocBuilder, Millis, Value};
 
 /// What became of a document that was to be changed.
@@ -30,6 +29,8 @@ pub struct Candidate<'a> {
     pub ts: Millis,
     /// What is done with it depends on that, too.
     pub reads_ts: bool,
+    /// What the change leaves as it is.
+    pub keeps: Keeps,
     /// The document as it was found; in the end, the one that was changed or removed.
     pub current: &'a mut Vec<u8>,
     pub still_matches: Match<'a>,
@@ -37,7 +38,7 @@ pub struct Candidate<'a> {
 
 /// The condition under which a document that changed under one's hands is still the one meant.
 pub struct Match<'a> {
-    pub filter: &'a Filter,
+    pub wanted: &'a Wanted,
     pub vars: &'a Vars,
     /// The filter names `_ts`.
     pub names_ts: bool,
@@ -59,7 +60,7 @@ impl Candidate<'_> {
             let written = collection.write(now, |writer| {
                 let replaced = match &computed {
                     _ if self.was_touched(writer) => Replaced::Stale,
-                    Some(bytes) => writer.replace(id, self.current, bytes),
+                    Some(bytes) => writer.replace(id, self.current, bytes, self.keeps),
                     None => writer.touch(id, self.current),
                 };
                 match replaced {
@@ -133,10 +134,11 @@ impl Candidate<'_> {
         let Some(ts) = found else { return Ok(false) };
         self.ts = ts;
         let Match {
-            filter,
+            wanted,
             vars,
             names_ts,
         } = self.still_matches;
+        let filter = wanted.filter();
         if !names_ts {
             return filter.matches(Doc::new(self.current), vars);
         }
@@ -178,7 +180,7 @@ mod tests {
             let collection = Collection::new(Namespace::new("db", "c"), Options::default());
             let id = collection.write(Millis(5_000), |w| w.insert(&bytes));
             let id = id.unwrap().unwrap();
-            let filter = Filter::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
+            let wanted = Wanted::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
             let vars = Vars::at(Millis(9_000));
             let mut current = bytes.clone();
             let candidate = Candidate {
@@ -186,9 +188,10 @@ mod tests {
                 id,
                 ts: Millis(5_000),
                 reads_ts: by_ts,
+                keeps: Keeps::Nothing,
                 current: &mut current,
                 still_matches: Match {
-                    filter: &filter,
+                    wanted: &wanted,
                     vars: &vars,
                     names_ts: by_ts,
                 },

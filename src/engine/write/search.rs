@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Match, Picked, Picker};
+use super::{Candidate, Match, Picked, Picker, Wanted};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
-use crate::engine::choose::{Hint, choose, id_equality};
+use crate::engine::choose::{Hint, choose};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::Slice;
-use crate::storage::{Catalog, Collection};
+use crate::storage::{Catalog, Collection, Keeps};
 use crate::value::Millis;
 
 /// Where a statement writes, and when.
@@ -25,7 +24,7 @@ pub struct Place<'a> {
 
 /// Which documents a statement is about.
 pub struct Selection {
-    pub filter: Arc<Filter>,
+    pub wanted: Wanted,
     pub vars: Vars,
     pub sort: Option<Sort>,
     pub hint: Option<Hint>,
@@ -74,7 +73,13 @@ impl<'a> Place<'a> {
 impl Selection {
     /// The way to them for a reader. A sort is not looked at.
     pub fn walk(&self, collection: Arc<Collection>, now: Millis) -> Result<Walk> {
-        let chosen = choose(&collection, &self.filter, None, self.hint.as_ref(), now)?;
+        let chosen = choose(
+            &collection,
+            self.wanted.filter(),
+            None,
+            self.hint.as_ref(),
+            now,
+        )?;
         Ok(Walk::new(collection, chosen.access)
             .exact(chosen.exact)
             .show_ts(self.names_ts))
@@ -84,7 +89,7 @@ impl Selection {
     pub fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
         let chosen = choose(
             &collection,
-            &self.filter,
+            self.wanted.filter(),
             self.sort.as_ref(),
             self.hint.as_ref(),
             now,
@@ -98,12 +103,12 @@ impl Selection {
         } else {
             self.sort.clone()
         };
-        Ok(Picker::new(walk, Arc::clone(&self.filter), sort))
+        Ok(Picker::new(walk, Arc::clone(self.wanted.filter()), sort))
     }
 
     fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
         let key = match self.hint {
-            None => id_equality(&self.filter),
+            None => self.wanted.id_key(),
             Some(_) => None,
         };
         Ok(match key {
@@ -114,7 +119,7 @@ impl Selection {
 
     fn still_matches(&self) -> Match<'_> {
         Match {
-            filter: &self.filter,
+            wanted: &self.wanted,
             vars: &self.vars,
             names_ts: self.names_ts,
         }
@@ -161,6 +166,7 @@ impl Search {
                 id,
                 ts,
                 reads_ts: self.selection.names_ts,
+                keeps: Keeps::Nothing,
                 current,
                 still_matches: self.selection.still_matches(),
             })),

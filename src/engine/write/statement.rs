@@ -5,6 +5,8 @@ use super::{Modified, Place, Search, Selection, collection_for, insert_batch, wi
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
+use crate::storage::Keeps;
+use crate::storage::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Value};
 
 /// An update on its way.
@@ -83,12 +85,15 @@ impl Updating {
         };
         let update = &self.update;
         candidate.reads_ts |= update.reads_ts();
-        let (filter, vars) = (candidate.still_matches.filter, candidate.still_matches.vars);
+        if update.leaves_alone(OwnTtl::FIELD) {
+            candidate.keeps = Keeps::Ttl;
+        }
+        let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
         let modified = candidate.modify(place.now, |doc, ts| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
             let position = if update.needs_position() {
-                filter.position(doc, vars)?
+                wanted.filter().position(doc, vars)?
             } else {
                 None
             };
@@ -136,7 +141,7 @@ impl Updating {
             position: None,
             inserting: true,
         };
-        let equalities = selection.filter.equalities()?;
+        let equalities = selection.wanted.filter().equalities()?;
         let bytes = self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now))
         })?;

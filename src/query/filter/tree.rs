@@ -1,12 +1,12 @@
 //! The typed tree that a filter becomes.
 
 use super::{
-    Bits, Comparison, Members, Modulo, Pattern, Schema, TypeSet, describe, matches, parse,
+    Bits, Comparison, Members, Modulo, Op, Pattern, Schema, TypeSet, describe, matches, parse,
 };
 use crate::{
     error::Result,
     query::{Scope, Vars, expr::Expr},
-    value::{Doc, DocBuf, Path, Value},
+    value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 
 /// A parsed filter.
@@ -78,6 +78,14 @@ impl Filter {
     /// The filter that every document passes.
     pub fn all() -> Self {
         Self { root: Node::True }
+    }
+
+    /// `{_id: value}`, of a value that stands for nothing but itself.
+    pub fn of_id(value: ValueRef<'_>) -> Self {
+        let test = Test::Compare(Comparison::new(Op::Eq, value));
+        Self {
+            root: Node::field("_id", test),
+        }
     }
 
     pub fn root(&self) -> &Node {

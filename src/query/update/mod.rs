@@ -87,8 +87,10 @@ const fn ready(name: &'static str, parse: fn(&Argument<'_>) -> Result<Leaf>) -> 
     }
 }
 
-fn operator(name: &str) -> Option<&'static Operator> {
-    let at = UPDATES.binary_search_by(|row| row.name.cmp(name)).ok()?;
+fn operator(name: &[u8]) -> Option<&'static Operator> {
+    let at = UPDATES
+        .binary_search_by(|row| row.name.as_bytes().cmp(name))
+        .ok()?;
     UPDATES.get(at)
 }
 

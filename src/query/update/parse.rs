@@ -114,6 +114,11 @@ impl Update {
         matches!(&self.0, Kind::Pipeline(pipeline) if pipeline.reads_ts)
     }
 
+    /// Whether the root field of that name is in any case what it was before.
+    pub fn leaves_alone(&self, field: &str) -> bool {
+        matches!(&self.0, Kind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
+    }
+
     /// The document that comes of `doc`; `None` where nothing changes.
     pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
         // Most updates leave the size about as it is.
@@ -170,8 +175,8 @@ impl Operators {
         let large = update.bytes().len() > LARGE;
         let mut later = Vec::new();
         for elem in update {
-            let name = elem.name();
-            let Some(row) = operator(name) else {
+            let Some(row) = operator(elem.name_bytes()) else {
+                let name = elem.name();
                 return Err(Error::failed_to_parse(format!(
                     "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
                 )));
@@ -180,7 +185,7 @@ impl Operators {
                 return Err(Error::failed_to_parse(format!(
                     "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not {{{}}}",
                     elem.value.ty().alias(),
-                    check::element(name, elem.value)
+                    check::element(row.name, elem.value)
                 )));
             };
             for argument in arguments {

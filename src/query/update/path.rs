@@ -1,6 +1,6 @@
 //! The dotted path of an update: fields, `$`, `$[]` and `$[identifier]`.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Code, Error, Result};
 
@@ -20,7 +20,10 @@ impl<'a> UpdatePath<'a> {
                 "An empty update path is not valid.",
             ));
         }
-        let parts: SmallVec<[&str; 4]> = dotted.split('.').collect();
+        let parts: SmallVec<[&str; 4]> = match dotted.contains('.') {
+            true => dotted.split('.').collect(),
+            false => smallvec![dotted],
+        };
         if parts.iter().any(|part| part.is_empty()) {
             return Err(Error::new(
                 Code::EmptyFieldName,

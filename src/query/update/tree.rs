@@ -130,18 +130,20 @@ impl Fields {
         self.children.get_mut(at).map(|child| &mut child.node)
     }
 
-    fn add(&mut self, name: &str, node: Node) {
+    /// The child with that name, made where there is none yet.
+    fn entry(&mut self, name: &str, make: impl FnOnce() -> Node) -> &mut Node {
         if name == "$" {
-            self.positional = Some(Box::new(node));
-        } else if let Err(at) = self.search(name) {
-            self.children.insert(
-                at,
-                Child {
-                    name: name.into(),
-                    node,
-                },
-            );
+            return self.positional.get_or_insert_with(|| Box::new(make()));
         }
+        let at = match self.search(name) {
+            Ok(at) => at,
+            Err(at) => {
+                let name = name.into();
+                self.children.insert(at, Child { name, node: make() });
+                at
+            }
+        };
+        &mut self.children[at].node
     }
 
     fn search(&self, name: &str) -> std::result::Result<usize, usize> {
@@ -209,12 +211,7 @@ impl<'p> Parent<'p> {
             )));
         }
         match self {
-            Self::Fields(fields) => {
-                if fields.get(part).is_none() {
-                    fields.add(part, make());
-                }
-                Ok(fields.get(part).expect("there or just added"))
-            }
+            Self::Fields(fields) => Ok(fields.entry(part, make)),
             Self::Elements(elements) => {
                 let identifier = identifier.unwrap_or_default();
                 let filter = if identifier.is_empty() {
@@ -305,7 +302,7 @@ pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
 fn merge_into(both: &mut Fields, name: &str, node: &Node, trail: &Trail<'_>) -> Result<()> {
     match both.get(name) {
         Some(known) => *known = merge(known, node, &Trail::child(Some(trail), name, false))?,
-        None => both.add(name, node.clone()),
+        None => drop(both.entry(name, || node.clone())),
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, RecordId, Refused, Replaced};
+use crate::storage::{Cap, Keeps, RecordId, Refused, Replaced};
 use crate::value::{Doc, DocBuf, key};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -104,7 +104,9 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
     assert_eq!(ids(&c, 10_000), Vec::<i32>::new());
     let bytes = document.to_vec().unwrap();
     let replaced = c
-        .write(Millis(9_000), |w| w.replace(id, &bytes, &bytes))
+        .write(Millis(9_000), |w| {
+            w.replace(id, &bytes, &bytes, Keeps::Nothing)
+        })
         .unwrap();
     assert_eq!(replaced, Replaced::Stale);
     let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
@@ -136,7 +138,7 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
             };
             c.write(Millis(now), |w| {
                 assert!(matches!(
-                    w.replace(ids_of[0], old, new),
+                    w.replace(ids_of[0], old, new, Keeps::Nothing),
                     Replaced::Done { .. }
                 ));
                 assert!(matches!(

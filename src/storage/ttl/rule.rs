@@ -10,9 +10,6 @@
 
 use crate::value::{Doc, Millis, Num, ValueRef};
 
-/// The root field that carries a document's own ttl.
-const TTL_FIELD: &str = "ttl";
-
 /// A collection's `DefaultTTL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DefaultTtl {
@@ -70,10 +67,12 @@ impl DefaultTtl {
 impl OwnTtl {
     pub const NONE: Self = Self(0);
     pub const NEVER: Self = Self(-1);
+    /// The root field that carries it.
+    pub const FIELD: &str = "ttl";
 
     /// Reads the root field `ttl`.
     pub fn of(doc: Doc<'_>) -> Self {
-        Self::from_value(doc.get(TTL_FIELD))
+        Self::from_value(doc.get(Self::FIELD))
     }
 
     /// Int32, an int64 that fits it, or a double without a fraction that fits it, and -1 or at least 1: else none.

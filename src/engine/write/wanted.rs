@@ -1,0 +1,80 @@
+//! Which documents a statement asks for.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::engine::choose::{id_equality, key_of_id, plain_id};
+use crate::error::Result;
+use crate::query::Scope;
+use crate::query::filter::Filter;
+use crate::value::{Doc, Value};
+
+/// Most writes go to one document by its `_id`. That is seen in the bytes; a filter is made of it only for those who ask: an
+/// upsert, or somebody whose document was changed under his hands.
+pub enum Wanted {
+    Id {
+        value: Value,
+        filter: OnceLock<Arc<Filter>>,
+    },
+    Filter(Arc<Filter>),
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    pub fn parse(filter: Doc<'_>, scope: &Scope) -> Result<Self> {
+        Ok(match plain_id(filter) {
+            Some(value) => Self::Id {
+                value: value.to_value(),
+                filter: OnceLock::new(),
+            },
+            None => Self::Filter(Arc::new(Filter::parse(filter, scope)?)),
+        })
+    }
+
+    pub fn filter(&self) -> &Arc<Filter> {
+        match self {
+            Self::Id { value, filter } => {
+                filter.get_or_init(|| Arc::new(Filter::of_id(value.as_ref())))
+            }
+            Self::Filter(filter) => filter,
+        }
+    }
+
+    pub fn into_filter(self) -> Arc<Filter> {
+        Arc::clone(self.filter())
+    }
+
+    /// The key of the one document that is asked for, if it is asked for by nothing but its `_id`.
+    pub fn id_key(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Id { value, .. } => Some(key_of_id(value.as_ref())),
+            Self::Filter(filter) => id_equality(filter),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::DocBuf;
+    use bson::doc;
+
+    #[test]
+    fn an_id_asks_for_the_same_as_the_filter_it_stands_for() {
+        for (filter, by_bytes) in [
+            (doc! {"_id": 7}, true),
+            (doc! {"_id": "a"}, true),
+            (doc! {"_id": bson::Bson::Null}, true),
+            (doc! {"_id": {"$eq": 7}}, false),
+            (doc! {"_id": {"$gt": 7}}, false),
+            (doc! {"a": 7}, false),
+        ] {
+            let filter = DocBuf::from(filter);
+            let wanted = Wanted::parse(filter.as_doc(), &Scope::new()).unwrap();
+            let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
+            assert_eq!(matches!(wanted, Wanted::Id { .. }), by_bytes, "{filter:?}");
+            assert_eq!(wanted.id_key(), id_equality(&parsed), "{filter:?}");
+            assert_eq!(wanted.filter().describe(), parsed.describe(), "{filter:?}");
+        }
+    }
+}
