@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexNumber, split};
 use crate::storage::{Collection, RecordId, View};
-use crate::value::{Doc, DocBuf, DocBuilder};
+use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef};
 
 struct Making {
     context: Arc<Context>,
@@ -30,21 +30,26 @@ struct Look {
     of: Option<(IndexNumber, u64)>,
     /// The last entry that was looked at.
     at: Vec<u8>,
-    /// The documents under its key.
-    holders: Vec<RecordId>,
-    /// `{ids: [...]}` for each key that several documents share.
-    shared: Vec<DocBuf>,
+    /// The document under its key, while only one is known.
+    single: Option<RecordId>,
+    /// The `_id`s under its key, once two documents have shared it at one time.
+    sharing: Vec<Value>,
+    /// Those of the keys before it that several documents share.
+    shared: Vec<Vec<Value>>,
+    told: usize,
     bytes: usize,
+    /// What was found is all that can be told.
+    full: bool,
 }
 
-/// The ids of documents that share keys are told up to here.
+/// The `_id`s of documents that share keys are told up to here. MongoDB says then that there are too many.
 const MAX_TOLD: usize = 8 << 20;
 
-/// So many documents of one key are told of.
-const MAX_HOLDERS: usize = 100_000;
+/// So many documents are told of; MongoDB looks no further then, and says nothing of it.
+const MAX_DOCUMENTS: usize = 1 << 19;
 
-/// Type and name of an element, in bytes.
-const ID_OVERHEAD: usize = 8;
+/// Type and name of `_id`, in bytes.
+const ID_OVERHEAD: usize = 5;
 
 /// Entries between two looks at the clock.
 const SOME: usize = 128;
@@ -143,68 +148,85 @@ impl Look {
             let (key, id) = split(entry);
             if key != known {
                 known = key;
-                self.end_key(view);
+                self.end_key();
             }
-            if self.holders.len() < MAX_HOLDERS && view.get(id).is_some() {
-                self.holders.push(id);
+            if let Some(stored) = view.get(id) {
+                self.meet(view, id, Doc::new(stored.bytes).get("_id"));
             }
             self.at.clear();
             self.at.extend_from_slice(entry);
+            if self.full {
+                break;
+            }
         }
-        if seen < SOME {
-            self.end_key(view);
+        let over = self.full || seen < SOME;
+        if over {
+            self.end_key();
         }
-        Ok(seen < SOME)
+        Ok(over)
     }
 
-    /// All documents under a key are known. Some of them may have ended since they were met.
-    fn end_key(&mut self, view: &View<'_>) {
-        self.holders.retain(|&id| view.get(id).is_some());
-        if self.holders.len() > 1 && self.bytes < MAX_TOLD {
-            let shared = DocBuf::build(|doc| {
-                let mut ids = doc.array("ids");
-                for stored in self.holders.iter().filter_map(|&id| view.get(id)) {
-                    if self.bytes < MAX_TOLD {
-                        let id = Doc::new(stored.bytes).get("_id");
-                        self.bytes += id.data().len() + ID_OVERHEAD;
-                        ids.push(id);
-                    }
-                }
-                ids.end();
-            });
-            self.shared.push(shared);
+    /// A document under the key. The one before it may have ended since it was met: then they have never shared it.
+    fn meet(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
+        if self.sharing.is_empty() {
+            let before = self.single.replace(record).and_then(|id| view.get(id));
+            let Some(before) = before else { return };
+            self.tell(Doc::new(before.bytes).get("_id"));
         }
-        self.holders.clear();
+        self.tell(id);
+    }
+
+    fn tell(&mut self, id: ValueRef<'_>) {
+        self.bytes += id.data().len() + ID_OVERHEAD;
+        // At least one is told, however large.
+        if self.bytes <= MAX_TOLD || self.told == 0 {
+            self.sharing.push(id.to_value());
+            self.told += 1;
+        }
+        self.full = self.bytes > MAX_TOLD || self.told >= MAX_DOCUMENTS;
+    }
+
+    /// All documents under a key are known.
+    fn end_key(&mut self) {
+        self.single = None;
+        if !self.sharing.is_empty() {
+            self.shared.push(std::mem::take(&mut self.sharing));
+        }
     }
 
     fn refusal(&self) -> Error {
         let details = DocBuf::build(|doc| {
             let mut all = doc.array("violations");
             for shared in &self.shared {
-                all.push_doc(shared.as_doc());
+                let mut violation = all.doc();
+                let mut ids = violation.array("ids");
+                for id in shared {
+                    ids.push(id.as_ref());
+                }
+                ids.end();
+                violation.end();
             }
             all.end();
-            if self.bytes >= MAX_TOLD {
-                doc.put_bool("hasMoreViolations", true);
-            }
         });
-        Error::new(
-            Code::CannotConvertIndexToUnique,
-            "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.",
-        )
-        .with_details(details.into_bytes())
+        let message = if self.bytes > MAX_TOLD {
+            "Cannot convert the index to unique. Too many conflicting documents were detected. Please resolve them and rerun \
+             collMod."
+        } else {
+            "Cannot convert the index to unique. Please resolve conflicting documents before running collMod again."
+        };
+        Error::new(Code::CannotConvertIndexToUnique, message).with_details(details.into_bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, SOME};
+    use super::{Look, MAX_DOCUMENTS, SOME};
     use crate::command::check::{ask, server};
     use crate::config::Config;
     use crate::storage::index::IndexSpec;
     use crate::storage::ttl::DefaultTtl;
     use crate::storage::{Collection, Namespace, Options};
-    use crate::value::{DocBuf, Millis};
+    use crate::value::{DocBuf, Millis, Value};
     use bson::{Document, doc};
 
     /// Two documents share a key; one of them ends between two looks, the first of which has met only that one.
@@ -261,5 +283,42 @@ mod tests {
         );
         let made = ask(&mut server, convert);
         assert_eq!(made.get_bool("unique_new").ok(), Some(true), "{made}");
+    }
+
+    /// Of documents of one key as many are told of as there may be, however large their `_id`s are.
+    #[test]
+    fn what_is_told_of_those_who_share_a_key_has_an_end() {
+        let mut look = Look::default();
+        for told in 1..=MAX_DOCUMENTS {
+            look.tell(Value::int32(1).as_ref());
+            assert_eq!(look.full, told == MAX_DOCUMENTS, "{told}");
+        }
+        let few = "Please resolve conflicting documents before";
+        let many = "Too many conflicting documents were detected";
+        assert!(look.refusal().message().contains(few));
+        for (size, there, told, words) in [
+            (1 << 20, 9, 7, many),
+            (1 << 20, 7, 7, few),
+            (9 << 20, 2, 1, many),
+        ] {
+            let c = Collection::new(Namespace::new("db", "c"), Options::default());
+            c.write(Millis(0), |w| {
+                w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+                for n in 0..there {
+                    let document = doc! {"_id": format!("{n}{}", "x".repeat(size)), "a": 1};
+                    w.insert(&document.to_vec().unwrap()).unwrap();
+                }
+            })
+            .unwrap();
+            let mut look = Look::default();
+            while !c.read(Millis(0), |view| look.some(view, "a_1")).unwrap() {}
+            let lengths: Vec<_> = look.shared.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [told], "{size} {there}");
+            let refusal = look.refusal();
+            assert!(
+                refusal.message().contains(words),
+                "{size} {there}: {refusal}"
+            );
+        }
     }
 }
