@@ -11,7 +11,7 @@ use super::{Call, Context, Outcome, Step, Task};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{Index, IndexSpec};
-use crate::storage::{Collection, Redating, Writer};
+use crate::storage::{Collection, Dropped, Redating, Writer};
 use crate::value::{DocBuf, DocBuilder};
 
 /// Makes the change and says what the reply holds.
@@ -66,7 +66,7 @@ impl Task for Draining {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let slice = TimeSlice::begin();
         if let Some((redating, rules)) = &mut self.dates
-            && let Some(step) = prepare(redating, &slice, rules)?
+            && let Some(step) = prepare(redating, &slice, rules).map_err(|_| dropped())?
         {
             return Ok(step);
         }
@@ -97,9 +97,8 @@ pub fn prepare(
     redating: &mut Redating,
     slice: &TimeSlice,
     rules: impl FnOnce(&[Index]) -> Vec<IndexSpec>,
-) -> Result<Option<Step>> {
-    let ready = redating.step(slice.until(), rules);
-    Ok(match ready.map_err(|_| dropped())? {
+) -> Result<Option<Step>, Dropped> {
+    Ok(match redating.step(slice.until(), rules)? {
         true => None,
         false if redating.waits() => Some(Step::Sleep(A_MOMENT)),
         false => Some(Step::More),

@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use super::drained::{prepare, rules_after};
-use super::{Context, Step, Task, default_ttl, drained, list_indexes};
+use super::{Context, Step, Task, default_ttl, list_indexes};
 use crate::engine::TimeSlice;
 use crate::engine::write::refused;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Filled, Index, IndexNumber};
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Collection, RecordId, Redating, Refused, TsIndex, View, Writer};
+use crate::storage::{
+    Collection, Dropped, Namespace, RecordId, Redating, Refused, TsIndex, View, Writer,
+};
 use crate::value::{DocBuilder, Millis};
 
 /// Documents that are indexed in one lock hold.
@@ -80,14 +82,14 @@ impl Building {
                     .index_some(current.number, current.from, CHUNK)
                     .map_err(|reason| build_failure(&self.collection, &reason, &writer.view()))
             })
-            .map_err(|_| drained::dropped())?;
+            .map_err(|Dropped| self.collection_dropped())?;
         match filled? {
             Filled::Before(next) => {
                 current.from = next;
                 Ok(false)
             }
             Filled::Whole => Ok(true),
-            Filled::Gone => Err(aborted()),
+            Filled::Gone => Err(self.aborted("dropIndexes command")),
         }
     }
 
@@ -97,7 +99,7 @@ impl Building {
         let complete = |writer: &mut Writer<'_>| {
             let own = |index: &Index| self.finished.contains(&index.number);
             if writer.view().indexes().filter(|index| own(index)).count() < self.finished.len() {
-                return Err(aborted());
+                return Err(self.aborted("dropIndexes command"));
             }
             if let Some((default, shown)) = self.default.clone() {
                 // Asked again: the mode may have been changed since.
@@ -116,7 +118,7 @@ impl Building {
                 self.collection.drain_then(now, until, complete)
             }
         };
-        let Ok(after) = completed.map_err(|_| drained::dropped())? else {
+        let Ok(after) = completed.map_err(|Dropped| self.collection_dropped())? else {
             return Ok(Step::More);
         };
         let after = after?;
@@ -133,6 +135,17 @@ impl Building {
             reply.put_str("note", "all indexes already exist");
         }
         Ok(Step::Done)
+    }
+
+    /// Somebody has put an end to it.
+    fn aborted(&self, reason: &str) -> Error {
+        let name = self.collection.namespace();
+        Error::new(Code::IndexBuildAborted, reason).caused(&failed(&self.collection, &name))
+    }
+
+    fn collection_dropped(&self) -> Error {
+        let (name, uuid) = (self.collection.namespace(), self.collection.uuid());
+        self.aborted(&format!("Collection {name}({uuid}) is being dropped"))
     }
 }
 
@@ -161,7 +174,8 @@ impl Task for Building {
                 ready.then(|| index.spec.clone())
             })
         };
-        if let Some(step) = prepare(&mut self.dates, &slice, rules)? {
+        let prepared = prepare(&mut self.dates, &slice, rules);
+        if let Some(step) = prepared.map_err(|Dropped| self.collection_dropped())? {
             return Ok(step);
         }
         self.finish(reply)
@@ -183,17 +197,6 @@ impl Drop for Building {
     }
 }
 
-/// One of the indexes was dropped before it was complete.
-fn aborted() -> Error {
-    Error::new(
-        Code::IndexBuildAborted,
-        format!(
-            "Index build aborted: {}: dropIndexes command",
-            uuid::Uuid::new_v4()
-        ),
-    )
-}
-
 fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
     let document = match reason {
         Refused::Duplicate { holder, .. } => {
@@ -201,10 +204,11 @@ fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> 
         }
         Refused::Unindexable(_) | Refused::TooLarge(_) => &[],
     };
-    refused(reason, view, document).caused(&format!(
-        "Index build failed: {}: Collection {} ( {} )",
-        uuid::Uuid::new_v4(),
-        view.namespace(),
-        collection.uuid()
-    ))
+    refused(reason, view, document).caused(&failed(collection, view.namespace()))
+}
+
+/// Each build has an id in MongoDB.
+fn failed(collection: &Collection, name: &Namespace) -> String {
+    let (build, uuid) = (uuid::Uuid::new_v4(), collection.uuid());
+    format!("Index build failed: {build}: Collection {name} ( {uuid} )")
 }

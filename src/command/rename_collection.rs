@@ -115,6 +115,14 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         Err(RenameError::TargetExists) => {
             Err(Error::new(Code::NamespaceExists, "target namespace exists"))
         }
+        Err(RenameError::IndexBuild(uuid)) => Err(Error::new(
+            Code::BackgroundOperationInProgressForNamespace,
+            format!(
+                "cannot perform operation: an index build is currently running for collection with UUID: {uuid}. Found \
+                 index build: {}",
+                uuid::Uuid::new_v4()
+            ),
+        )),
         Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
     }
 }

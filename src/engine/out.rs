@@ -177,8 +177,7 @@ impl Out {
     /// Takes the target's place, if that can be done.
     fn take_place(&self, now: Millis) -> Result<(), Unfit> {
         let default = self.take_default(now);
-        let from = self.aside.namespace();
-        self.catalog.replace(&from, &self.into, |target| {
+        self.catalog.replace(&self.aside, &self.into, |target| {
             self.target
                 .check_same(&Setup::of(target), &self.into)
                 .map_err(Unfit::Changed)?;
@@ -235,9 +234,7 @@ impl Sink for Out {
 impl Drop for Out {
     fn drop(&mut self) {
         if !self.finished {
-            let name = self.aside.namespace();
-            self.catalog
-                .drop_collection(name.database(), name.collection());
+            self.catalog.drop_this(&self.aside);
         }
     }
 }
@@ -385,5 +382,46 @@ mod tests {
         assert!(out(&catalog, || {}).is_ok());
         catalog.drop_collection("db", "c");
         assert!(out(&catalog, || {}).is_ok());
+    }
+
+    /// Somebody takes what is being filled away, or gives it another name, and makes another collection of that name.
+    #[test]
+    fn what_has_come_to_the_name_aside_is_not_touched() {
+        type Change = fn(&Catalog, &Namespace);
+        let changes: [(Change, bool); 2] = [
+            (
+                |c, aside| drop(c.drop_collection(aside.database(), aside.collection())),
+                false,
+            ),
+            (
+                |c, aside| {
+                    let other = Namespace::new("db", "other");
+                    c.rename(aside, &other, false).unwrap();
+                },
+                true,
+            ),
+        ];
+        for (change, fits) in changes {
+            for finish in [false, true] {
+                let catalog = Arc::new(Catalog::new());
+                let name = std::cell::OnceCell::new();
+                let meanwhile = || {
+                    let aside = catalog.in_database("db").remove(0).namespace();
+                    change(&catalog, &aside);
+                    let made = catalog.get_or_create("db", aside.collection());
+                    name.set((aside, made.unwrap().0)).ok().unwrap();
+                    if !finish {
+                        // The target is no longer what it was: the work is given up.
+                        catalog.get_or_create("db", "c").unwrap();
+                    }
+                };
+                assert_eq!(out(&catalog, meanwhile).is_ok(), fits && finish);
+                let (aside, made) = name.get().unwrap();
+                let there = catalog.get("db", aside.collection()).unwrap();
+                assert!(Arc::ptr_eq(&there, made));
+                let names = catalog.in_database("db").len();
+                assert_eq!(names, if finish && !fits { 1 } else { 2 });
+            }
+        }
     }
 }

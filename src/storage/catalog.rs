@@ -9,6 +9,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use uuid::Uuid;
 
 use super::collection::WHEN_ALL_IS_WELL;
 use super::{Collection, Namespace, Options, SizeLimit, View};
@@ -43,6 +44,8 @@ pub enum CreateError {
 pub enum RenameError {
     NoSuchSource,
     TargetExists,
+    /// Of one of the two, which has this UUID.
+    IndexBuild(Uuid),
     OtherCase(OtherCase),
 }
 
@@ -164,6 +167,20 @@ impl Catalog {
         Some(dropped)
     }
 
+    /// Takes this very collection away, whatever it is called by now, and none that has come to its name.
+    pub fn drop_this(&self, collection: &Arc<Collection>) {
+        let mut alone = self.alone();
+        let own = |_: &Namespace, there: &Arc<Collection>| Arc::ptr_eq(there, collection);
+        if self
+            .collections
+            .remove_if(&collection.namespace(), own)
+            .is_some()
+        {
+            *alone = None;
+            retire(collection);
+        }
+    }
+
     /// Takes all collections of a database away; says how many.
     pub fn drop_database(&self, database: &str) -> usize {
         let mut alone = self.alone();
@@ -188,33 +205,61 @@ impl Catalog {
         to: &Namespace,
         drop_target: bool,
     ) -> Result<(), RenameError> {
-        self.replace(from, to, |target| match target {
+        let alone = self.alone();
+        let moved = self.found(from).ok_or(RenameError::NoSuchSource)?;
+        let replaced = self.found(to).filter(|_| drop_target);
+        let builds = |of: &&Arc<Collection>| of.shared().indexes.iter().any(|index| !index.ready);
+        if let Some(of) = [Some(&moved), replaced.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(builds)
+        {
+            return Err(RenameError::IndexBuild(of.uuid()));
+        }
+        self.place(alone, &moved, to, |target| match target {
             Some(_) if !drop_target => Err(RenameError::TargetExists),
             _ => Ok(()),
         })
     }
 
-    /// The same, if `allows` has nothing against what the collection of the new name looks like (`None`: there is none), which
-    /// goes then. Nobody can change how that one is set up, or make one, between the question and the deed.
+    /// The same with this very collection, whatever it is called by now, if `allows` has nothing against what the collection of
+    /// the new name looks like (`None`: there is none), which goes then. Nobody can change how that one is set up, or make
+    /// one, between the question and the deed.
     pub fn replace<E: From<RenameError>>(
         &self,
-        from: &Namespace,
+        moved: &Arc<Collection>,
         to: &Namespace,
         allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut alone = self.alone();
-        let found = |name| self.collections.get(name).map(|there| Arc::clone(&there));
-        let moved = found(from).ok_or(RenameError::NoSuchSource)?;
-        if from == to {
+        let alone = self.alone();
+        match self.found(&moved.namespace()) {
+            Some(there) if Arc::ptr_eq(&there, moved) => self.place(alone, moved, to, allows),
+            _ => Err(RenameError::NoSuchSource.into()),
+        }
+    }
+
+    fn found(&self, name: &Namespace) -> Option<Arc<Collection>> {
+        self.collections.get(name).map(|there| Arc::clone(&there))
+    }
+
+    fn place<E: From<RenameError>>(
+        &self,
+        mut alone: MutexGuard<'_, Databases>,
+        moved: &Arc<Collection>,
+        to: &Namespace,
+        allows: impl FnOnce(Option<&View<'_>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let from = moved.namespace();
+        if from == *to {
             return Ok(()); // it has its own place
         }
         let take_place = || {
-            self.collections.remove(from);
+            self.collections.remove(&from);
             // The only place where somebody waits for a second collection: one that has a name of its own till now.
             moved.rename(to.clone());
-            self.collections.insert(to.clone(), Arc::clone(&moved));
+            self.collections.insert(to.clone(), Arc::clone(moved));
         };
-        match found(to) {
+        match self.found(to) {
             Some(replaced) => {
                 let size = replaced.shared().totals.count;
                 free(
