@@ -7,7 +7,7 @@ use super::index_build::{Building, Reply};
 use super::index_spec::{self, Unknown, Wanted};
 use super::{
     Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, collection_uuid,
-    default_ttl, drained, list_indexes,
+    commit_quorum, default_ttl, drained, list_indexes,
 };
 use crate::auth::Action;
 use crate::engine::write::collection_for;
@@ -56,11 +56,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
             // Of the command; each index may say its own.
             "v" => drop(arg.int()?),
-            "commitQuorum" => {
-                if !arg.is_null() && arg.value().as_str().is_none() && arg.int()?.is_none() {
-                    return Err(arg.unknown());
-                }
-            }
+            "commitQuorum" => commit_quorum::check(&call.context.config.topology, arg)?,
             _ => return Err(arg.unknown()),
         }
     }
@@ -96,23 +92,22 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Creating ===
 
 impl Creating {
-    /// `None`: one of the indexes is being made by somebody else.
+    /// `None`: one of the indexes is being made by somebody else, or the collection went away after it was found.
     fn begin(&mut self) -> Result<Option<Building>> {
         let (collection, created) =
             collection_for(&self.context.catalog, &self.database, &self.collection)?;
         self.created_collection |= created;
         let now = self.context.clock.now();
-        let begun: Result<_> = collection
-            .write(now, |writer| {
-                let before = list_indexes::count(&writer.view());
-                let Some(missing) = Missing::find(&writer.view(), &self.wanted)? else {
-                    return Ok(None);
-                };
-                let begun = missing.indexes.into_iter();
-                let numbers: Vec<_> = begun.map(|spec| writer.begin_index(spec)).collect();
-                Ok(Some((before, numbers, missing.default)))
-            })
-            .map_err(|_| drained::dropped())?;
+        let begun = collection.write(now, |writer| {
+            let before = list_indexes::count(&writer.view());
+            let Some(missing) = Missing::find(&writer.view(), &self.wanted)? else {
+                return Ok(None);
+            };
+            let begun = missing.indexes.into_iter();
+            let numbers: Vec<_> = begun.map(|spec| writer.begin_index(spec)).collect();
+            Ok(Some((before, numbers, missing.default)))
+        });
+        let begun: Result<_> = begun.unwrap_or(Ok(None));
         Ok(begun?.map(|(before, numbers, default)| {
             let reply = Reply {
                 before,
@@ -392,6 +387,34 @@ mod tests {
         for n in [0, 50, 3_000, 5_999] {
             let find = doc! {"count": "c", "query": {"a": n}, "hint": "a_1", "$db": "d"};
             assert_eq!(ask(&mut server, find).get_i32("n").ok(), Some(1), "{n}");
+        }
+    }
+
+    /// As MongoDB words it: a build that somebody puts an end to has failed, and a collection is renamed when it is over.
+    #[test]
+    fn a_collection_that_goes_takes_the_build_along_and_none_is_renamed_under_it() {
+        let drops = [
+            doc! {"drop": "c", "$db": "d"},
+            doc! {"dropDatabase": 1, "$db": "d"},
+        ];
+        for drop in drops {
+            let mut server = with_documents(|n| n);
+            let mut work = begin(&mut server, create());
+            work.step(&mut Vec::new()).unwrap();
+            for (from, to) in [("d.c", "d.other"), ("d.source", "d.c")] {
+                ask(&mut server, doc! {"create": "source", "$db": "d"});
+                let rename =
+                    doc! {"renameCollection": from, "to": to, "dropTarget": true, "$db": "admin"};
+                let reply = ask(&mut server, rename);
+                assert_eq!(reply.get_i32("code").ok(), Some(12_587), "{reply}");
+            }
+            assert_eq!(ask(&mut server, drop).get_f64("ok").ok(), Some(1.0));
+            let reply = finish(work);
+            assert_eq!(reply.get_i32("code").ok(), Some(276), "{reply}");
+            let message = reply.get_str("errmsg").unwrap();
+            assert!(message.starts_with("Index build failed: "), "{message}");
+            assert!(message.ends_with(") is being dropped"), "{message}");
+            assert_eq!(numbers(&ask(&mut server, create())), (1, 2));
         }
     }
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::args::{NUMBERS, truthy};
 use super::call::check_database;
-use super::{Command, Flags, concern};
+use super::{Command, Flags, concern, read_preference};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
@@ -82,16 +82,20 @@ impl<'a> Generic<'a> {
                     }
                     2
                 }
-                name @ (b"$clusterTime" | b"$readPreference") => {
+                b"$clusterTime" => {
                     if value.as_doc().is_none() && !value.is_nullish() {
                         return Err(Error::wrong_type(
-                            "",
+                            command.name,
                             elem.name(),
                             value.ty(),
                             &[Type::Document],
                         ));
                     }
-                    if name == b"$clusterTime" { 3 } else { 4 }
+                    3
+                }
+                b"$readPreference" => {
+                    read_preference::check(command, value)?;
+                    4
                 }
                 b"readConcern" => {
                     concern::check_read(command, topology, value)?;

@@ -1,0 +1,53 @@
+//! `commitQuorum` of createIndexes: how many members have to be ready before an index comes into use. There is one.
+
+use super::args::{Arg, NUMBERS};
+use crate::config::Topology;
+use crate::error::{Code, Error, Result};
+use crate::value::Type;
+
+/// A replica set has at most that many members.
+const MAX_MEMBERS: i64 = 50;
+
+pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {
+    if arg.is_null() {
+        return Ok(());
+    }
+    let mode = arg.value().as_str();
+    let members = match mode {
+        Some("") => {
+            return Err(Error::failed_to_parse(
+                "commitQuorum can't be an empty string",
+            ));
+        }
+        Some(_) => 1,
+        None if arg.value().ty().is_number() => arg.int()?.unwrap_or(0),
+        None => {
+            let types: Vec<_> = NUMBERS.iter().copied().chain([Type::String]).collect();
+            return Err(arg.wrong_type(&types));
+        }
+    };
+    if !(0..=MAX_MEMBERS).contains(&members) {
+        return Err(Error::failed_to_parse(format!(
+            "commitQuorum has to be a non-negative number and not greater than {MAX_MEMBERS}"
+        )));
+    }
+    if *topology == Topology::Standalone {
+        return Err(Error::bad_value("Standalones can't specify commitQuorum"));
+    }
+    match mode {
+        None | Some("majority" | "votingMembers") => {}
+        Some(mode) => {
+            return Err(Error::new(
+                Code::UnknownReplWriteConcern,
+                format!("No write concern mode named '{mode}' found in replica set configuration"),
+            ));
+        }
+    }
+    if members > 1 {
+        return Err(Error::new(
+            Code::UnsatisfiableCommitQuorum,
+            "Not enough data-bearing nodes to satisfy commit quorum",
+        ));
+    }
+    Ok(())
+}
