@@ -18,8 +18,8 @@ pub fn literal(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> 
     Ok(Expr::Const(value.to_value()))
 }
 
-/// What a search would know of a document: no stage here searches, so there is nothing to tell. What MongoDB would know of any
-/// document is refused by name.
+/// What a search would know of a document: no stage here searches, so there is nothing to tell. What MongoDB would know of a document
+/// without one is refused by name.
 pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
@@ -36,8 +36,7 @@ pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
         Some("geoNearDistance") => unavailable("$geoNear distance"),
         Some("geoNearPoint") => unavailable("$geoNear point"),
         Some(
-            "indexKey"
-            | "randVal"
+            "randVal"
             | "score"
             | "scoreDetails"
             | "searchHighlights"
@@ -46,7 +45,7 @@ pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
             | "searchSequenceToken"
             | "vectorSearchScore",
         ) => Ok(Expr::Const(Value::missing())),
-        Some(name @ ("recordId" | "sortKey")) => {
+        Some(name @ ("indexKey" | "recordId" | "sortKey")) => {
             Err(Error::not_implemented(format!("{{$meta: \"{name}\"}}")))
         }
         Some(other) => Err(Error::location(

@@ -276,10 +276,9 @@ impl Parser<'_> {
 
 fn meta(which: ValueRef<'_>) -> Result<Node> {
     match which.as_str() {
-        // Values that only a search or a hint to return keys attaches to a document.
+        // Values that only a search attaches to a document.
         Some(
             "randVal"
-            | "indexKey"
             | "score"
             | "scoreDetails"
             | "searchHighlights"
@@ -290,7 +289,8 @@ fn meta(which: ValueRef<'_>) -> Result<Node> {
             | "vectorSearchScore",
         ) => Ok(Node::Absent),
         Some(
-            name @ ("geoNearDistance" | "geoNearPoint" | "recordId" | "sortKey" | "textScore"),
+            name @ ("geoNearDistance" | "geoNearPoint" | "indexKey" | "recordId" | "sortKey"
+            | "textScore"),
         ) => Err(Error::not_implemented(format!("{{$meta: \"{name}\"}}"))),
         Some(name) => Err(Error::location(
             17308,
