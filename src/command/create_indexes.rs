@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{IndexingMode, TsIndex, View};
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, compare_docs};
 
 pub(super) const COMMAND: Command =
     Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
@@ -24,6 +24,7 @@ pub(super) const COMMAND: Command =
 
 /// A collection has at most that many indexes.
 const MAX_INDEXES: usize = 64;
+
 /// One createIndexes, from the moment at which its words are understood.
 struct Creating {
     context: Arc<Context>,
@@ -218,7 +219,7 @@ fn has_name(name: &str) -> Error {
 fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -> Result<bool> {
     for there in existing {
         let same_name = there.name == spec.name;
-        let same_kind = signature(there) == signature(spec);
+        let same_kind = is_same_kind(there, spec);
         let describe = |spec: &IndexSpec| DocBuf::build(|doc| spec.describe(doc)).to_string();
         if same_name && !same_kind {
             return Err(Error::new(
@@ -257,21 +258,19 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
 }
 
 /// What makes two indexes the same: key, uniqueness, and which documents they hold.
-type Signature<'a> = (Vec<(&'a str, bool)>, bool, bool, Option<Vec<Vec<u8>>>);
-
-fn signature(spec: &IndexSpec) -> Signature<'_> {
-    let names = spec.key.as_doc().iter().map(|elem| elem.name());
-    (
-        names.zip(spec.descending.iter().copied()).collect(),
-        spec.unique,
-        spec.sparse,
+fn is_same_kind(one: &IndexSpec, other: &IndexSpec) -> bool {
+    let conditions = |spec: &IndexSpec| {
         spec.partial.as_ref().map(|partial| {
             let mut all = Vec::new();
             clauses(partial.filter.as_doc(), &mut all);
             all.sort_unstable();
             all
-        }),
-    )
+        })
+    };
+    // By value and not by direction: `{a: 1}` and `{a: 2}` are two indexes, `{a: 1}` and `{a: 1.0}` are one.
+    compare_docs(one.key.as_doc(), other.key.as_doc()).is_eq()
+        && (one.unique, one.sparse) == (other.unique, other.sparse)
+        && conditions(one) == conditions(other)
 }
 
 /// A filter as the conditions that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` say the same.
