@@ -65,6 +65,7 @@ pub(super) fn invalid() -> Error {
 #[cfg(test)]
 mod tests {
     use crate::command::check::{ask, server};
+    use crate::command::{Commands, Connection};
     use crate::config::Config;
     use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
@@ -73,19 +74,22 @@ mod tests {
         Bson::Binary(Binary { subtype, bytes })
     }
 
+    /// The UUIDs of two new collections, `d.a` and `d.b`.
+    fn made(server: &mut (Commands, Connection)) -> [Bson; 2] {
+        ["a", "b"].map(|name| {
+            ask(server, doc! {"create": name, "$db": "d"});
+            let list = doc! {"listCollections": 1, "filter": {"name": name}, "$db": "d"};
+            let reply = ask(server, list);
+            let cursor = reply.get_document("cursor").unwrap();
+            let first = cursor.get_array("firstBatch").unwrap()[0].as_document();
+            first.unwrap().get_document("info").unwrap()["uuid"].clone()
+        })
+    }
+
     #[test]
     fn whoever_names_a_uuid_means_just_that_collection() {
         let mut server = server(Config::default());
-        let listed: Vec<Bson> = ["a", "b"]
-            .map(|name| {
-                ask(&mut server, doc! {"create": name, "$db": "d"});
-                let list = doc! {"listCollections": 1, "filter": {"name": name}, "$db": "d"};
-                let reply = ask(&mut server, list);
-                let cursor = reply.get_document("cursor").unwrap();
-                let first = cursor.get_array("firstBatch").unwrap()[0].as_document();
-                first.unwrap().get_document("info").unwrap()["uuid"].clone()
-            })
-            .into();
+        let [own, other] = made(&mut server);
         let commands: [Document; 12] = [
             doc! {"find": "a"},
             doc! {"count": "a"},
@@ -100,7 +104,6 @@ mod tests {
             doc! {"collMod": "a"},
             doc! {"drop": "a"},
         ];
-        let (own, other) = (&listed[0], &listed[1]);
         for (given, code, actual) in [
             (other.clone(), Some(361), Some(Bson::String("b".into()))),
             (
@@ -137,6 +140,28 @@ mod tests {
                     "{command}\n{reply}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_rename_may_name_both_of_its_collections() {
+        let mut server = server(Config::default());
+        let [own, other] = made(&mut server);
+        let rename = doc! {"renameCollection": "d.a", "to": "d.b", "$db": "admin"};
+        for (field, given, refusal) in [
+            ("collectionUUID", &other, Some(["a", "b"])),
+            ("dropTarget", &own, Some(["b", "a"])),
+            ("dropTarget", &other, None),
+        ] {
+            let mut command = rename.clone();
+            command.insert(field, given.clone());
+            let reply = ask(&mut server, command.clone());
+            let told =
+                ["expectedCollection", "actualCollection"].map(|name| reply.get_str(name).ok());
+            let wanted = refusal.map_or([None; 2], |names| names.map(Some));
+            assert_eq!(told, wanted, "{command}\n{reply}");
+            let ok = if refusal.is_some() { 0.0 } else { 1.0 };
+            assert_eq!(reply.get_f64("ok").ok(), Some(ok), "{command}\n{reply}");
         }
     }
 }

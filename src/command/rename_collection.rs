@@ -1,5 +1,6 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
+use super::args::{Arg, required};
 use super::create::check_new_name;
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database, collection_uuid,
@@ -45,43 +46,23 @@ fn may(call: &Call<'_>) -> Result<bool> {
         && (call.may(source, Action::Find) || !call.may(target, Action::Find)))
 }
 
+/// What the client asks for.
+#[derive(Default)]
+struct Rename<'a> {
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    drop_target: bool,
+    /// `collectionUUID`: the collection that is meant.
+    uuid: Option<Arg<'a>>,
+    /// A `dropTarget` that is a UUID: the collection that may be dropped.
+    target_uuid: Option<Arg<'a>>,
+}
+
 fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let mut from = None;
-    let mut to = None;
-    let mut drop_target = false;
-    let mut uuid = None;
-    let mut target_uuid = None;
-    for arg in call.args() {
-        match arg.name() {
-            "renameCollection" => from = arg.str()?,
-            "to" => to = arg.str()?,
-            "dropTarget" => {
-                drop_target = match arg.value().as_bool() {
-                    Some(flag) => flag,
-                    // The UUID of the collection that may be dropped.
-                    None => match arg.value().as_binary() {
-                        Some((collection_uuid::UUID, _)) => {
-                            target_uuid = Some(collection_uuid::read(arg)?);
-                            true
-                        }
-                        Some(_) => return Err(collection_uuid::invalid()),
-                        None => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
-                    },
-                }
-            }
-            "stayTemp" => {
-                arg.strict_bool()?;
-            }
-            "collectionUUID" => uuid = Some(arg),
-            _ => return Err(arg.unknown()),
-        }
-    }
-    let from = named(super::args::required(
-        from,
-        "renameCollection",
-        "renameCollection",
-    )?)?;
-    let to = named(super::args::required(to, "renameCollection", "to")?)?;
+    let rename = Rename::read(call)?;
+    let from = required(rename.from, "renameCollection", "renameCollection")?;
+    let to = required(rename.to, "renameCollection", "to")?;
+    let (from, to) = (named(from)?, named(to)?);
     for name in [&from, &to] {
         check(name)?;
     }
@@ -91,22 +72,18 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             "Can't rename a collection to itself",
         ));
     }
-    if let Some(uuid) = target_uuid {
-        if from.database() != to.database() {
-            return Err(Error::new(
-                Code::InvalidOptions,
-                "The dropTarget UUID cannot be given when renaming across databases",
-            ));
-        }
-        let there = call.context.catalog.get(to.database(), to.collection());
-        if there.is_none_or(|c| *c.uuid().as_bytes() != uuid) {
-            return Err(mismatch());
+    if rename.target_uuid.is_some() && from.database() != to.database() {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "The dropTarget UUID cannot be given when renaming across databases",
+        ));
+    }
+    for (name, uuid) in [(&to, rename.target_uuid), (&from, rename.uuid)] {
+        if let Some(uuid) = uuid {
+            collection_uuid::check_in(call, name.database(), name.collection(), uuid)?;
         }
     }
-    if let Some(arg) = uuid {
-        check_uuid(call, &from, arg)?;
-    }
-    match call.context.catalog.rename(&from, &to, drop_target) {
+    match call.context.catalog.rename(&from, &to, rename.drop_target) {
         Ok(()) => Ok(Outcome::Reply),
         Err(RenameError::NoSuchSource) => Err(Error::new(
             Code::NamespaceNotFound,
@@ -124,6 +101,32 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
             ),
         )),
         Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
+    }
+}
+
+// === impl Rename ===
+
+impl<'a> Rename<'a> {
+    fn read(call: &Call<'a>) -> Result<Self> {
+        let mut rename = Self::default();
+        for arg in call.args() {
+            match arg.name() {
+                "renameCollection" => rename.from = arg.str()?,
+                "to" => rename.to = arg.str()?,
+                "dropTarget" => match (arg.value().as_bool(), arg.value().as_binary()) {
+                    (Some(flag), _) => rename.drop_target = flag,
+                    (None, Some((collection_uuid::UUID, _))) => {
+                        (rename.drop_target, rename.target_uuid) = (true, Some(arg));
+                    }
+                    (None, Some(_)) => return Err(collection_uuid::invalid()),
+                    (None, None) => return Err(arg.wrong_type(&[Type::Bool, Type::Binary])),
+                },
+                "stayTemp" => drop(arg.strict_bool()?),
+                "collectionUUID" => rename.uuid = Some(arg),
+                _ => return Err(arg.unknown()),
+            }
+        }
+        Ok(rename)
     }
 }
 
@@ -145,25 +148,6 @@ fn check(namespace: &Namespace) -> Result<()> {
         Ok(()) => Ok(()),
         Err(error) => illegal(format!("error with namespace: {}", error.message())),
     }
-}
-
-fn check_uuid(call: &Call<'_>, from: &Namespace, arg: super::args::Arg<'_>) -> Result<()> {
-    if arg.is_null() {
-        return Ok(());
-    }
-    let uuid = collection_uuid::read(arg)?;
-    let there = call.context.catalog.get(from.database(), from.collection());
-    if there.is_some_and(|c| *c.uuid().as_bytes() == uuid) {
-        return Ok(());
-    }
-    Err(mismatch())
-}
-
-fn mismatch() -> Error {
-    Error::new(
-        Code::CollectionUUIDMismatch,
-        "Collection UUID does not match that specified",
-    )
 }
 
 /// A dollar is refused in other words than what else a database cannot have in its name.
