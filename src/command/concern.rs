@@ -30,81 +30,23 @@ fn concern<'a>(command: &Command, field: &str, value: ValueRef<'a>) -> Result<Op
     }
 }
 
+/// A read concern, as far as anything can be wrong with it.
+#[derive(Default)]
+struct ReadConcern<'a> {
+    level: Option<&'a str>,
+    after_cluster_time: bool,
+    at_cluster_time: bool,
+    /// A time that is none was given.
+    null_time: bool,
+}
+
 pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<()> {
     let Some(concern) = concern(command, "readConcern", value)? else {
         return Ok(());
     };
-    let mut level = None;
-    let (mut after, mut at, mut null) = (false, false, false);
-    for arg in fields("readConcern", concern) {
-        match arg.name() {
-            "level" => {
-                level = arg.one_of(LEVELS)?;
-            }
-            "afterClusterTime" | "atClusterTime" => {
-                if arg.value().ty() != Type::Timestamp {
-                    return Err(arg.wrong_type(&[Type::Timestamp]));
-                }
-                let time = arg.value().as_timestamp();
-                match arg.name() {
-                    "atClusterTime" => (at, null) = (true, null || time.is_some_and(|t| t.0 == 0)),
-                    _ => (after, null) = (true, null || time == Some((0, 0))),
-                }
-            }
-            "afterOpTime" => {
-                arg.doc()?;
-            }
-            "provenance" => drop(arg.one_of(PROVENANCES)?),
-            "waitLastStableRecoveryTimestamp" | "allowTransactionTableSnapshot" => {
-                arg.bool()?;
-            }
-            _ => return Err(arg.unknown()),
-        }
-    }
-    if *topology == Topology::Standalone {
-        if matches!(level, Some("linearizable" | "snapshot")) {
-            return Err(Error::new(
-                Code::NotAReplicaSet,
-                "node needs to be a replica set member to use read concern",
-            ));
-        }
-        if after || at {
-            return Err(Error::new(
-                Code::IllegalOperation,
-                "Cannot specify afterClusterTime readConcern without replication enabled",
-            ));
-        }
-    }
-    if after && at {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "Can not specify both afterClusterTime and atClusterTime",
-        ));
-    }
-    if at && level != Some("snapshot") {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "atClusterTime field can be set only if level is equal to snapshot",
-        ));
-    }
-    if after && !matches!(level, None | Some("local" | "majority" | "snapshot")) {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "afterClusterTime field can be set only if level is equal to majority, local, or snapshot",
-        ));
-    }
-    if null {
-        let name = if at {
-            "atClusterTime"
-        } else {
-            "afterClusterTime"
-        };
-        return Err(Error::new(
-            Code::InvalidOptions,
-            format!("{name} cannot be a null timestamp"),
-        ));
-    }
-    match level {
+    let concern = ReadConcern::read(concern)?;
+    concern.check(topology)?;
+    match concern.level {
         None | Some("local") => Ok(()),
         Some("snapshot") if command.flags.has(Flags::SNAPSHOT) => Ok(()),
         Some(level) if level != "snapshot" && command.flags.has(Flags::READ_CONCERN) => Ok(()),
@@ -116,6 +58,70 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
                 command.name
             ),
         )),
+    }
+}
+
+// === impl ReadConcern ===
+
+impl<'a> ReadConcern<'a> {
+    fn read(concern: Doc<'a>) -> Result<Self> {
+        let mut read = Self::default();
+        for arg in fields("readConcern", concern) {
+            match arg.name() {
+                "level" => read.level = arg.one_of(LEVELS)?,
+                name @ ("afterClusterTime" | "atClusterTime") => {
+                    let Some(time) = arg.value().as_timestamp() else {
+                        return Err(arg.wrong_type(&[Type::Timestamp]));
+                    };
+                    if name == "atClusterTime" {
+                        read.at_cluster_time = true;
+                        read.null_time |= time.0 == 0;
+                    } else {
+                        read.after_cluster_time = true;
+                        read.null_time |= time == (0, 0);
+                    }
+                }
+                "afterOpTime" => drop(arg.doc()?),
+                "provenance" => drop(arg.one_of(PROVENANCES)?),
+                "waitLastStableRecoveryTimestamp" | "allowTransactionTableSnapshot" => {
+                    arg.bool()?;
+                }
+                _ => return Err(arg.unknown()),
+            }
+        }
+        Ok(read)
+    }
+
+    /// Whether its parts go together, whatever the command.
+    fn check(&self, topology: &Topology) -> Result<()> {
+        let (after, at) = (self.after_cluster_time, self.at_cluster_time);
+        if *topology == Topology::Standalone {
+            if matches!(self.level, Some("linearizable" | "snapshot")) {
+                return Err(Error::new(
+                    Code::NotAReplicaSet,
+                    "node needs to be a replica set member to use read concern",
+                ));
+            }
+            if after || at {
+                return Err(Error::new(
+                    Code::IllegalOperation,
+                    "Cannot specify afterClusterTime readConcern without replication enabled",
+                ));
+            }
+        }
+        let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+        match self.level {
+            _ if after && at => invalid("Can not specify both afterClusterTime and atClusterTime"),
+            level if at && level != Some("snapshot") => {
+                invalid("atClusterTime field can be set only if level is equal to snapshot")
+            }
+            Some("available" | "linearizable") if after => invalid(
+                "afterClusterTime field can be set only if level is equal to majority, local, or snapshot",
+            ),
+            _ if self.null_time && at => invalid("atClusterTime cannot be a null timestamp"),
+            _ if self.null_time => invalid("afterClusterTime cannot be a null timestamp"),
+            _ => Ok(()),
+        }
     }
 }
 

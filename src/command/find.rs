@@ -19,7 +19,7 @@ use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows};
-use crate::query::{Scope, bind_let};
+use crate::query::{Scope, Vars, bind_let};
 use crate::session::Source;
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
@@ -191,7 +191,7 @@ impl<'a> Find<'a> {
     }
 
     fn answer(
-        self,
+        mut self,
         call: &mut Call<'_>,
         collection: &str,
         reply: &mut DocBuilder<'_>,
@@ -223,10 +223,6 @@ impl<'a> Find<'a> {
             return point(call, collection, &key, reply);
         }
         let sort = self.sort.map(Sort::parse).transpose()?;
-        let sources = Arc::new(EngineSources::new(
-            Arc::clone(&call.context.catalog),
-            expose_ts,
-        ));
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
         if positional && filter.has_expression() {
             return Err(Error::new(
@@ -234,64 +230,18 @@ impl<'a> Find<'a> {
                 "$expr is not supported in the filter of a positional projection",
             ));
         }
-        let filter = Arc::new(filter);
         let reading = Reading {
-            filter: Arc::clone(&filter),
+            filter: Arc::new(filter),
             sort: sort.map(Arc::new),
-            hint: self.hint,
-            between: self.between,
+            hint: self.hint.take(),
+            between: self.between.take(),
             skip: self.skip,
             limit: self.limit,
             show_ts,
             count_only: false,
         };
         let tailing = self.tailable && has_tail(call, collection)?;
-        let way = sources.way(call.database(), collection, &reading, call.now)?;
-        let source: Box<dyn Source> = match way {
-            Some(way)
-                if way.sorted
-                    && projection.is_none()
-                    && !self.show_record_id
-                    && !self.return_key =>
-            {
-                let walk = way.walk.tailing(tailing);
-                let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
-                Box::new(stream.tailing(tailing))
-            }
-            way => {
-                let by = way
-                    .as_ref()
-                    .filter(|_| self.return_key)
-                    .map(|way| return_key::indexes(&way.walk, call.now));
-                let by_ts = by.iter().flatten().any(By::names_ts);
-                let mut rows: Box<dyn Rows> = match way {
-                    None => Box::new(stage::Empty),
-                    Some(way) => {
-                        let walk = way.walk.tailing(tailing).show_ts(show_ts || by_ts);
-                        sources.rows(Way { walk, ..way }, reading)
-                    }
-                };
-                if let Some(by) = by {
-                    // Of the projection nothing is left to be applied to, and a key stands nowhere.
-                    rows = return_key::rows(rows, by);
-                } else {
-                    if let Some(projection) = projection {
-                        rows = match positional {
-                            true => stage::project_found(rows, projection, filter),
-                            false => stage::project(rows, projection),
-                        };
-                    }
-                    if self.show_record_id {
-                        rows = record_ids::rows(rows);
-                    }
-                }
-                let limits = Limits {
-                    allow_disk_use: self.allow_disk_use.unwrap_or(true),
-                    ..Limits::default()
-                };
-                Box::new(RowSource::new(rows, sources, vars, limits).tailing(tailing))
-            }
-        };
+        let source = self.source(call, collection, reading, projection, vars, tailing)?;
         let opening = Opening {
             namespace: call.namespace(collection),
             batch_size: self.batch_size,
@@ -300,6 +250,65 @@ impl<'a> Find<'a> {
             awaits: tailing && self.await_data,
         };
         cursor::open(call, reply, source, opening)
+    }
+
+    /// What a cursor reads from.
+    fn source(
+        &self,
+        call: &Call<'_>,
+        collection: &str,
+        reading: Reading,
+        projection: Option<Projection>,
+        vars: Vars,
+        tailing: bool,
+    ) -> Result<Box<dyn Source>> {
+        let sources = Arc::new(EngineSources::new(
+            Arc::clone(&call.context.catalog),
+            call.context.config.expose_ts,
+        ));
+        let filter = Arc::clone(&reading.filter);
+        let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
+        let way = match sources.way(call.database(), collection, &reading, call.now)? {
+            Some(way) if way.sorted && as_stored => {
+                let walk = way.walk.tailing(tailing);
+                let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+                return Ok(Box::new(stream.tailing(tailing)));
+            }
+            way => way,
+        };
+        let by = way
+            .as_ref()
+            .filter(|_| self.return_key)
+            .map(|way| return_key::indexes(&way.walk, call.now));
+        let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
+        let mut rows: Box<dyn Rows> = match way {
+            None => Box::new(stage::Empty),
+            Some(way) => {
+                let walk = way.walk.tailing(tailing).show_ts(show_ts);
+                sources.rows(Way { walk, ..way }, reading)
+            }
+        };
+        if let Some(by) = by {
+            // Of the projection nothing is left to be applied to, and a key stands nowhere.
+            rows = return_key::rows(rows, by);
+        } else {
+            if let Some(projection) = projection {
+                rows = match projection.is_positional() {
+                    true => stage::project_found(rows, projection, filter),
+                    false => stage::project(rows, projection),
+                };
+            }
+            if self.show_record_id {
+                rows = record_ids::rows(rows);
+            }
+        }
+        let limits = Limits {
+            allow_disk_use: self.allow_disk_use.unwrap_or(true),
+            ..Limits::default()
+        };
+        Ok(Box::new(
+            RowSource::new(rows, sources, vars, limits).tailing(tailing),
+        ))
     }
 
     /// What it finds is shown as it stands, and at once.

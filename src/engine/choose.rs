@@ -136,11 +136,7 @@ pub fn within(
     max: Doc<'_>,
     now: Millis,
 ) -> Result<Access> {
-    if min
-        .iter()
-        .next()
-        .is_some_and(|elem| elem.name() == ID_FIELD)
-    {
+    if names_id_first(min) {
         collection.order_ids_now(now);
     }
     let inferred = DocBuf::build(|key| {
@@ -185,9 +181,7 @@ pub fn within(
 }
 
 fn names_id_first(key: Doc<'_>) -> bool {
-    key.iter()
-        .next()
-        .is_some_and(|elem| elem.name() == ID_FIELD)
+    key.first().is_some_and(|elem| elem.name() == ID_FIELD)
 }
 
 /// The first key of the index that begins like this.

@@ -18,7 +18,7 @@ use crate::value::{Doc, Millis};
 #[derive(Debug, Clone, Default)]
 pub struct Handles {
     known: Arc<Mutex<Vec<Arc<Collection>>>>,
-    /// The how manieth command of the cursor is running.
+    /// Which command of the cursor is running, counted from its first.
     command: Arc<AtomicU32>,
 }
 
@@ -75,7 +75,7 @@ impl Handles {
         Ok(())
     }
 
-    /// The how manieth command of the cursor is running.
+    /// Which command of the cursor is running, counted from its first.
     pub fn command(&self) -> u32 {
         self.command.load(Ordering::Relaxed)
     }

@@ -125,86 +125,29 @@ impl Running {
         };
         aside::tick_read(row.doc.bytes().len())?;
         let stage = &self.stage;
-        if self.inner.is_none() {
-            if let Some((found_by, array)) = &self.same
-                && *found_by == cx.sources.command()
-            {
-                emit(&stage.into, row.doc, array, row.origin, out);
-                return Ok(true);
+        let mut inner = match self.inner.take() {
+            Some(inner) => inner,
+            None => {
+                if let Some((found_by, array)) = &self.same
+                    && *found_by == cx.sources.command()
+                {
+                    emit(&stage.into, row.doc, array, row.origin, out);
+                    return Ok(true);
+                }
+                match Inner::open(stage, row, cx, &mut self.found, out)? {
+                    Some(inner) => inner,
+                    None => return Ok(true),
+                }
             }
-            let vars = match stage.lets.as_slice() {
-                [] => None,
-                lets => {
-                    let values: Result<Vec<_>> = lets
-                        .iter()
-                        .map(|(_, expr)| Ok(shallow(expr.eval(row.doc, cx.vars)?)?.into_value()))
-                        .collect();
-                    Some(cx.vars.with(values?))
-                }
-            };
-            let inner_cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
-            let rows = match (&stage.fields, &stage.from) {
-                (Some((local, foreign)), Some(from)) => {
-                    let keys = keys_of(row.doc, local);
-                    let find = |each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>| {
-                        let field = foreign.text();
-                        cx.sources.find_equal(&inner_cx, from, field, &keys, each)
-                    };
-                    if stage.sub.is_none() && join_at_once(&stage.into, row, from, find, out)? {
-                        return Ok(true);
-                    }
-                    self.found.clear();
-                    if let Some(sub) = &stage.sub
-                        && find(&mut |doc, origin| {
-                            self.found.push(doc, origin);
-                            Ok(())
-                        })?
-                    {
-                        let given = Given(std::mem::take(&mut self.found));
-                        sub.whole.open(Box::new(given))
-                    } else {
-                        let spec = SourceSpec {
-                            filter: Some(Arc::new(equal_filter(foreign.text(), &keys)?)),
-                            ..SourceSpec::default()
-                        };
-                        let rows = cx.sources.open(&inner_cx, from, &spec)?;
-                        match &stage.sub {
-                            None => rows,
-                            Some(sub) => sub.whole.open(rows),
-                        }
-                    }
-                }
-                // Rows that the pipeline brings itself are compared as they come.
-                (Some((local, foreign)), None) => match &stage.sub {
-                    Some(sub) => {
-                        let keys = keys_of(row.doc, local);
-                        sub.open_filtered(Arc::new(equal_filter(foreign.text(), &keys)?))
-                    }
-                    None => Box::new(Empty),
-                },
-                (None, _) => match &stage.sub {
-                    Some(sub) => sub.open(&inner_cx, stage.from.as_ref())?,
-                    None => Box::new(Empty),
-                },
-            };
-            self.inner = Some(Inner {
-                rows,
-                vars,
-                elements: Vec::new(),
-                count: 0,
-            });
-        }
-        let Some(inner) = &mut self.inner else {
-            return Ok(true);
         };
         if !inner.run(cx, &mut self.found, stage.from.as_ref())? {
+            self.inner = Some(inner);
             return Ok(false);
         }
         self.array.clear();
         let mut array = DocBuilder::begin(&mut self.array);
         array.put_body(&inner.elements);
         array.end();
-        self.inner = None;
         emit(&stage.into, row.doc, &self.array, row.origin, out);
         if stage.is_uncorrelated() {
             self.same = Some((cx.sources.command(), self.array.clone()));
@@ -259,6 +202,75 @@ fn check_joined(size: usize, from: &Target) -> Result<()> {
 // === impl Inner ===
 
 impl Inner {
+    /// The rows that belong to `row`. `None` where there is a fast way to them: then `row` was appended with them at once.
+    fn open(
+        stage: &Lookup,
+        row: Row<'_>,
+        cx: &Cx<'_>,
+        found: &mut Batch,
+        out: &mut Batch,
+    ) -> Result<Option<Self>> {
+        let vars = match stage.lets.as_slice() {
+            [] => None,
+            lets => {
+                let values: Result<Vec<_>> = lets
+                    .iter()
+                    .map(|(_, expr)| Ok(shallow(expr.eval(row.doc, cx.vars)?)?.into_value()))
+                    .collect();
+                Some(cx.vars.with(values?))
+            }
+        };
+        let cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
+        let rows = match (&stage.fields, &stage.from) {
+            (Some((local, foreign)), Some(from)) => {
+                let (field, keys) = (foreign.text(), keys_of(row.doc, local));
+                let find = |each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>| {
+                    cx.sources.find_equal(&cx, from, field, &keys, each)
+                };
+                if stage.sub.is_none() && join_at_once(&stage.into, row, from, find, out)? {
+                    return Ok(None);
+                }
+                found.clear();
+                if let Some(sub) = &stage.sub
+                    && find(&mut |doc, origin| {
+                        found.push(doc, origin);
+                        Ok(())
+                    })?
+                {
+                    sub.whole.open(Box::new(Given(std::mem::take(found))))
+                } else {
+                    let spec = SourceSpec {
+                        filter: Some(Arc::new(equal_filter(field, &keys)?)),
+                        ..SourceSpec::default()
+                    };
+                    let rows = cx.sources.open(&cx, from, &spec)?;
+                    match &stage.sub {
+                        None => rows,
+                        Some(sub) => sub.whole.open(rows),
+                    }
+                }
+            }
+            // Rows that the pipeline brings itself are compared as they come.
+            (Some((local, foreign)), None) => match &stage.sub {
+                Some(sub) => {
+                    let keys = keys_of(row.doc, local);
+                    sub.open_filtered(Arc::new(equal_filter(foreign.text(), &keys)?))
+                }
+                None => Box::new(Empty),
+            },
+            (None, from) => match &stage.sub {
+                Some(sub) => sub.open(&cx, from.as_ref())?,
+                None => Box::new(Empty),
+            },
+        };
+        Ok(Some(Self {
+            rows,
+            vars,
+            elements: Vec::new(),
+            count: 0,
+        }))
+    }
+
     /// Collects; `false` when the time is up.
     fn run(&mut self, cx: &Cx<'_>, found: &mut Batch, from: Option<&Target>) -> Result<bool> {
         let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));

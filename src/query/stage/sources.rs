@@ -49,7 +49,7 @@ pub trait Sources: Send + Sync {
     /// Begins to write. Nothing is visible in an `$out` target before [`Sink::finish`].
     fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>>;
 
-    /// The how manieth command of the cursor is running: what an earlier one has found need not be there any more.
+    /// Which command of the cursor is running, counted from its first: what an earlier one has found need not be there any more.
     fn command(&self) -> u32 {
         0
     }
