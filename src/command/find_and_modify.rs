@@ -6,7 +6,7 @@ use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{self, Target};
-use crate::engine::write::{Deleting, Updating, Version, with_ts};
+use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::query::stage::Slice;
@@ -88,7 +88,6 @@ struct FindAndModify {
     action: Action,
     projection: Option<Projection>,
     vars: Vars,
-    new: bool,
     stmt_id: i32,
     /// The projection names `_ts`, or the server always shows it.
     show_ts: bool,
@@ -165,14 +164,19 @@ impl<'a> Args<'a> {
             None => Action::Remove(Box::new(Deleting::new(selection))),
             Some(update) => {
                 let update = parse_update(update, self.array_filters, &scope)?;
-                Action::Update(Box::new(Updating::new(selection, update, self.upsert)))
+                let shows = if self.new {
+                    Shows::After
+                } else {
+                    Shows::Before
+                };
+                let updating = Updating::new(selection, update, self.upsert).showing(shows);
+                Action::Update(Box::new(updating))
             }
         };
         Ok(FindAndModify {
             action,
             projection,
             vars,
-            new: self.new,
             stmt_id: self.stmt_id,
             show_ts,
             reply: DocBuf::new(),
@@ -216,12 +220,7 @@ impl FindAndModify {
             Action::Remove(deleting) => (deleting.before.take(), deleting.deleted),
             Action::Update(updating) => {
                 let done = &mut updating.done;
-                let shown = if self.new {
-                    done.after.take()
-                } else {
-                    done.before.take()
-                };
-                (shown, done.reached())
+                (done.shown.take(), done.reached())
             }
         };
         let value = shown.map(|version| self.show(version)).transpose()?;

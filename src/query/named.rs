@@ -10,8 +10,8 @@ const FEW: usize = 12;
 #[derive(Debug)]
 pub struct Named<T> {
     entries: Vec<(Box<str>, T)>,
-    /// By name, where there are too many to look through.
-    index: AHashMap<Box<[u8]>, usize>,
+    /// By name, where there are too many to look through: most lists are empty, and a map costs a little to begin with.
+    index: Option<AHashMap<Box<[u8]>, usize>>,
 }
 
 // === impl Named ===
@@ -20,7 +20,7 @@ impl<T> Default for Named<T> {
     fn default() -> Self {
         Self {
             entries: Vec::new(),
-            index: AHashMap::new(),
+            index: None,
         }
     }
 }
@@ -29,12 +29,12 @@ impl<T> Named<T> {
     /// The place of the first one with that name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
-        if self.index.is_empty() {
-            self.entries
+        match &self.index {
+            Some(index) => index.get(name).copied(),
+            None => self
+                .entries
                 .iter()
-                .position(|(known, _)| known.as_bytes() == name)
-        } else {
-            self.index.get(name).copied()
+                .position(|(known, _)| known.as_bytes() == name),
         }
     }
 
@@ -44,9 +44,10 @@ impl<T> Named<T> {
         self.entries.push((name.into(), entry));
         if at >= FEW {
             // The first time all of them, from then on the newest.
-            let new = if self.index.is_empty() { 0 } else { at };
+            let new = if self.index.is_none() { 0 } else { at };
+            let index = self.index.get_or_insert_default();
             for (at, (name, _)) in self.entries.iter().enumerate().skip(new) {
-                self.index.entry(name.as_bytes().into()).or_insert(at);
+                index.entry(name.as_bytes().into()).or_insert(at);
             }
         }
         at

@@ -35,4 +35,4 @@ pub use reap::Slice;
 pub use record::RecordId;
 pub use stored::{Stored, Totals};
 pub use view::View;
-pub use writer::{Keeps, Refused, Replaced, UniqueIndex, Writer};
+pub use writer::{Keeps, Patched, Refused, Replaced, UniqueIndex, Writer};

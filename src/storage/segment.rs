@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-use crate::value::{Doc, Millis};
+use crate::value::{Doc, Millis, Patch};
 
 use super::date_ends::{ComingEnds, DateEnds};
 use super::stored::{Stamp, Stored, Totals};
@@ -186,6 +186,15 @@ impl Segment {
         &self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
     }
 
+    fn bytes_mut(&mut self, at: usize) -> &mut [u8] {
+        let slot = &self.slots[at];
+        if slot.at == OUTSIDE {
+            let large = self.large.get_mut(&slot.id);
+            return large.map(AsMut::as_mut).unwrap_or_default();
+        }
+        &mut self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
+    }
+
     // Always: returned through memory and read back in wider pieces, it costs a scan a tenth of its time.
     #[inline(always)]
     fn stored(&self, at: usize, default: DefaultTtl) -> Stored<'_> {
@@ -310,13 +319,20 @@ impl Segment {
         self.compact_if_worth_it();
     }
 
-    /// A write that reached the document without changing it.
-    pub fn touch(&mut self, id: u16, ts: Millis) {
-        if let Some(at) = self.find(id) {
-            let slot = &mut self.slots[at];
-            slot.ts = ts;
-            self.bounds.include(slot.own, ts, self.dates.get(at));
+    /// A write that leaves the document where it is, or reached it without changing anything. The end that dates give it, which
+    /// the patch has not touched, is returned.
+    pub fn patch(&mut self, id: u16, patch: &Patch, ts: Millis) -> End {
+        let Some(at) = self.find(id) else {
+            return End::NEVER;
+        };
+        if !patch.is_empty() {
+            patch.apply(self.bytes_mut(at));
         }
+        let dates = self.dates.get(at);
+        let slot = &mut self.slots[at];
+        slot.ts = ts;
+        self.bounds.include(slot.own, ts, dates);
+        dates
     }
 
     /// Asks what the date rules to come say of every document. From now on writers keep the answers up.

@@ -13,7 +13,7 @@ use super::stored::Stamp;
 use super::ttl::{DefaultTtl, End, OwnTtl};
 use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
 use crate::error::Error;
-use crate::value::{Doc, Millis};
+use crate::value::{Doc, Millis, Patch};
 
 /// A change under the exclusive lock.
 pub struct Writer<'a> {
@@ -70,6 +70,19 @@ pub enum Replaced {
     Stale,
     Refused(Refused),
 }
+
+/// A document that was changed where it stands.
+#[derive(Debug)]
+pub struct Patched {
+    /// What was changed in it; nothing but its `_ts`, if this is empty.
+    pub patch: Patch,
+    /// The `_ts` that it had before, and the one that it has now.
+    pub before: Millis,
+    pub ts: Millis,
+}
+
+/// Larger documents are not walked through while nobody else can read.
+const MAX_PATCHED: usize = 16 * 1024;
 
 type AllKeys = SmallVec<[IndexKeys; 2]>;
 
@@ -241,13 +254,43 @@ impl<'a> Writer<'a> {
         let Some((before, own)) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
-        let dates = self.state.date_end(Doc::new(expected));
         let ts = self.ts_after(before);
-        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
-            segment.touch(id.slot(), ts);
-        }
-        self.state.bounds.include(own, ts, dates);
+        self.patch_at(id, &Patch::default(), own, ts);
         Replaced::Done { before, ts }
+    }
+
+    /// Changes the document with that `_id` where it stands, to what `compute` makes of it. It is read and written in one lock
+    /// hold, neither copied nor compared, so this is for changes that are computed in no time. `None`: it is not there, or
+    /// cannot be changed so, and nothing has happened.
+    pub fn patch(
+        &mut self,
+        key: &[u8],
+        writes: impl Fn(&str) -> bool,
+        compute: impl FnOnce(Doc<'_>) -> Option<Patch>,
+    ) -> Option<Patched> {
+        let indexes = &self.state.indexes;
+        if self.state.coming.is_some() || indexes.iter().any(|index| index.spec.depends_on(&writes))
+        {
+            return None;
+        }
+        let view = self.view();
+        let (id, stored) = view.by_id(key)?;
+        if stored.bytes.len() > MAX_PATCHED {
+            return None;
+        }
+        let patch = compute(Doc::new(stored.bytes))?;
+        view.id_usage().note();
+        let (own, before) = (stored.own, stored.ts);
+        let ts = self.ts_after(before);
+        self.patch_at(id, &patch, own, ts);
+        Some(Patched { patch, before, ts })
+    }
+
+    fn patch_at(&mut self, id: RecordId, patch: &Patch, own: OwnTtl, ts: Millis) {
+        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
+            let dates = segment.patch(id.slot(), patch, ts);
+            self.state.bounds.include(own, ts, dates);
+        }
     }
 
     /// The `_ts` of a document that this writer writes to and that was last written at `before`. A command that has been running

@@ -23,5 +23,5 @@ pub use modify::{Candidate, Match, Modified, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
 pub use search::{Place, Search, Selection};
-pub use statement::{Deleting, MAX_LOST, Updated, Updating, Version};
+pub use statement::{Deleting, MAX_LOST, Shows, Updated, Updating, Version};
 pub use wanted::Wanted;

@@ -106,12 +106,16 @@ impl Selection {
         Ok(Picker::new(walk, Arc::clone(self.wanted.filter()), sort))
     }
 
-    fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
-        let key = match self.hint {
+    /// The key of the one document that is asked for, if it is asked for by nothing but its `_id`.
+    pub(super) fn point(&self) -> Option<Vec<u8>> {
+        match self.hint {
             None => self.wanted.id_key(),
             Some(_) => None,
-        };
-        Ok(match key {
+        }
+    }
+
+    fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
+        Ok(match self.point() {
             None => Way::Picker(Box::new(self.picker(collection, now)?)),
             key => Way::Point { collection, key },
         })
@@ -135,6 +139,11 @@ impl Search {
             way: None,
             current: Vec::new(),
         }
+    }
+
+    /// Nobody has begun to look.
+    pub(super) fn is_new(&self) -> bool {
+        self.way.is_none()
     }
 
     /// The next document.

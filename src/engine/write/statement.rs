@@ -2,11 +2,12 @@
 
 use super::search::Found;
 use super::{Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
+use crate::engine::Effort;
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
-use crate::storage::Keeps;
 use crate::storage::ttl::OwnTtl;
+use crate::storage::{Keeps, Patched};
 use crate::value::{Doc, Millis, Value};
 
 /// An update on its way.
@@ -14,6 +15,7 @@ pub struct Updating {
     pub search: Search,
     pub update: Update,
     pub upsert: bool,
+    shows: Shows,
     /// How often an upsert found its key taken by somebody who was faster.
     lost: u32,
     pub done: Updated,
@@ -26,9 +28,16 @@ pub struct Updated {
     pub modified: u64,
     /// The `_id` of the document that an upsert added.
     pub upserted: Option<Value>,
-    /// The last document reached, before and after (findAndModify shows them).
-    pub before: Option<Version>,
-    pub after: Option<Version>,
+    /// The document that was reached, in the version that was asked for.
+    pub shown: Option<Version>,
+}
+
+/// Which version of a document that an update reaches is kept to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    Nothing,
+    Before,
+    After,
 }
 
 /// A document as it was at some time.
@@ -58,13 +67,24 @@ impl Updating {
             search: Search::new(selection),
             update,
             upsert,
+            shows: Shows::Nothing,
             lost: 0,
             done: Updated::default(),
         }
     }
 
+    /// An update of one document that shows it.
+    #[must_use]
+    pub fn showing(mut self, shows: Shows) -> Self {
+        self.shows = shows;
+        self
+    }
+
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+        if self.change_in_place(place) {
+            return Ok(true);
+        }
         loop {
             if self.change_next(place, slice)? {
                 if self.done.matched > 0 || !self.upsert || self.insert(place)? {
@@ -74,6 +94,57 @@ impl Updating {
                 return Ok(false);
             }
         }
+    }
+
+    /// Changes the one document that is asked for by its `_id`, if that takes no more than a few other bytes in it. `false`:
+    /// nothing has happened, and it goes the way of all updates.
+    fn change_in_place(&mut self, place: &Place<'_>) -> bool {
+        let (update, selection) = (&self.update, &self.search.selection);
+        if !self.search.is_new() || !update.may_patch() || !update.leaves_alone(OwnTtl::FIELD) {
+            return false;
+        }
+        let Some(key) = selection.point() else {
+            return false;
+        };
+        let Some(collection) = place.catalog.get(place.database, place.collection) else {
+            return false;
+        };
+        let apply = Apply {
+            now: place.now,
+            vars: &selection.vars,
+            position: None,
+            inserting: false,
+        };
+        let (mut len, mut version) = (0, Vec::new());
+        let patched = collection.write(place.now, |writer| {
+            let writes = |field: &str| !update.leaves_alone(field);
+            writer.patch(&key, writes, |doc| {
+                let patch = update.patch(doc, &apply)?;
+                len = doc.bytes().len();
+                if self.shows != Shows::Nothing {
+                    version = doc.bytes().to_vec();
+                }
+                Some(patch)
+            })
+        });
+        let Ok(Some(Patched { patch, before, ts })) = patched else {
+            return false;
+        };
+        Effort::add_change(len);
+        self.done.matched = 1;
+        self.done.modified = u64::from(!patch.is_empty());
+        self.done.shown = match self.shows {
+            Shows::Nothing => None,
+            Shows::Before => Some(Version {
+                bytes: version,
+                ts: before,
+            }),
+            Shows::After => {
+                patch.apply(&mut version);
+                Some(Version { bytes: version, ts })
+            }
+        };
+        true
     }
 
     /// Changes the next document that matches. `false`: there may be more to do.
@@ -116,19 +187,18 @@ impl Updating {
         };
         self.done.matched += 1;
         self.done.modified += u64::from(after.is_some());
-        let multi = self.search.selection.multi;
-        if !multi {
-            let before = self.search.take_current();
-            self.done.after = Some(Version {
-                bytes: after.unwrap_or_else(|| before.clone()),
-                ts,
-            });
-            self.done.before = Some(Version {
-                bytes: before,
+        self.done.shown = match self.shows {
+            Shows::Nothing => None,
+            Shows::Before => Some(Version {
+                bytes: self.search.take_current(),
                 ts: before_ts,
-            });
-        }
-        Ok(!multi)
+            }),
+            Shows::After => Some(Version {
+                bytes: after.unwrap_or_else(|| self.search.take_current()),
+                ts,
+            }),
+        };
+        Ok(!self.search.selection.multi)
     }
 
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
@@ -153,7 +223,7 @@ impl Updating {
         match inserted.failed {
             None => {
                 self.done.upserted = Some(Doc::new(&bytes).get("_id").to_value());
-                self.done.after = Some(Version {
+                self.done.shown = (self.shows == Shows::After).then_some(Version {
                     bytes,
                     ts: place.now,
                 });

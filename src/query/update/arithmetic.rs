@@ -99,6 +99,10 @@ impl Modify for Arithmetic {
         };
         Ok(Missing::Create(Val::Own(new.to_value())))
     }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
 }
 
 /// Same type, same number. A zero equals a negative zero and stays what it was; NaN equals nothing.

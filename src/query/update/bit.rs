@@ -135,4 +135,7 @@ impl Modify for Bit {
     fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
         Ok(Missing::Create(self.run(Integer::Int(0)).value()))
     }
+    fn is_quick(&self) -> bool {
+        true
+    }
 }

@@ -47,4 +47,8 @@ impl Modify for Compare {
     fn depth(&self) -> Option<usize> {
         Some(depth(self.value.as_ref()))
     }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
 }

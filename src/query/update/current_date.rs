@@ -73,4 +73,7 @@ impl Modify for CurrentDate {
     fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>> {
         Ok(Missing::Create(self.value(at.apply.now)))
     }
+    fn is_quick(&self) -> bool {
+        true
+    }
 }

@@ -16,6 +16,7 @@ mod compare;
 mod current_date;
 mod modify;
 mod parse;
+mod patch;
 mod path;
 mod pipeline;
 mod pop;

@@ -21,6 +21,11 @@ pub trait Modify: Send + Sync {
     fn depth(&self) -> Option<usize> {
         Some(0)
     }
+
+    /// Whether [`Modify::existing`] looks at little more than the value and its argument, so that it takes no time.
+    fn is_quick(&self) -> bool {
+        false
+    }
 }
 
 /// A leaf as the tree holds it; shared where two trees are merged.

@@ -6,11 +6,12 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, Value, ValueRef};
+use crate::value::{Doc, Millis, Patch, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
 use super::modify::Leaf;
+use super::patch;
 use super::path::UpdatePath;
 use super::pipeline::Pipeline;
 use super::rename;
@@ -39,6 +40,8 @@ pub(super) struct Operators {
     positional: bool,
     /// The result may nest too deep, so it has to be looked at.
     deep: bool,
+    /// There is nothing but quick operators on root fields that have no rules of their own.
+    plain: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +122,22 @@ impl Update {
         matches!(&self.0, Kind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
     }
 
+    /// Whether [`Update::patch`] has a chance.
+    pub fn may_patch(&self) -> bool {
+        matches!(&self.0, Kind::Operators(operators) if operators.plain)
+    }
+
+    /// The changes that it makes of `doc`, if they leave every byte at its place: operators that bring to root fields values as
+    /// wide as those that stand there. `None`: [`Update::apply`] it, which also tells what is wrong.
+    pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+        match &self.0 {
+            Kind::Operators(operators) if operators.plain => {
+                patch::patch(&operators.root, doc, apply)
+            }
+            _ => None,
+        }
+    }
+
     /// The document that comes of `doc`; `None` where nothing changes.
     pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
         // Most updates leave the size about as it is.
@@ -171,6 +190,7 @@ impl Operators {
             filters,
             positional: false,
             deep: false,
+            plain: true,
         };
         let large = update.bytes().len() > LARGE;
         let mut later = Vec::new();
@@ -223,6 +243,9 @@ impl Operators {
         self.deep |= leaf
             .depth()
             .is_none_or(|depth| path.parts.len() + depth > MAX_DEPTH);
+        let free = |name: &str| name != "_id" && !name.starts_with('$');
+        self.plain &=
+            leaf.is_quick() && !self.deep && matches!(path.parts[..], [name] if free(name));
         let filters = &self.filters;
         self.root.insert(path, leaf, &mut |identifier| {
             let at = filters.find(identifier.as_bytes())?;

@@ -49,4 +49,8 @@ impl Modify for Set {
     fn depth(&self) -> Option<usize> {
         Some(depth(self.value.as_ref()))
     }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
 }

@@ -8,7 +8,7 @@ use bson::{Bson, Document, doc};
 
 use super::*;
 use crate::query::Vars;
-use crate::value::{DocBuf, Millis, Value};
+use crate::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_700_000_000_123);
 
@@ -29,8 +29,85 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
         inserting: words == "inserting",
     };
     let before = DocBuf::from(document);
-    let after = update.apply(before.as_doc(), &apply)?;
+    let after = update.apply(before.as_doc(), &apply);
+    if let Some(patch) = update.patch(before.as_doc(), &apply) {
+        // The short way never leads elsewhere than the long one.
+        let after = after.as_ref().expect("what fails is no patch");
+        assert_eq!(patch.is_empty(), after.is_none());
+        let mut patched = before.bytes().to_vec();
+        patch.apply(&mut patched);
+        assert_eq!(patched, after.as_deref().unwrap_or(before.bytes()));
+    }
+    let after = after?;
     Ok(after.map(|bytes| Document::from_reader(&bytes[..]).expect("a whole document")))
+}
+
+#[test]
+fn values_of_the_same_width_are_changed_where_they_stand() {
+    let patched = |document: Document, update: Document| {
+        let before = DocBuf::from(document);
+        let update = DocBuf::from(doc! {"u": update});
+        let update = Update::parse(update.as_doc().get("u"), None, &Scope::new()).unwrap();
+        let vars = Vars::at(NOW);
+        let apply = Apply {
+            now: NOW,
+            vars: &vars,
+            position: None,
+            inserting: false,
+        };
+        update.patch(before.as_doc(), &apply).map(|patch| {
+            let mut bytes = before.bytes().to_vec();
+            patch.apply(&mut bytes);
+            Document::from_reader(&bytes[..]).unwrap()
+        })
+    };
+    let d = || doc! {"_id": 1, "n": 1, "x": 2.5, "s": "abc", "t": true, "n2": 7_i64};
+    let changed = |name: &str, value: Bson| {
+        let mut changed = d();
+        changed.insert(name, value);
+        Some(changed)
+    };
+    for (update, wanted) in [
+        (doc! {"$inc": {"n": 1}}, changed("n", 2.into())),
+        (doc! {"$set": {"s": "xyz"}}, changed("s", "xyz".into())),
+        // Another type of the same width.
+        (doc! {"$set": {"x": 3_i64}}, changed("x", 3_i64.into())),
+        (
+            doc! {"$max": {"n2": 9_i64}, "$set": {"t": true}},
+            changed("n2", 9_i64.into()),
+        ),
+        (doc! {"$min": {"n": 5}}, Some(d())),
+        // Wider, narrower, new, deeper, wrong, or more than a value.
+        (doc! {"$inc": {"n": 1_i64}}, None),
+        (doc! {"$set": {"s": "x"}}, None),
+        (doc! {"$inc": {"n": 1, "new": 1}}, None),
+        (doc! {"$set": {"s.a": 1}}, None),
+        (doc! {"$inc": {"s": 1}}, None),
+        (doc! {"$set": {"_id": 2}}, None),
+        (doc! {"$unset": {"n": 1}}, None),
+        (doc! {"$rename": {"n": "m"}}, None),
+        (doc! {"n": 2}, None),
+    ] {
+        assert_eq!(patched(d(), update.clone()), wanted, "{update}");
+    }
+    // The first of two fields of a name.
+    let mut twice = DocBuf::from(doc! {"a": 1, "b": 1}).bytes().to_vec();
+    let second = twice.len() - 1 - 7 + 1;
+    twice[second] = b'a';
+    let update = DocBuf::from(doc! {"u": {"$inc": {"a": 1}}});
+    let update = Update::parse(update.as_doc().get("u"), None, &Scope::new()).unwrap();
+    let vars = Vars::at(NOW);
+    let apply = Apply {
+        now: NOW,
+        vars: &vars,
+        position: None,
+        inserting: false,
+    };
+    let doc = Doc::new(&twice);
+    let long = update.apply(doc, &apply).unwrap().unwrap();
+    let mut short = twice.clone();
+    update.patch(doc, &apply).unwrap().apply(&mut short);
+    assert_eq!(short, long);
 }
 
 /// Rows of `document | update | result`, or `document | update | words | result`. A result is a document, `same` or

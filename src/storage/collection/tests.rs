@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
 use crate::storage::{Cap, Keeps, RecordId, Refused, Replaced};
-use crate::value::{Doc, DocBuf, key};
+use crate::value::{Doc, DocBuf, Patch, key};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
@@ -46,6 +46,79 @@ fn reap(collection: &Collection, now: i64) -> u64 {
         if !slice.more {
             return removed;
         }
+    }
+}
+
+#[test]
+fn a_patch_is_a_write_like_any_other() {
+    let c = collection(DefaultTtl::Seconds(10));
+    c.write(Millis(0), |w| {
+        w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+    })
+    .unwrap();
+    add(&c, 0, doc! {"_id": 1, "a": 1, "n": 1}).unwrap();
+    add(&c, 0, doc! {"_id": 2, "a": 1, "n": 1}).unwrap();
+    let mut id_key = Vec::new();
+    key::encode(
+        DocBuf::from(doc! {"_id": 1}).as_doc().get("_id"),
+        false,
+        &mut id_key,
+    );
+    let patch = |now: i64, field: &str, new: Option<i32>| {
+        let patched = c.write(Millis(now), |w| {
+            w.patch(
+                &id_key,
+                |name| name == field,
+                |doc| {
+                    let mut patch = Patch::default();
+                    if let Some(new) = new {
+                        patch.put(doc.bytes().len() - 5, &new.to_le_bytes())?;
+                    }
+                    Some(patch)
+                },
+            )
+        });
+        patched
+            .unwrap()
+            .map(|patched| (patched.before.0, patched.ts.0))
+    };
+    let number = |now| {
+        c.read(Millis(now), |view| {
+            let (_, stored) = view.by_id(&id_key)?;
+            Doc::new(stored.bytes).get("n").as_i32()
+        })
+    };
+    assert_eq!(patch(4_000, "n", Some(7)), Some((0, 4_000)));
+    assert_eq!(number(4_000), Some(7));
+    // Nothing changes but the time of the last write, from which its life is counted again.
+    assert_eq!(patch(5_000, "n", None), Some((4_000, 5_000)));
+    assert_eq!(ids(&c, 10_000), [1]);
+    // Keys depend on this one.
+    assert_eq!(patch(10_000, "a", Some(8)), None);
+    assert_eq!(number(14_999), Some(7));
+    assert_eq!(patch(15_000, "n", Some(9)), None);
+    assert_eq!(reap(&c, 15_000), 2);
+    // A partial index or one on _ts may depend on any write.
+    for key in [doc! {"_ts": 1}, doc! {"b": 1}] {
+        let mut spec = IndexSpec::new("i", DocBuf::from(key));
+        assert_eq!(spec.depends_on(|name| name == "n"), spec.names_ts());
+        spec.partial = Some(crate::storage::index::Partial {
+            filter: DocBuf::new(),
+            condition: Arc::new(Always),
+        });
+        assert!(spec.depends_on(|name| name == "n"));
+    }
+}
+
+struct Always;
+
+impl crate::storage::index::Condition for Always {
+    fn holds(&self, _: Doc<'_>) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 }
 

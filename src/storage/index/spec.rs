@@ -80,6 +80,12 @@ impl IndexSpec {
         self.paths.iter().any(|path| path.first() == TS_FIELD)
     }
 
+    /// Whether its keys may change when those root fields are written to (and the time of the last write with them).
+    pub fn depends_on(&self, writes: impl Fn(&str) -> bool) -> bool {
+        let read = |path: &Path| path.first() == TS_FIELD || writes(path.first());
+        self.partial.is_some() || self.paths.iter().any(read)
+    }
+
     /// Appends the bytes of a key with these values.
     #[inline]
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) {
