@@ -4,8 +4,8 @@
 //! paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, one file per family; [`rewrite`] then walks a
 //! document's bytes once beside that tree and writes the new document: what no path touches is copied as it stands, a
 //! leaf replaces its value, new fields follow in mongod's order. Nothing is changed in place, so an update that fails
-//! leaves nothing behind. This room knows no collection: which document is meant, and which array index `$` stands for,
-//! is the caller's business.
+//! leaves nothing behind. Where every new value is as wide as the old one, [`patch`] tells just the bytes that differ. This
+//! room knows no collection: which document is meant, and which array index `$` stands for, is the caller's business.
 
 mod add_to_set;
 mod arithmetic;
