@@ -15,6 +15,8 @@ use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::drain::Duty;
 use super::stream::Stream;
+use super::unpacking::{self, Unpacking};
+use super::unread::{self, Part, Unread};
 
 pub(super) struct Connection<H: Handler, S> {
     handler: Arc<H>,
@@ -31,6 +33,10 @@ pub(super) struct Connection<H: Handler, S> {
     /// The number of the next reply.
     next_id: i32,
     pub(super) duty: Arc<Duty>,
+    unpacking: Unpacking,
+    pub(super) unread: Unread,
+    /// What this connection's output buffer counts among them, while it is large.
+    pub(super) part: Option<Part>,
     /// Rounds in a row that would have fitted into small buffers.
     small_rounds: u32,
 }
@@ -41,6 +47,8 @@ pub(super) struct Opening<H> {
     pub(super) peer: Peer,
     pub(super) codec: Codec,
     pub(super) duty: Arc<Duty>,
+    pub(super) unpacking: Unpacking,
+    pub(super) unread: Unread,
 }
 
 /// Why a connection is over.
@@ -100,6 +108,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             peer,
             codec,
             duty,
+            unpacking,
+            unread,
         } = opening;
         Self {
             state: handler.open(peer),
@@ -111,6 +121,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             traffic: Traffic::default(),
             next_id: 1,
             duty,
+            unpacking,
+            unread,
+            part: None,
             small_rounds: 0,
         }
     }
@@ -149,7 +162,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
 
     /// Waits for bytes. Large buffers wait only for a while, then they are given back.
     async fn read(&mut self, quiet: Duration) -> io::Result<usize> {
-        if self.is_swollen() && self.input.is_empty() {
+        if self.is_swollen() {
             match tokio::time::timeout(quiet, self.stream.read_buf(&mut self.input)).await {
                 Ok(read) => return read,
                 Err(_) => self.shrink(),
@@ -161,7 +174,15 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     /// Runs every whole message that has arrived, in order, and writes all replies.
     async fn run_all(&mut self) -> Result<(), End> {
         let mut budgeted = false;
-        while let Some(incoming) = self.decode()? {
+        loop {
+            let decoded = if self.input.len() < LARGE && !Codec::is_compressed(&self.input) {
+                self.codec.decode(&mut self.input)?
+            } else {
+                self.decode_heavy().await?
+            };
+            let Some(incoming) = decoded else {
+                break;
+            };
             // The read has paid for the first one. Who sends thousands at once gives way to others now and then.
             if budgeted {
                 tokio::task::consume_budget().await;
@@ -178,17 +199,29 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.flush().await
     }
 
-    fn decode(&mut self) -> Result<Option<Incoming>, Hangup> {
-        if self.input.len() < LARGE && !Codec::is_compressed(&self.input) {
-            return self.codec.decode(&mut self.input);
-        }
+    /// Decodes what may take long to check, or become larger than it came.
+    async fn decode_heavy(&mut self) -> Result<Option<Incoming>, Hangup> {
+        let weight = Codec::weight(&self.input)?;
         let squeezed = Codec::squeezed(&self.input);
-        let decoded = match Codec::weight(&self.input)? {
-            LARGE.. => uncut(|| self.codec.decode(&mut self.input)),
-            _ => self.codec.decode(&mut self.input),
+        let place = match squeezed {
+            Some(message) if message.large > unpacking::SMALL => {
+                // Apart, so that the task of a connection is no larger for it.
+                Some(Box::pin(self.unpacking.place(message.large)).await?)
+            }
+            _ => None,
+        };
+        let decode = || self.codec.decode_keeping(&mut self.input, place);
+        let decoded = if weight >= LARGE {
+            uncut(decode)
+        } else {
+            decode()
         };
         if let (Ok(Some(_)), Some(message)) = (&decoded, squeezed) {
             self.handler.squeezed(message, true);
+        }
+        if weight >= LARGE && !self.input.is_empty() && self.input.len() <= READ_BUFFER {
+            // A few bytes of the next message do not keep the buffer of this one.
+            self.input = copied(&self.input);
         }
         decoded
     }
@@ -270,6 +303,10 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         let traffic = std::mem::take(&mut self.traffic);
         self.handler.moved(&self.state, traffic);
         if !self.output.is_empty() {
+            if self.output.capacity() > unread::SMALL {
+                self.small_rounds = 0;
+                return Box::pin(self.write_counted()).await;
+            }
             if self.output.len() > KEEP {
                 self.small_rounds = 0;
             }
@@ -291,7 +328,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             self.small_rounds = 0;
         } else if self.is_swollen() {
             self.small_rounds += 1;
-            if self.small_rounds >= SMALL_ROUNDS {
+            if self.small_rounds >= SMALL_ROUNDS || self.unread.is_too_much() {
                 self.shrink();
             }
         }
@@ -301,15 +338,24 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.input.capacity() > KEEP || self.output.capacity() > FLUSH_AT + KEEP
     }
 
-    fn shrink(&mut self) {
+    /// Gives large buffers back. That of a message that is still coming stays.
+    pub(super) fn shrink(&mut self) {
         self.small_rounds = 0;
-        if self.input.is_empty() {
-            self.input = BytesMut::with_capacity(READ_BUFFER);
+        if self.input.len() <= READ_BUFFER {
+            self.input = copied(&self.input);
         }
         if self.output.is_empty() {
             self.output = Vec::with_capacity(WRITE_BUFFER);
+            self.part = None;
         }
     }
+}
+
+/// The same bytes in a buffer of ordinary size.
+fn copied(input: &[u8]) -> BytesMut {
+    let mut buffer = BytesMut::with_capacity(READ_BUFFER);
+    buffer.extend_from_slice(input);
+    buffer
 }
 
 /// What the client would send to get the next reply of a stream: the same, as if to answer the reply before.
@@ -335,76 +381,4 @@ impl From<io::Error> for End {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::net::{TcpListener, TcpStream};
-
-    use super::*;
-
-    /// Says what it was told.
-    struct Echo;
-
-    impl Handler for Echo {
-        type Connection = ();
-
-        fn open(&self, _: Peer) {}
-
-        fn call(&self, (): &mut (), told: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
-            reply.extend_from_slice(told.body().bytes());
-            Ok(Outcome::Replied)
-        }
-    }
-
-    async fn connected() -> (Connection<Echo, TcpStream>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let client = TcpStream::connect(address).await.unwrap();
-        let (stream, address) = listener.accept().await.unwrap();
-        let opening = Opening {
-            handler: Arc::new(Echo),
-            peer: Peer::plain(1, address),
-            codec: Codec::default(),
-            duty: Arc::new(Duty::new()),
-        };
-        (Connection::new(opening, stream), client)
-    }
-
-    /// Sends a message of a megabyte and receives as much.
-    async fn exchange(connection: &mut Connection<Echo, TcpStream>, client: &mut TcpStream) {
-        let body = bson::doc! {"text": "x".repeat(1 << 20)}.to_vec().unwrap();
-        let mut message = Vec::new();
-        for word in [21 + body.len() as i32, 7, 0, 2013, 0] {
-            message.extend_from_slice(&word.to_le_bytes());
-        }
-        message.push(0);
-        message.extend(body);
-        let asking = async {
-            client.write_all(&message).await.unwrap();
-            let mut reply = vec![0; message.len()];
-            client.read_exact(&mut reply).await.unwrap();
-            assert_eq!(reply[20..], message[20..]);
-        };
-        let answering = async {
-            loop {
-                connection.tidy();
-                connection.read(QUIET).await.unwrap();
-                connection.run_all().await.unwrap();
-            }
-        };
-        tokio::select! {
-            () = asking => {}
-            () = answering => {}
-        }
-    }
-
-    #[tokio::test]
-    async fn large_buffers_are_given_back_in_a_quiet_moment() {
-        let (mut connection, mut client) = connected().await;
-        exchange(&mut connection, &mut client).await;
-        assert!(connection.is_swollen());
-        let waiting = connection.read(Duration::from_millis(1));
-        let waited = tokio::time::timeout(Duration::from_millis(20), waiting).await;
-        assert!(waited.is_err(), "nothing was sent");
-        assert!(!connection.is_swollen());
-        exchange(&mut connection, &mut client).await;
-    }
-}
+mod tests;

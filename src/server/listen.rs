@@ -17,6 +17,8 @@ use crate::wire::Codec;
 use super::connection::{Connection, End, Opening};
 use super::drain::Duty;
 use super::tls::{Door, Met};
+use super::unpacking::Unpacking;
+use super::unread::Unread;
 
 /// A bound socket that is ready to serve.
 #[derive(Debug)]
@@ -105,6 +107,7 @@ impl Server {
         let codec = Codec {
             compressors: config.compressors,
         };
+        let (unpacking, unread) = (Unpacking::default(), Unread::default());
         let mut connections = Connections::default();
         let mut pause = FIRST_PAUSE;
         tokio::pin!(shutdown);
@@ -123,6 +126,8 @@ impl Server {
                             peer,
                             codec,
                             duty,
+                            unpacking: unpacking.clone(),
+                            unread: unread.clone(),
                         });
                     }
                 }

@@ -10,6 +10,8 @@ mod listen;
 mod stepping;
 mod stream;
 mod tls;
+mod unpacking;
+mod unread;
 
 pub use listen::Server;
 pub use tls::{Door, Greeting};

@@ -3,7 +3,7 @@
 //! The server drives the decoder from its own loop and frames its replies in place ([`ReplyTo::begin`]); the encoder is
 //! for clients (the health check, tests) that send one whole message.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::error::{Error, Hangup};
@@ -34,6 +34,12 @@ pub struct Outgoing<'a> {
     pub document: &'a [u8],
 }
 
+/// What a compressed message became, and what goes when it does.
+struct Kept<K> {
+    message: Vec<u8>,
+    _keep: K,
+}
+
 /// The room that a message of unknown length gets to begin with.
 const FIRST_STEP: usize = 16 * 1024;
 
@@ -62,14 +68,26 @@ impl Codec {
     pub fn is_compressed(src: &[u8]) -> bool {
         compressed::inflated_size(src).is_some()
     }
-}
 
-impl Decoder for Codec {
-    type Item = Incoming;
-    type Error = Hangup;
+    /// Decodes, and keeps something for as long as anybody holds bytes of what a compressed message becomes.
+    pub fn decode_keeping<K: Send + 'static>(
+        &mut self,
+        src: &mut BytesMut,
+        keep: Option<K>,
+    ) -> Result<Option<Incoming>, Hangup> {
+        match keep {
+            None => self.decode(src),
+            Some(_keep) => self.cut(src, |message| Bytes::from_owner(Kept { message, _keep })),
+        }
+    }
 
+    /// Cuts a message out; `own` takes the bytes of one that was compressed.
     #[inline]
-    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Incoming>, Hangup> {
+    fn cut(
+        self,
+        src: &mut BytesMut,
+        own: impl FnOnce(Vec<u8>) -> Bytes,
+    ) -> Result<Option<Incoming>, Hangup> {
         let Some(header) = Header::peek(src)? else {
             return Ok(None);
         };
@@ -83,9 +101,29 @@ impl Decoder for Codec {
         match header.opcode {
             Opcode::Msg => msg::parse(header, frame).map(Some),
             Opcode::Query => query::parse(header, frame).map(Some),
-            Opcode::Compressed => compressed::parse(header, &frame, self.compressors).map(Some),
+            Opcode::Compressed => {
+                compressed::parse(header, &frame, self.compressors, own).map(Some)
+            }
             Opcode::Reply => Err(Hangup::new("OP_REPLY is for clients")),
         }
+    }
+}
+
+// === impl Kept ===
+
+impl<K> AsRef<[u8]> for Kept<K> {
+    fn as_ref(&self) -> &[u8] {
+        &self.message
+    }
+}
+
+impl Decoder for Codec {
+    type Item = Incoming;
+    type Error = Hangup;
+
+    #[inline]
+    fn decode(&mut self, src: &mut BytesMut) -> Result<Option<Incoming>, Hangup> {
+        self.cut(src, Bytes::from)
     }
 }
 

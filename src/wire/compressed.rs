@@ -60,11 +60,12 @@ pub(super) fn squeezed(bytes: &[u8]) -> Option<Squeezed> {
     })
 }
 
-/// Inflates a whole message and reads what was inside. Whatever is wrong with it ends the connection.
+/// Inflates a whole message and reads what was inside; `own` takes the bytes. Whatever is wrong with it ends the connection.
 pub(super) fn parse(
     header: Header,
     frame: &[u8],
     offered: Compressors,
+    own: impl FnOnce(Vec<u8>) -> Bytes,
 ) -> Result<Incoming, Hangup> {
     let (Some(opcode), Some(size), Some(&id)) = (
         int32(frame, Header::SIZE),
@@ -108,9 +109,10 @@ pub(super) fn parse(
             "OP_COMPRESSED whose {name} bytes are not {size} others"
         ))
     })?;
+    let message = own(message);
     let mut incoming = match opcode {
-        Opcode::Query => query::parse(header, Bytes::from(message))?,
-        _ => msg::parse(header, Bytes::from(message))?,
+        Opcode::Query => query::parse(header, message)?,
+        _ => msg::parse(header, message)?,
     };
     match &mut incoming {
         Incoming::Request(request) => {

@@ -1,0 +1,172 @@
+//! Large replies, and clients that do not take them.
+//!
+//! A reply stands in memory until its client has read it, and nobody can say before a command has run how large its reply will be.
+//! So there is no room to wait for, as there is for what comes in ([`Unpacking`](super::unpacking::Unpacking)): holding back the
+//! commands of everybody because a few do not read would be worse than the memory. Instead, what waits is counted, and when it is too
+//! much together, time is what becomes short: who does not read loses the connection, after a second where there is a little too
+//! much and after a moment where there is much too much, and who reads keeps it. While there is room a client may
+//! take as long as it likes, as with MongoDB. Small replies are not looked at: the buffers of the operating system take them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::clock::monotonic;
+use crate::error::Hangup;
+use crate::handler::Handler;
+
+use super::connection::{Connection, End};
+use super::stream::Stream;
+
+/// The replies of all connections.
+#[derive(Debug, Clone)]
+pub(super) struct Unread {
+    waiting: Arc<AtomicUsize>,
+    /// Up to here nobody is in a hurry.
+    enough: usize,
+}
+
+/// One connection's part of them, from when a large reply is to be written until its buffer is given back.
+#[derive(Debug)]
+pub(super) struct Part {
+    waiting: Arc<AtomicUsize>,
+    size: usize,
+}
+
+/// Replies up to this size are not counted.
+pub(super) const SMALL: usize = 1024 * 1024;
+
+/// Sixteen replies of the largest kind.
+const ENOUGH: usize = 256 * 1024 * 1024;
+
+/// How long a client may take nothing, and how fast it has to read, where just a little too much waits. Where it is twice as much,
+/// half as long and twice as fast.
+const PATIENCE: Duration = Duration::from_secs(1);
+const BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
+
+/// Who reads may still be out of breath for that long on a busy machine.
+const SHORTEST: Duration = Duration::from_millis(250);
+
+/// How often a client that does not read is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+// === impl Unread ===
+
+impl Default for Unread {
+    fn default() -> Self {
+        Self::of(ENOUGH)
+    }
+}
+
+impl Unread {
+    pub(super) fn of(enough: usize) -> Self {
+        Self {
+            waiting: Arc::default(),
+            enough,
+        }
+    }
+
+    fn add(&self, size: usize) -> Part {
+        self.waiting.fetch_add(size, Ordering::Relaxed);
+        Part {
+            waiting: Arc::clone(&self.waiting),
+            size,
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_too_much(&self) -> bool {
+        self.waiting() > self.enough
+    }
+
+    /// How long a client may have taken for so many bytes; for as long as it likes if there is room.
+    fn allowed(&self, taken: usize) -> Option<Duration> {
+        let waiting = self.waiting();
+        if waiting <= self.enough {
+            return None;
+        }
+        let earned = Duration::from_secs_f64(taken as f64 / f64::from(BYTES_PER_SECOND));
+        let share = self.enough as f64 / waiting as f64;
+        Some((PATIENCE + earned).mul_f64(share).max(SHORTEST))
+    }
+}
+
+// === impl Part ===
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(self.size, Ordering::Relaxed);
+    }
+}
+
+// === impl Connection ===
+
+impl<H: Handler, S: Stream> Connection<H, S> {
+    /// Writes what stands in a large output buffer, as long as that is affordable. The buffer stays counted until it is given back.
+    pub(super) async fn write_counted(&mut self) -> Result<(), End> {
+        self.part = None;
+        self.part = Some(self.unread.add(self.output.capacity()));
+        let mut written = 0;
+        // When the client first did not take all at once, and how much it had by then.
+        let mut slow_since = None;
+        while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
+            match timeout(LOOK, self.stream.write(rest)).await {
+                Ok(Ok(0)) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(Ok(some)) => written += some,
+                Ok(Err(problem)) => return Err(problem.into()),
+                Err(_) => {}
+            }
+            let (since, before) = *slow_since.get_or_insert((monotonic(), written));
+            if let Some(allowed) = self.unread.allowed(written - before)
+                && monotonic() - since > allowed
+            {
+                let left = self.output.len() - written;
+                // Nothing more can be said to it, not even what it was told before.
+                self.output = Vec::new();
+                self.part = None;
+                return Err(End::Hangup(Hangup::new(format!(
+                    "{left} bytes of replies wait to be read, and too many others wait elsewhere"
+                ))));
+            }
+        }
+        self.stream.flush().await?;
+        self.output.clear();
+        if self.unread.is_too_much() {
+            self.shrink();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_waits_the_less_time_there_is() {
+        const MB: usize = 1 << 20;
+        let unread = Unread::of(100 * MB);
+        let first = unread.add(100 * MB);
+        assert_eq!(unread.allowed(0), None);
+        let second = unread.add(100 * MB);
+        assert_eq!(unread.allowed(0), Some(PATIENCE / 2));
+        assert_eq!(
+            unread.allowed(8 * MB),
+            Some(Duration::from_millis(1500)),
+            "who reads has more"
+        );
+        let much = unread.add(10_000 * MB);
+        assert_eq!(unread.allowed(0), Some(SHORTEST));
+        drop((first, second));
+        assert!(unread.is_too_much());
+        drop(much);
+        assert_eq!((unread.waiting(), unread.allowed(0)), (0, None));
+    }
+}
