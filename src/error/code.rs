@@ -132,6 +132,7 @@ codes! {
     206 NoSuchSession,
     207 InvalidUUID,
     209 StaleClusterTime,
+    217 IncompleteTransactionHistory,
     224 QueryFeatureNotAllowed,
     225 TransactionTooOld,
     232 MaxSubPipelineDepthExceeded,

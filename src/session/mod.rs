@@ -9,6 +9,7 @@ mod batch;
 mod cursors;
 mod id;
 mod idle;
+mod remembered;
 mod retry;
 mod sessions;
 

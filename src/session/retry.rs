@@ -92,6 +92,31 @@ impl Retry {
     }
 }
 
+// === impl Outcome ===
+
+impl Outcome {
+    /// Bytes that it takes besides its entry.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Reply(reply) => reply.len(),
+            Self::Updated {
+                upserted: Some(id), ..
+            } => size_of::<Value>() + id.as_ref().as_ref().data().len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Bytes that the outcomes take besides their session.
+pub(super) fn weight(done: &Done) -> usize {
+    let entries = if done.spilled() {
+        done.capacity() * size_of::<Run>()
+    } else {
+        0
+    };
+    entries + done.iter().map(|run| run.outcome.weight()).sum::<usize>()
+}
+
 // === impl Run ===
 
 impl Run {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::retry::Done;
+use super::remembered::{self, Part, Remembered};
+use super::retry::{Done, weight};
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 
@@ -23,10 +24,12 @@ pub struct Sessions {
     /// How many there are: `DashMap::len` walks every shard.
     count: AtomicUsize,
     idle: Idle,
+    remembered: Arc<Remembered>,
 }
 
 pub struct Session {
     id: SessionId,
+    remembered: Arc<Remembered>,
     /// The minute of the last use.
     used: AtomicU32,
     /// Ended or expired: whoever still holds it must look it up again.
@@ -39,6 +42,10 @@ struct State {
     checked_out: bool,
     number: i64,
     done: Done,
+    /// What the outcomes count among those of all sessions, if they are large.
+    part: Option<Part>,
+    /// The outcomes were let go, since all sessions' were too many.
+    forgotten: bool,
 }
 
 /// Another command has the session checked out: try again when it is done.
@@ -49,10 +56,16 @@ pub struct Busy;
 
 impl Sessions {
     pub fn new(idle: Idle) -> Self {
+        Self::remembering(remembered::LIMIT, idle)
+    }
+
+    /// Sessions that together remember so many bytes of outcomes.
+    fn remembering(limit: usize, idle: Idle) -> Self {
         Self {
             known: DashMap::with_hasher(ahash::RandomState::new()),
             count: AtomicUsize::new(0),
             idle,
+            remembered: Remembered::new(limit),
         }
     }
 
@@ -88,12 +101,15 @@ impl Sessions {
             self.count.fetch_add(1, Ordering::Relaxed);
             Arc::new(Session {
                 id: *id,
+                remembered: Arc::clone(&self.remembered),
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
                 state: Mutex::new(State {
                     checked_out: false,
                     number: -1,
                     done: Done::new(),
+                    part: None,
+                    forgotten: false,
                 }),
             })
         });
@@ -110,7 +126,7 @@ impl Sessions {
     /// Forgets a session (endSessions, killSessions).
     pub fn end(&self, id: &SessionId) {
         if let Some((_, session)) = self.known.remove(id) {
-            session.over.store(true, Ordering::Release);
+            session.close();
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -130,7 +146,7 @@ impl Sessions {
         self.known.retain(|_, session| {
             let keep = keep(session);
             if !keep {
-                session.over.store(true, Ordering::Release);
+                session.close();
                 self.count.fetch_sub(1, Ordering::Relaxed);
             }
             keep
@@ -173,21 +189,60 @@ impl Session {
         if state.checked_out {
             return Ok(Err(Busy));
         }
-        state.checked_out = true;
         if number > state.number {
             state.number = number;
             state.done = Done::new();
+            state.forgotten = false;
         }
+        if state.forgotten {
+            return Err(Error::new(
+                Code::IncompleteTransactionHistory,
+                format!(
+                    "Incomplete history detected for transaction {number} on session {}",
+                    self.id
+                ),
+            ));
+        }
+        state.checked_out = true;
+        // Counted again when they are given back.
+        state.part = None;
         let done = std::mem::take(&mut state.done);
         drop(state);
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
-    pub(super) fn give_back(&self, number: i64, done: Done) {
+    pub(super) fn give_back(self: &Arc<Self>, number: i64, done: Done) {
+        let weight = weight(&done);
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
         state.checked_out = false;
+        // Nobody will ask a session that is over.
+        if self.over.load(Ordering::Acquire) {
+            return;
+        }
         state.done = done;
+        if weight > remembered::SMALL {
+            state.part = Some(self.remembered.add(self, weight));
+            drop(state);
+            self.remembered.fit();
+        }
+    }
+
+    /// Lets the outcomes go, if they are still the ones of that number.
+    pub(super) fn forget(&self, nth: u64) {
+        let mut state = self.state.lock();
+        if state.part.take_if(|part| part.is(nth)).is_some() {
+            state.done = Done::new();
+            state.forgotten = true;
+        }
+    }
+
+    /// It is not known any more. A connection may hold on to it, but what it remembers goes.
+    fn close(&self) {
+        self.over.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        state.done = Done::new();
+        state.part = None;
     }
 }
 
@@ -253,5 +308,83 @@ mod tests {
             renewed.check_out(0).unwrap().is_ok(),
             "an ended session starts afresh"
         );
+    }
+
+    fn reply(size: usize) -> Outcome {
+        Outcome::Reply(vec![7; size].into())
+    }
+
+    fn run(session: &Arc<Session>, number: i64, outcome: Outcome) {
+        let mut retry = session.check_out(number).unwrap().unwrap();
+        retry.record(0, outcome);
+    }
+
+    #[test]
+    fn the_oldest_large_outcomes_are_forgotten_and_not_run_again() {
+        let sessions = Sessions::remembering(100_000, Idle::default());
+        let all: Vec<_> = (0..12).map(|n| session(&sessions, n)).collect();
+        run(&all[11], 1, Outcome::Inserted);
+        for session in &all[..10] {
+            run(session, 1, reply(10_000));
+        }
+        assert_eq!(sessions.remembered.bytes(), 100_000);
+        // Whoever is asked again is not the oldest any more.
+        let again = all[0].check_out(1).unwrap().unwrap();
+        assert_eq!(again.outcome(0), Some(&reply(10_000)));
+        drop(again);
+        run(&all[10], 1, reply(10_000));
+        assert_eq!(sessions.remembered.bytes(), 100_000);
+        for (n, session) in all.iter().enumerate() {
+            match session.check_out(1) {
+                Ok(retry) => assert!(retry.unwrap().outcome(0).is_some(), "{n}"),
+                Err(error) => {
+                    assert_eq!((n, error.code()), (1, Code::IncompleteTransactionHistory));
+                }
+            }
+        }
+        // The next write of that session is its own affair.
+        run(&all[1], 2, Outcome::Inserted);
+        let old = all[1].check_out(1).err().expect("too old");
+        assert_eq!(old.code(), Code::TransactionTooOld);
+    }
+
+    #[test]
+    fn outcomes_are_counted_for_as_long_as_they_are_kept() {
+        let sessions = Sessions::remembering(100_000, Idle::default());
+        let bytes = || sessions.remembered.bytes();
+        let first = session(&sessions, 1);
+        run(&first, 1, reply(50_000));
+        assert_eq!(bytes(), 50_000);
+        run(&first, 2, reply(20_000));
+        assert_eq!(
+            bytes(),
+            20_000,
+            "the next write takes the place of the last"
+        );
+        run(&first, 3, Outcome::Deleted { n: 1 });
+        assert_eq!(bytes(), 0);
+        let id = Box::new(crate::value::Value::new(
+            crate::value::Type::String,
+            &[0; 30_000],
+        ));
+        let upserted = Outcome::Updated {
+            n: 1,
+            modified: 0,
+            upserted: Some(id),
+        };
+        run(&first, 4, upserted);
+        assert!(bytes() > 30_000);
+        // A connection still holds it when it ends, also in the middle of a write.
+        sessions.end(&SessionId::new([1; 16]));
+        assert_eq!(bytes(), 0);
+        let second = session(&sessions, 2);
+        let mut retry = second.check_out(1).unwrap().unwrap();
+        retry.record(0, reply(50_000));
+        sessions.end_where(|_| true);
+        drop(retry);
+        assert_eq!(bytes(), 0);
+        run(&session(&sessions, 3), 1, reply(50_000));
+        assert_eq!(bytes(), 50_000);
+        drop(sessions);
     }
 }
