@@ -84,10 +84,21 @@ pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
 
 /// A cursor over documents that are all known (listCollections, listIndexes).
 pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
-    Box::new(Listed(documents.into()))
+    Box::new(Listed {
+        bytes: documents.iter().map(weight).sum(),
+        documents: documents.into(),
+    })
 }
 
-struct Listed(VecDeque<DocBuf>);
+struct Listed {
+    documents: VecDeque<DocBuf>,
+    bytes: usize,
+}
+
+/// Bytes that a listed document takes.
+fn weight(document: &DocBuf) -> usize {
+    size_of::<DocBuf>() + document.bytes().len()
+}
 
 /// Answers with the first batch of `source`, and keeps it for getMore if rows are left.
 pub fn open(
@@ -216,13 +227,18 @@ impl Terms {
 
 impl Source for Listed {
     fn fill(&mut self, _: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
-        while let Some(next) = self.0.front() {
+        while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
                 return Ok(Fill::Full);
             }
-            self.0.pop_front();
+            self.bytes -= weight(next);
+            self.documents.pop_front();
         }
         Ok(Fill::End)
+    }
+
+    fn at_rest(&mut self) -> usize {
+        self.bytes
     }
 }
 
@@ -294,7 +310,7 @@ impl Filled {
                 } else {
                     let id = open.id;
                     open.info.set_time_left(terms.time_left());
-                    context.cursors.put_back(open);
+                    context.cursors.put_back(open)?;
                     (id, namespace, exhaust)
                 }
             }

@@ -67,7 +67,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     super::check_collection(call.database(), collection)?;
     let open = call.context.cursors.check_out(id)?;
     if let Err(refusal) = check(call, collection, id, &open.info) {
-        call.context.cursors.put_back(open);
+        call.context.cursors.put_back(open)?;
         return Err(refusal);
     }
     let mut until = None;

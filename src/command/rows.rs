@@ -126,4 +126,12 @@ impl Source for RowSource {
             self.ended = flow == Flow::End;
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        if self.next >= self.pulled.len() {
+            self.pulled.clear();
+            self.next = 0;
+        }
+        self.pulled.at_rest() + self.rows.at_rest() + self.vars.held()
+    }
 }

@@ -127,4 +127,9 @@ impl Source for Stream {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        let held = self.held.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        held + self.walk.at_rest() + self.vars.held()
+    }
 }

@@ -77,6 +77,8 @@ pub struct Walk {
     /// The way itself is the filter: what it leads to needs no test.
     exact: bool,
     scratch: Vec<u8>,
+    /// Bytes that the ways took when they were all still to be walked, once that was asked.
+    first_size: Option<usize>,
     pub counted: Counted,
 }
 
@@ -117,6 +119,24 @@ pub enum Pace {
     End,
 }
 
+// === impl Access ===
+
+impl Access {
+    /// Bytes that it takes: a filter may name a million keys.
+    fn size(&self) -> usize {
+        let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
+        match self {
+            Self::All { .. } | Self::None => 0,
+            Self::Ids(ids) => ids.iter().map(key).sum(),
+            Self::Index { ranges, .. } => ranges
+                .iter()
+                .map(|range| key(&range.lower) + key(&range.upper))
+                .sum(),
+            Self::Union(ways) => ways.iter().map(Self::size).sum(),
+        }
+    }
+}
+
 // === impl Walk ===
 
 impl Walk {
@@ -147,6 +167,7 @@ impl Walk {
             show_ts: false,
             exact: false,
             scratch: Vec::new(),
+            first_size: None,
             counted: Counted::default(),
         }
     }
@@ -190,6 +211,19 @@ impl Walk {
     /// The ways that it consists of and has not walked to their end.
     pub fn ways(&self) -> impl Iterator<Item = &Access> {
         std::iter::once(&self.access).chain(self.later.iter().rev())
+    }
+
+    /// Nobody goes on with it until the next command: lets go of what can be made again, and says how many bytes stay.
+    pub fn at_rest(&mut self) -> usize {
+        self.scratch = Vec::new();
+        let ways = match self.first_size {
+            Some(size) => size,
+            None => self.ways().map(Access::size).sum(),
+        };
+        self.first_size = Some(ways);
+        // A set has a byte beside each number, and is never quite full.
+        let met = self.met.as_ref().map_or(0, HashSet::capacity);
+        ways + met * (size_of::<u64>() + 2)
     }
 
     pub fn collection(&self) -> &Arc<Collection> {

@@ -178,4 +178,8 @@ impl Rows for CollectionRows {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.walk.at_rest()
+    }
 }

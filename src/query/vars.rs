@@ -80,6 +80,12 @@ impl Vars {
         self.values.is_empty()
     }
 
+    /// Bytes that the values take.
+    pub fn held(&self) -> usize {
+        let bytes = |value: &Value| size_of::<Value>() + value.as_ref().data().len();
+        self.values.iter().map(bytes).sum()
+    }
+
     #[inline]
     pub fn get(&self, slot: usize) -> Option<ValueRef<'_>> {
         self.values.get(slot).map(Value::as_ref)

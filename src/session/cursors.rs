@@ -9,6 +9,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 
+use super::waiting::{self, Part, Waiting};
 use super::{Batch, Idle, SessionId};
 use crate::error::{Code, Error, Result};
 use crate::value::Millis;
@@ -21,6 +22,9 @@ const TIMEOUT_MINUTES: u32 = 10;
 /// What all clients together may leave open. MongoDB has no such limit; memory has.
 const MAX_OPEN: usize = 100_000;
 
+/// What is kept of a command: its bytes, and the trees that were parsed from them, at a guess.
+const COPIES: usize = 4;
+
 const NO_LIMIT: u64 = u64::MAX;
 
 /// Where a cursor's rows come from. It keeps its place, not storage; no lock is held between two calls.
@@ -28,6 +32,9 @@ pub trait Source: Send {
     /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
     /// moment of the command that asks: a row that stands for one stored document must still be visible then.
     fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill>;
+
+    /// Nobody asks until the next command: lets go of what can be made again, and says how many bytes stay.
+    fn at_rest(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +75,7 @@ pub struct OpenCursor {
     pub info: Arc<CursorInfo>,
     /// Somebody asked for it to be killed meanwhile.
     killed: Arc<AtomicBool>,
+    part: Part,
 }
 
 pub struct Cursors {
@@ -78,20 +86,32 @@ pub struct Cursors {
     idle: Idle,
     timed_out: AtomicUsize,
     opened: AtomicUsize,
+    waiting: Arc<Waiting>,
 }
 
 struct Slot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
     /// `None` while a command has it. The lock is held only to move it out or in.
-    source: Mutex<Option<Box<dyn Source>>>,
+    source: Mutex<Option<Resting>>,
     killed: Arc<AtomicBool>,
+}
+
+/// A source that waits, and what it counts among all that do.
+struct Resting {
+    source: Box<dyn Source>,
+    part: Part,
 }
 
 // === impl Cursors ===
 
 impl Cursors {
     pub fn new(idle: Idle) -> Self {
+        Self::holding(waiting::LIMIT, idle)
+    }
+
+    /// Cursors that may together hold so many bytes while they wait.
+    fn holding(limit: usize, idle: Idle) -> Self {
         Self {
             open: DashMap::with_hasher(ahash::RandomState::new()),
             count: AtomicUsize::new(0),
@@ -100,11 +120,13 @@ impl Cursors {
             idle,
             timed_out: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
+            waiting: Waiting::new(limit),
         }
     }
 
-    /// Keeps a cursor that has more rows; the id is what the client asks for it with.
-    pub fn keep(&self, source: Box<dyn Source>, info: CursorInfo) -> Result<CursorId> {
+    /// Keeps a cursor that has more rows; the id is what the client asks for it with. Refused where all cursors are too many or
+    /// hold too much.
+    pub fn keep(&self, mut source: Box<dyn Source>, info: CursorInfo) -> Result<CursorId> {
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(Error::new(
                 Code::ExceededMemoryLimit,
@@ -113,6 +135,8 @@ impl Cursors {
                 ),
             ));
         }
+        let mut part = self.waiting.part();
+        part.set(info.weight(&mut *source))?;
         // A copy of its own: the client's whole message is not kept alive by a cursor.
         let info = CursorInfo {
             command: Bytes::copy_from_slice(&info.command),
@@ -121,7 +145,7 @@ impl Cursors {
         let mut slot = Slot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
-            source: Mutex::new(Some(source)),
+            source: Mutex::new(Some(Resting { source, part })),
             killed: Arc::new(AtomicBool::new(false)),
         };
         loop {
@@ -149,7 +173,7 @@ impl Cursors {
         let Some(slot) = self.open.get(&id) else {
             return Err(not_found(id));
         };
-        let Some(source) = slot.source.lock().take() else {
+        let Some(Resting { source, part }) = slot.source.lock().take() else {
             return Err(Error::new(
                 Code::CursorInUse,
                 format!("cursor id {id} is already in use"),
@@ -160,6 +184,7 @@ impl Cursors {
             source,
             info: Arc::clone(&slot.info),
             killed: Arc::clone(&slot.killed),
+            part,
         })
     }
 
@@ -168,12 +193,25 @@ impl Cursors {
         self.open.get(&id).map(|slot| Arc::clone(&slot.info))
     }
 
-    /// Puts a cursor back that has more rows. One that was killed meanwhile is dropped.
-    pub fn put_back(&self, cursor: OpenCursor) {
-        if let Some(slot) = self.open.get(&cursor.id) {
-            self.idle.touch(&slot.used);
-            *slot.source.lock() = Some(cursor.source);
+    /// Puts a cursor back that has more rows. One that was killed meanwhile is dropped; one that now holds more than there is room
+    /// for ends.
+    pub fn put_back(&self, cursor: OpenCursor) -> Result<()> {
+        let OpenCursor {
+            id,
+            mut source,
+            info,
+            mut part,
+            ..
+        } = cursor;
+        if let Err(full) = part.set(info.weight(&mut *source)) {
+            self.remove(id);
+            return Err(full);
         }
+        if let Some(slot) = self.open.get(&id) {
+            self.idle.touch(&slot.used);
+            *slot.source.lock() = Some(Resting { source, part });
+        }
+        Ok(())
     }
 
     /// Forgets a cursor that has no more rows, or that failed.
@@ -278,6 +316,11 @@ impl CursorInfo {
         }
     }
 
+    /// Bytes that the cursor takes while it waits.
+    fn weight(&self, source: &mut dyn Source) -> usize {
+        source.at_rest() + COPIES * self.command.len()
+    }
+
     /// The time that its getMores may take together.
     pub fn time_left(&self) -> Option<Duration> {
         match self.micros_left.load(Ordering::Relaxed) {
@@ -318,6 +361,23 @@ mod tests {
             }
             Ok(Fill::End)
         }
+
+        fn at_rest(&mut self) -> usize {
+            0
+        }
+    }
+
+    /// Holds so many bytes.
+    struct Heavy(usize);
+
+    impl Source for Heavy {
+        fn fill(&mut self, _: Millis, _: &mut Batch<'_>) -> Result<Fill> {
+            Ok(Fill::Full)
+        }
+
+        fn at_rest(&mut self) -> usize {
+            self.0
+        }
     }
 
     fn info() -> CursorInfo {
@@ -336,7 +396,7 @@ mod tests {
         let mut batch = Batch::new(&mut out, 2);
         assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::Full);
         assert_eq!(batch.rows(), 2);
-        cursors.put_back(open);
+        cursors.put_back(open).unwrap();
         let mut open = cursors.check_out(id).unwrap();
         let mut batch = Batch::new(&mut out, 100);
         assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::End);
@@ -355,7 +415,7 @@ mod tests {
         let open = cursors.check_out(id).unwrap();
         assert!(cursors.kill(id));
         assert!(open.is_killed());
-        cursors.put_back(open);
+        cursors.put_back(open).unwrap();
         assert!(cursors.is_empty());
         assert!(!cursors.kill(id));
     }
@@ -379,5 +439,62 @@ mod tests {
         cursors.sweep();
         assert_eq!(cursors.len(), 1);
         assert!(cursors.info(stays).is_some());
+    }
+
+    #[test]
+    fn what_all_cursors_hold_is_bounded_and_counted_while_they_hold_it() {
+        let idle = Idle::default();
+        let cursors = Cursors::holding(100_000, idle.clone());
+        let keep = |bytes| cursors.keep(Box::new(Heavy(bytes)), info());
+        let waiting = || cursors.waiting.bytes();
+        let refused = |result: Result<CursorId>| {
+            assert_eq!(result.err().unwrap().code(), Code::ExceededMemoryLimit);
+        };
+        let first = keep(60_000).unwrap();
+        let second = keep(40_000).unwrap();
+        refused(keep(5_000));
+        // One that holds a place only is always welcome.
+        for _ in 0..100 {
+            cursors.kill(keep(1_000).unwrap());
+        }
+        // In use it is still there, and killed in use it goes when its command lets it go.
+        let open = cursors.check_out(first).unwrap();
+        refused(keep(5_000));
+        assert!(cursors.kill(first));
+        assert_eq!(waiting(), 100_000);
+        cursors.put_back(open).unwrap();
+        assert_eq!(waiting(), 40_000);
+        // It may become less, and more as long as there is room.
+        let mut open = cursors.check_out(second).unwrap();
+        open.source = Box::new(Heavy(30_000));
+        cursors.put_back(open).unwrap();
+        assert_eq!(waiting(), 30_000);
+        let third = keep(70_000).unwrap();
+        let mut open = cursors.check_out(second).unwrap();
+        open.source = Box::new(Heavy(30_001));
+        let full = cursors.put_back(open).err().unwrap();
+        assert_eq!(full.code(), Code::ExceededMemoryLimit);
+        assert!(
+            cursors.info(second).is_none(),
+            "its rows are lost, so it is"
+        );
+        assert_eq!(waiting(), 70_000);
+        // A command that fails drops what it has.
+        drop(cursors.check_out(third).unwrap());
+        cursors.finish(third);
+        assert_eq!(waiting(), 0);
+        // Its session ends, nobody asks for it.
+        keep(50_000).unwrap();
+        assert_eq!(cursors.kill_where(|_| true), 1);
+        assert_eq!(waiting(), 0);
+        keep(50_000).unwrap();
+        for _ in 0..11 {
+            idle.tick();
+        }
+        cursors.sweep();
+        assert_eq!((cursors.len(), waiting()), (0, 0));
+        // A large command is kept as well.
+        let large = CursorInfo::new("db.c", None, vec![0; 30_000].into());
+        refused(cursors.keep(Box::new(Numbers(1)), large));
     }
 }

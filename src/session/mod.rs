@@ -12,6 +12,7 @@ mod idle;
 mod remembered;
 mod retry;
 mod sessions;
+mod waiting;
 
 pub use batch::Batch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};

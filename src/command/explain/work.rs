@@ -182,4 +182,8 @@ impl Rows for Tallied {
         self.n.fetch_add(added, Ordering::Relaxed);
         Ok(flow)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.rows.at_rest()
+    }
 }

@@ -70,6 +70,15 @@ impl Batch {
         self.ends.clear();
     }
 
+    /// The rows in it wait for a while: an empty one lets its buffers go. Says how many bytes stay.
+    pub fn at_rest(&mut self) -> usize {
+        if self.is_empty() {
+            self.bytes = Vec::new();
+            self.ends = Vec::new();
+        }
+        self.bytes.capacity() + self.ends.capacity() * size_of::<End>()
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -7,7 +7,7 @@ use super::granularity::Granularity;
 use super::group::Fields;
 use super::held::Held;
 use super::sort::too_much;
-use super::{Batch, Cx, Flow, Op, Place, Row, Rows, Stage};
+use super::{Batch, Cx, Empty, Flow, Op, Place, Row, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::accumulator::State;
@@ -283,6 +283,8 @@ impl Rows for Running {
                     self.size = (share.round() as usize).max(1);
                     self.held.finish(None);
                     self.complete = true;
+                    // What the stages in front hold is not held behind them as well.
+                    self.input = Box::new(Empty);
                 }
                 Flow::More if !cx.out_of_time() => {}
                 _ => return Ok(Flow::Pause),
@@ -294,5 +296,11 @@ impl Rows for Running {
             }
         }
         Ok(Flow::More)
+    }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.clear();
+        let next = self.next.as_ref().map_or(0, |row| row.bytes().len());
+        self.batch.at_rest() + self.held.size() + next + self.input.at_rest()
     }
 }

@@ -145,4 +145,8 @@ impl Rows for Running {
         cx.sources.report(cx, &self.0.on, &self.0.what, out)?;
         Ok(Flow::End)
     }
+
+    fn at_rest(&mut self) -> usize {
+        0
+    }
 }

@@ -80,6 +80,10 @@ impl Rows for Running {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.at_rest() + self.input.at_rest()
+    }
 }
 
 /// Counts are int32 as long as they fit, as `{$sum: 1}` yields them.

@@ -64,4 +64,8 @@ impl Rows for Checked {
         }
         Ok(flow)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.0.at_rest()
+    }
 }

@@ -85,4 +85,10 @@ impl Rows for Running {
         self.offset = array.body().len() - elements.rest().len();
         Ok(Flow::More)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.array
+            .as_ref()
+            .map_or(0, |array| array.as_ref().data().len())
+    }
 }

@@ -76,4 +76,8 @@ where
         self.row = 0;
         Ok(self.flow)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.at_rest() + self.input.at_rest()
+    }
 }

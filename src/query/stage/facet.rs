@@ -155,6 +155,11 @@ impl Part {
         }
         Ok(true)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.found.clear();
+        self.found.at_rest() + self.result.capacity() + self.rows.at_rest()
+    }
 }
 
 // === impl Running ===
@@ -201,6 +206,10 @@ impl Rows for Running {
             self.begun = true;
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.parts.iter_mut().map(Part::at_rest).sum::<usize>() + self.input.at_rest()
+    }
 }
 
 impl Running {
@@ -240,5 +249,9 @@ impl Rows for Source {
             }
         }
         Ok(if feed.end { Flow::End } else { Flow::Pause })
+    }
+
+    fn at_rest(&mut self) -> usize {
+        0
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::{HashMap, HashMapExt};
 
 use super::sort::too_much;
-use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use super::{Batch, Cx, Empty, Flow, Op, Place, Rows, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
@@ -305,7 +305,11 @@ impl Rows for Running {
             let flow = self.input.fill(cx, &mut self.batch)?;
             self.take(cx)?;
             match flow {
-                Flow::End => self.leaving = Some(0),
+                Flow::End => {
+                    self.leaving = Some(0);
+                    // What the stages in front hold is not held behind them as well.
+                    self.input = Box::new(Empty);
+                }
                 Flow::More if !cx.out_of_time() => {}
                 _ => return Ok(Flow::Pause),
             }
@@ -331,5 +335,10 @@ impl Rows for Running {
             next += 1;
         }
         Ok(Flow::End)
+    }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.clear();
+        self.batch.at_rest() + self.used + self.input.at_rest()
     }
 }

@@ -45,4 +45,8 @@ impl Rows for Limit {
         self.left -= (out.len() - before) as u64;
         Ok(if self.left == 0 { Flow::End } else { flow })
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.input.at_rest()
+    }
 }

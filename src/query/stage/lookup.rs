@@ -115,6 +115,15 @@ impl Rows for Running {
             self.flow = self.input.fill(cx, &mut self.batch)?;
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.array = Vec::new();
+        self.found = Batch::new();
+        // The next command has to look again.
+        self.same = None;
+        let inner = self.inner.as_mut().map_or(0, Inner::at_rest);
+        self.batch.at_rest() + inner + self.input.at_rest()
+    }
 }
 
 impl Running {
@@ -293,6 +302,11 @@ impl Inner {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        let vars = self.vars.as_ref().map_or(0, Vars::held);
+        self.elements.capacity() + vars + self.rows.at_rest()
+    }
 }
 
 // === impl Given ===
@@ -304,6 +318,10 @@ impl Rows for Given {
         }
         self.0.clear();
         Ok(Flow::End)
+    }
+
+    fn at_rest(&mut self) -> usize {
+        self.0.at_rest()
     }
 }
 

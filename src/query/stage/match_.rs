@@ -78,4 +78,8 @@ impl Rows for Match {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.input.at_rest()
+    }
 }

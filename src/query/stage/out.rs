@@ -156,4 +156,8 @@ impl Rows for Running {
             }
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.at_rest() + self.input.at_rest()
+    }
 }

@@ -8,6 +8,10 @@ use crate::query::Vars;
 pub trait Rows: Send {
     /// Appends rows to `out`, until it is full or the time slice is used up.
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow>;
+
+    /// Nobody asks until the next command: lets go of buffers that can be made again, its input's too, and says how many bytes
+    /// stay.
+    fn at_rest(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +98,18 @@ impl Rows for Empty {
     fn fill(&mut self, _: &mut Cx<'_>, _: &mut Batch) -> Result<Flow> {
         Ok(Flow::End)
     }
+
+    fn at_rest(&mut self) -> usize {
+        0
+    }
 }
 
 impl<R: Rows + ?Sized> Rows for Box<R> {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         (**self).fill(cx, out)
+    }
+
+    fn at_rest(&mut self) -> usize {
+        (**self).at_rest()
     }
 }

@@ -52,4 +52,8 @@ impl Rows for Skip {
         }
         self.input.fill(cx, out)
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.at_rest() + self.input.at_rest()
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::held::Held;
-use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use super::{Batch, Cx, Empty, Flow, Place, Rows, Stage};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::value::{Doc, ValueRef};
@@ -107,6 +107,8 @@ impl Rows for Sorted {
                 Flow::End => {
                     self.held.finish(self.bound);
                     self.complete = true;
+                    // What the stages in front hold is not held behind them as well.
+                    self.input = Box::new(Empty);
                 }
                 Flow::More if !cx.out_of_time() => {}
                 _ => return Ok(Flow::Pause),
@@ -118,6 +120,11 @@ impl Rows for Sorted {
             self.held = Held::default();
             Flow::End
         })
+    }
+
+    fn at_rest(&mut self) -> usize {
+        self.batch.clear();
+        self.batch.at_rest() + self.held.size() + self.input.at_rest()
     }
 }
 

@@ -123,4 +123,8 @@ impl Rows for Running {
             Flow::More
         })
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.rows.at_rest()
+    }
 }

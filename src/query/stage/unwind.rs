@@ -221,4 +221,9 @@ impl Rows for Running {
             self.flow = self.input.fill(cx, &mut self.batch)?;
         }
     }
+
+    fn at_rest(&mut self) -> usize {
+        self.scratch = Vec::new();
+        self.batch.at_rest() + self.input.at_rest()
+    }
 }

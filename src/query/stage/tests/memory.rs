@@ -46,6 +46,10 @@ impl Rows for List {
         }
         Ok(Flow::More)
     }
+
+    fn at_rest(&mut self) -> usize {
+        0
+    }
 }
 
 impl Memory {
@@ -146,6 +150,10 @@ pub fn run_with(
         }
         if flow == Flow::End {
             return Ok((found, origins));
+        }
+        if slice.is_over() {
+            // As between two commands: it goes on as if nothing had been let go.
+            rows.at_rest();
         }
     }
     panic!("does not end: {stages:?}");

@@ -1,0 +1,279 @@
+//! What many clients together make the server hold is bounded, not only what each of them does.
+//!
+//! The tests look at the memory of the whole process, so they run one after the other.
+
+#![allow(clippy::unwrap_used)] // a panic says where
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
+use sundown::Sundown;
+use sundown::clock::{Clock, monotonic};
+use sundown::config::Config;
+use tokio::runtime::{Builder, Runtime};
+
+#[path = "support/raw.rs"]
+mod raw;
+mod support;
+
+use support::client::Client;
+
+const MB: usize = 1 << 20;
+
+/// Nothing here takes that long unless it hangs.
+const LATE: Duration = Duration::from_secs(30);
+
+struct Server {
+    _alone: MutexGuard<'static, ()>,
+    server: Sundown,
+    _runtime: Runtime,
+}
+
+fn start() -> Server {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let config = Config {
+        bind: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        enable_test_commands: true,
+        ..Config::default()
+    };
+    let server = runtime
+        .block_on(Sundown::start(config, Clock::system()))
+        .unwrap();
+    Server {
+        _alone: alone,
+        server,
+        _runtime: runtime,
+    }
+}
+
+impl Server {
+    fn address(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    fn connect(&self) -> Client {
+        Client::connect(self.address()).unwrap()
+    }
+}
+
+/// A field of a line of /proc/self/status, in bytes; nothing where that is not told.
+fn memory(field: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok())
+        .unwrap_or_default()
+        * 1024
+}
+
+/// By how much the process grows at most while `run` goes on.
+fn growth(run: impl FnOnce()) -> usize {
+    // Forgets the peak so far, where the system knows how.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let before = memory("VmRSS:");
+    run();
+    memory("VmHWM:").saturating_sub(before)
+}
+
+fn bytes(size: usize) -> Bson {
+    Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: vec![0; size],
+    }
+    .into()
+}
+
+#[test]
+fn compressed_messages_are_unpacked_a_few_at_a_time() {
+    const CLIENTS: usize = 24;
+    let server = start();
+    let mut client = server.connect();
+    // Each insert is held for a while, with all its bytes.
+    let hold = doc! {"failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 1000};
+    let point = doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": hold};
+    assert_eq!(client.command("admin", point).unwrap()["ok"], 1.0.into());
+    let documents = vec![doc! {"_id": 1, "x": bytes(15_000_000)}; 3];
+    let body = raw::body(doc! {"insert": "t", "$db": "test"});
+    let message = raw::msg(1, 0, &[&body, &raw::sequence("documents", &documents)]);
+    let message = raw::compressed(3, &message);
+    assert!(message.len() < 20_000, "{}", message.len());
+    drop(documents);
+    let address = server.address();
+    let grown = growth(|| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let message = message.clone();
+                thread::spawn(move || {
+                    let mut socket = TcpStream::connect(address).unwrap();
+                    socket.set_read_timeout(Some(LATE)).unwrap();
+                    std::io::Write::write_all(&mut socket, &message).unwrap();
+                    let mut reply = [0; 16];
+                    std::io::Read::read_exact(&mut socket, &mut reply).unwrap();
+                })
+            })
+            .collect();
+        // Small commands do not wait for them.
+        for _ in 0..100 {
+            client.command("admin", doc! {"ping": 1}).unwrap();
+        }
+        for client in clients {
+            client.join().unwrap();
+        }
+    });
+    // All of them at once would be more than a gigabyte. One document stays, and the allocator keeps some.
+    assert!(grown < 800 * MB, "{} MB", grown / MB);
+}
+
+#[test]
+fn clients_that_do_not_read_large_replies_are_let_go_when_they_are_many() {
+    const CLIENTS: usize = 50;
+    let server = start();
+    let mut client = server.connect();
+    let large = doc! {"_id": 1, "x": bytes(15_000_000)};
+    client
+        .command("test", doc! {"insert": "t", "documents": [large]})
+        .unwrap();
+    let ask = raw::msg(
+        1,
+        0,
+        &[&raw::body(
+            doc! {"find": "t", "filter": {"_id": 1}, "$db": "test"},
+        )],
+    );
+    let mut idle = server.connect();
+    idle.command("admin", doc! {"ping": 1}).unwrap();
+    let waiting: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut socket = TcpStream::connect(server.address()).unwrap();
+            std::io::Write::write_all(&mut socket, &ask).unwrap();
+            socket
+        })
+        .collect();
+    let began = monotonic();
+    loop {
+        let status = client.command("admin", doc! {"serverStatus": 1}).unwrap();
+        let connections = status.get_document("connections").unwrap();
+        let open = connections.get_i32("current").unwrap() as usize;
+        let asked = connections.get_i32("totalCreated").map_or_else(
+            |_| connections.get_i64("totalCreated").unwrap() as usize,
+            |created| created as usize,
+        );
+        // 256 MB of them may stay.
+        if asked >= CLIENTS + 2 && open <= 20 {
+            break;
+        }
+        assert!(monotonic() - began < LATE, "{open} connections are open");
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Whoever reads is served, and whoever asked for nothing is still there.
+    let reply = client
+        .command("test", doc! {"find": "t", "filter": {}})
+        .unwrap();
+    assert_eq!(reply["ok"], 1.0.into());
+    idle.command("admin", doc! {"ping": 1}).unwrap();
+    drop(waiting);
+}
+
+#[test]
+fn outcomes_of_retryable_writes_are_forgotten_when_they_are_too_many() {
+    const SESSIONS: u8 = 30;
+    let server = start();
+    let mut client = server.connect();
+    let large = doc! {"_id": 1, "n": 0, "x": bytes(15_000_000)};
+    client
+        .command("test", doc! {"insert": "t", "documents": [large]})
+        .unwrap();
+    let mut change = |session: u8, number: i64| {
+        let id = Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: vec![session; 16],
+        };
+        let command = doc! {
+            "findAndModify": "t", "query": {"_id": 1}, "update": {"$inc": {"n": 1}},
+            "lsid": {"id": id}, "txnNumber": number,
+        };
+        client.command("test", command).unwrap()
+    };
+    let grown = growth(|| {
+        for session in 0..SESSIONS {
+            let reply = change(session, 1);
+            let before = reply.get_document("value").unwrap();
+            assert_eq!(before.get_i32("n").unwrap(), i32::from(session));
+        }
+    });
+    assert!(grown < 400 * MB, "{} MB", grown / MB);
+    // The last one is answered as before, the first one is not run again.
+    let reply = change(SESSIONS - 1, 1);
+    assert_eq!(reply.get_i32("retriedStmtId").unwrap(), 0);
+    let refused = change(0, 1);
+    assert_eq!(refused.get_i32("code").unwrap(), 217, "{refused}");
+    let words = refused.get_str("errmsg").unwrap();
+    assert!(
+        words.starts_with("Incomplete history detected for transaction 1 on session "),
+        "{words}"
+    );
+    // Its next write is as good as any.
+    let reply = change(0, 2);
+    let before = reply.get_document("value").unwrap();
+    assert_eq!(before.get_i32("n").unwrap(), i32::from(SESSIONS));
+}
+
+#[test]
+fn cursors_that_would_hold_too_much_together_are_refused() {
+    let server = start();
+    let mut client = server.connect();
+    for n in 0..6 {
+        let large = doc! {"_id": n, "x": bytes(15_000_000)};
+        client
+            .command("test", doc! {"insert": "t", "documents": [large]})
+            .unwrap();
+    }
+    let mut run = |command: Document| client.command("test", command).unwrap();
+    let sorted = |size: i32| {
+        doc! {"aggregate": "t", "pipeline": [{"$sort": {"none": 1}}], "cursor": {"batchSize": size}}
+    };
+    let id_of = |reply: &Document| {
+        let cursor = reply.get_document("cursor");
+        cursor.map(|cursor| cursor.get_i64("id").unwrap())
+    };
+    let open = |reply: Document| id_of(&reply).expect("an open cursor");
+    // Nothing is sorted yet: these hold next to nothing.
+    let unread: Vec<_> = (0..3).map(|_| open(run(sorted(0)))).collect();
+    let mut kept = Vec::new();
+    let refused = loop {
+        let reply = run(sorted(1));
+        match id_of(&reply) {
+            Ok(id) => kept.push(id),
+            Err(_) => break reply,
+        }
+        assert!(kept.len() < 15, "{} cursors hold 90 MB each", kept.len());
+    };
+    assert_eq!(kept.len(), 11);
+    assert_eq!(refused.get_i32("code").unwrap(), 146, "{refused}");
+    let more = |id: i64| doc! {"getMore": id, "collection": "t", "batchSize": 1};
+    // A getMore that would hold more ends its cursor, and the others go on.
+    assert_eq!(run(more(unread[0])).get_i32("code").unwrap(), 146);
+    assert_eq!(run(more(unread[0])).get_i32("code").unwrap(), 43);
+    assert_eq!(open(run(more(kept[0]))), kept[0]);
+    // One that keeps its place only is not refused.
+    let find = doc! {"find": "t", "projection": {"x": 0}, "batchSize": 1};
+    open(run(find));
+    // Each of these makes room for one.
+    run(doc! {"killCursors": "t", "cursors": [kept[1]]});
+    open(run(sorted(1)));
+    assert_eq!(run(sorted(1)).get_i32("code").unwrap(), 146);
+    run(doc! {"getMore": kept[2], "collection": "t", "batchSize": 1});
+    while open(run(more(kept[2]))) != 0 {}
+    open(run(sorted(1)));
+    assert_eq!(run(sorted(1)).get_i32("code").unwrap(), 146);
+}
