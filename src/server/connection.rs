@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio_util::codec::Decoder;
 
 use crate::aside::uncut;
@@ -13,6 +13,7 @@ use crate::error::Hangup;
 use crate::handler::{Handler, Outcome, Peer, Traffic, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
+use super::buffers::{KEEP, QUIET, READ_BUFFER, WRITE_BUFFER, copied};
 use super::drain::Duty;
 use super::stream::Stream;
 use super::unpacking::{self, Unpacking};
@@ -38,7 +39,7 @@ pub(super) struct Connection<H: Handler, S> {
     /// What this connection's output buffer counts among them, while it is large.
     pub(super) part: Option<Part>,
     /// Rounds in a row that would have fitted into small buffers.
-    small_rounds: u32,
+    pub(super) small_rounds: u32,
 }
 
 /// What a connection needs besides its socket.
@@ -78,17 +79,8 @@ pub(super) struct Pending {
     pub(super) again: Option<Box<Request>>,
 }
 
-/// The buffers of a connection that does nothing unusual.
-const READ_BUFFER: usize = 16 * 1024;
-const WRITE_BUFFER: usize = 4 * 1024;
-
 /// Replies are written when there are that many bytes of them, even if more requests wait.
-const FLUSH_AT: usize = 256 * 1024;
-
-/// Buffers that grew beyond this are given back when they have not been needed for a while.
-const KEEP: usize = 64 * 1024;
-const SMALL_ROUNDS: u32 = 64;
-const QUIET: Duration = Duration::from_secs(1);
+pub(super) const FLUSH_AT: usize = 256 * 1024;
 
 /// Checking a message from this size on takes about a millisecond or more: other tasks move away meanwhile.
 const LARGE: usize = 2 * 1024 * 1024;
@@ -158,17 +150,6 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 return end;
             }
         }
-    }
-
-    /// Waits for bytes. Large buffers wait only for a while, then they are given back.
-    async fn read(&mut self, quiet: Duration) -> io::Result<usize> {
-        if self.is_swollen() {
-            match tokio::time::timeout(quiet, self.stream.read_buf(&mut self.input)).await {
-                Ok(read) => return read,
-                Err(_) => self.shrink(),
-            }
-        }
-        self.stream.read_buf(&mut self.input).await
     }
 
     /// Runs every whole message that has arrived, in order, and writes all replies.
@@ -303,12 +284,11 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         let traffic = std::mem::take(&mut self.traffic);
         self.handler.moved(&self.state, traffic);
         if !self.output.is_empty() {
-            if self.output.capacity() > unread::SMALL {
-                self.small_rounds = 0;
-                return Box::pin(self.write_counted()).await;
-            }
             if self.output.len() > KEEP {
                 self.small_rounds = 0;
+            }
+            if self.output.capacity() > unread::SMALL {
+                return Box::pin(self.write_counted()).await;
             }
             self.stream.write_all(&self.output).await?;
             self.stream.flush().await?;
@@ -316,46 +296,6 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
         Ok(())
     }
-
-    /// Makes room for the next read, and gives back what one large message needed and the following ones do not.
-    fn tidy(&mut self) {
-        if self.input.is_empty() || self.input.len() == self.input.capacity() {
-            // Nobody holds the last request any more, as a rule: this only moves the buffer back to its beginning.
-            self.input.reserve(READ_BUFFER);
-        }
-        if self.input.len() > READ_BUFFER {
-            // In the middle of a large message.
-            self.small_rounds = 0;
-        } else if self.is_swollen() {
-            self.small_rounds += 1;
-            if self.small_rounds >= SMALL_ROUNDS || self.unread.is_too_much() {
-                self.shrink();
-            }
-        }
-    }
-
-    fn is_swollen(&self) -> bool {
-        self.input.capacity() > KEEP || self.output.capacity() > FLUSH_AT + KEEP
-    }
-
-    /// Gives large buffers back. That of a message that is still coming stays.
-    pub(super) fn shrink(&mut self) {
-        self.small_rounds = 0;
-        if self.input.len() <= READ_BUFFER {
-            self.input = copied(&self.input);
-        }
-        if self.output.is_empty() {
-            self.output = Vec::with_capacity(WRITE_BUFFER);
-            self.part = None;
-        }
-    }
-}
-
-/// The same bytes in a buffer of ordinary size.
-fn copied(input: &[u8]) -> BytesMut {
-    let mut buffer = BytesMut::with_capacity(READ_BUFFER);
-    buffer.extend_from_slice(input);
-    buffer
 }
 
 /// What the client would send to get the next reply of a stream: the same, as if to answer the reply before.
@@ -381,4 +321,236 @@ impl From<io::Error> for End {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::future::ready;
+    use std::pin::pin;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    use super::*;
+
+    /// Says what it was told.
+    struct Echo;
+
+    impl Handler for Echo {
+        type Connection = ();
+
+        fn open(&self, _: Peer) {}
+
+        fn call(&self, (): &mut (), told: Request, reply: &mut Vec<u8>) -> Result<Outcome, Hangup> {
+            reply.extend_from_slice(told.body().bytes());
+            Ok(Outcome::Replied)
+        }
+    }
+
+    type Connected = (Connection<Echo, TcpStream>, TcpStream);
+
+    async fn connected() -> Connected {
+        connected_to(Unpacking::default(), Unread::default()).await
+    }
+
+    /// A client whose side takes little that it does not read.
+    async fn connected_to(unpacking: Unpacking, unread: Unread) -> Connected {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 * 1024).unwrap();
+        let client = socket.connect(address).await.unwrap();
+        let (stream, address) = listener.accept().await.unwrap();
+        let opening = Opening {
+            handler: Arc::new(Echo),
+            peer: Peer::plain(1, address),
+            codec: Codec {
+                compressors: crate::wire::Compressors::ALL,
+            },
+            duty: Arc::new(Duty::new()),
+            unpacking,
+            unread,
+        };
+        (Connection::new(opening, stream), client)
+    }
+
+    fn message(size: usize) -> Vec<u8> {
+        let body = bson::doc! {"text": "x".repeat(size)}.to_vec().unwrap();
+        let mut message = Vec::new();
+        for word in [21 + body.len() as i32, 7, 0, 2013, 0] {
+            message.extend_from_slice(&word.to_le_bytes());
+        }
+        message.push(0);
+        message.extend(body);
+        message
+    }
+
+    fn compressed(message: &[u8]) -> Vec<u8> {
+        let inside = zstd::bulk::compress(&message[16..], 1).unwrap();
+        let mut outside = Vec::new();
+        let size = message.len() as i32 - 16;
+        for word in [25 + inside.len() as i32, 7, 0, 2012, 2013, size] {
+            outside.extend_from_slice(&word.to_le_bytes());
+        }
+        outside.push(3);
+        outside.extend(inside);
+        outside
+    }
+
+    /// Sends a message and receives as much.
+    async fn exchange(
+        connection: &mut Connection<Echo, TcpStream>,
+        client: &mut TcpStream,
+        message: &[u8],
+    ) {
+        let asking = async {
+            client.write_all(message).await.unwrap();
+            let mut reply = vec![0; message.len()];
+            client.read_exact(&mut reply).await.unwrap();
+            assert_eq!(reply[20..], message[20..]);
+        };
+        let answering = async {
+            loop {
+                connection.tidy();
+                connection.read(QUIET).await.unwrap();
+                connection.run_all().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = asking => {}
+            () = answering => {}
+        }
+    }
+
+    /// Sends a message that the connection has then in its buffer, and nothing else.
+    async fn delivered(
+        connection: &mut Connection<Echo, TcpStream>,
+        client: &mut TcpStream,
+        message: &[u8],
+    ) {
+        let reading = async {
+            while connection.input.len() < message.len() {
+                connection.input.reserve(READ_BUFFER);
+                connection.read(QUIET).await.unwrap();
+            }
+        };
+        let (sent, ()) = tokio::join!(client.write_all(message), reading);
+        sent.unwrap();
+    }
+
+    #[tokio::test]
+    async fn large_buffers_are_given_back_in_a_quiet_moment() {
+        // Also when a few bytes of the next message have come, and no more of them come.
+        for next in [0, 5] {
+            let (mut connection, mut client) = connected().await;
+            let message = message(1 << 20);
+            exchange(&mut connection, &mut client, &message).await;
+            assert!(connection.is_swollen());
+            delivered(&mut connection, &mut client, &message[..next]).await;
+            let waiting = connection.read(Duration::from_millis(1));
+            let waited = tokio::time::timeout(Duration::from_millis(20), waiting).await;
+            assert!(waited.is_err(), "nothing was sent");
+            assert!(!connection.is_swollen());
+            assert!(connection.part.is_none());
+            assert_eq!(connection.input, message[..next]);
+            client.write_all(&message[next..]).await.unwrap();
+            let mut reply = vec![0; message.len()];
+            let answering = async {
+                loop {
+                    connection.tidy();
+                    connection.read(QUIET).await.unwrap();
+                    connection.run_all().await.unwrap();
+                }
+            };
+            tokio::select! {
+                read = client.read_exact(&mut reply) => drop(read.unwrap()),
+                () = answering => {}
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_becomes_large_waits_for_its_place_and_others_do_not() {
+        const ROOM: usize = 8 << 20;
+        let unpacking = Unpacking::of(ROOM);
+        let (mut connection, mut client) = connected_to(unpacking.clone(), Unread::default()).await;
+        let others = unpacking.place(7 << 20).await.unwrap();
+
+        let large = message(2 << 20);
+        exchange(&mut connection, &mut client, &large).await;
+        exchange(&mut connection, &mut client, &message(10)).await;
+        let small = compressed(&message(500_000));
+        delivered(&mut connection, &mut client, &small).await;
+        connection.run_all().await.unwrap();
+
+        delivered(&mut connection, &mut client, &compressed(&large)).await;
+        {
+            let mut running = pin!(connection.run_all());
+            tokio::select! {
+                biased;
+                _ = &mut running => panic!("it was unpacked without a place"),
+                () = ready(()) => {}
+            }
+            drop(others);
+            running.await.unwrap();
+        }
+        assert_eq!(unpacking.free(), ROOM, "the place goes with the message");
+        let mut replies = 0;
+        for _ in 0..2 {
+            let length = client.read_i32_le().await.unwrap();
+            let mut rest = vec![0; length as usize - 4];
+            client.read_exact(&mut rest).await.unwrap();
+            replies += 1;
+        }
+        assert_eq!(replies, 2);
+    }
+
+    #[tokio::test]
+    async fn who_holds_the_bytes_holds_the_place() {
+        let unpacking = Unpacking::of(8 << 20);
+        let mut codec = Codec {
+            compressors: crate::wire::Compressors::ALL,
+        };
+        let mut input = BytesMut::from(compressed(&message(2 << 20)).as_slice());
+        let place = unpacking.place(2 << 20).await.unwrap();
+        let decoded = codec.decode_keeping(&mut input, Some(place)).unwrap();
+        let Some(Incoming::Request(request)) = decoded else {
+            panic!("a whole message");
+        };
+        let slice = request.body.slice(..10);
+        drop(request);
+        assert_eq!(unpacking.free(), 6 << 20);
+        drop(slice);
+        assert_eq!(unpacking.free(), 8 << 20);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_is_let_go_only_when_too_much_waits() {
+        let large = message(15_000_000);
+        // Nobody may hold anything.
+        let (mut connection, mut client) = connected_to(Unpacking::default(), Unread::of(0)).await;
+        delivered(&mut connection, &mut client, &large).await;
+        let end = tokio::time::timeout(Duration::from_secs(20), connection.run_all()).await;
+        let end = end.expect("an end").unwrap_err();
+        assert!(matches!(end, End::Hangup(_)), "{end:?}");
+        assert!(connection.output.is_empty() && connection.part.is_none());
+
+        // There is room: it is waited for.
+        let unread = Unread::default();
+        let (mut connection, mut client) = connected_to(Unpacking::default(), unread.clone()).await;
+        delivered(&mut connection, &mut client, &large).await;
+        let running = async {
+            connection.run_all().await.unwrap();
+            connection.shrink();
+        };
+        let mut running = pin!(running);
+        let mut first = [0; 1000];
+        tokio::select! {
+            biased;
+            () = &mut running => panic!("all of it was taken"),
+            read = client.read_exact(&mut first) => drop(read.unwrap()),
+        }
+        assert!(unread.waiting() >= large.len());
+        let mut rest = vec![0; large.len() - first.len()];
+        let ((), read) = tokio::join!(running, client.read_exact(&mut rest));
+        read.unwrap();
+        assert_eq!(unread.waiting(), 0);
+    }
+}

@@ -4,6 +4,7 @@
 //! replies to another, and writes that once. Work that takes longer is stepped, and in between others get their turn. What a
 //! request means is the [`Handler`](crate::handler::Handler)'s business.
 
+mod buffers;
 mod connection;
 mod drain;
 mod listen;

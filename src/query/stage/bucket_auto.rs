@@ -301,6 +301,6 @@ impl Rows for Running {
     fn at_rest(&mut self) -> usize {
         self.batch.clear();
         let next = self.next.as_ref().map_or(0, |row| row.bytes().len());
-        self.batch.at_rest() + self.held.size() + next + self.input.at_rest()
+        self.batch.at_rest() + self.held.memory() + next + self.input.at_rest()
     }
 }

@@ -54,6 +54,17 @@ impl Held {
         self.size + entries * size_of::<Entry>()
     }
 
+    /// Bytes of memory, also those that are not in use yet.
+    pub fn memory(&self) -> usize {
+        let entries = self.last.capacity()
+            + self
+                .runs
+                .iter()
+                .map(|run| run.entries.capacity())
+                .sum::<usize>();
+        self.pieces.iter().map(Vec::capacity).sum::<usize>() + entries * size_of::<Entry>()
+    }
+
     pub fn len(&self) -> usize {
         self.last.len() + self.runs.iter().map(|run| run.entries.len()).sum::<usize>()
     }

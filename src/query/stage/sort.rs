@@ -124,7 +124,7 @@ impl Rows for Sorted {
 
     fn at_rest(&mut self) -> usize {
         self.batch.clear();
-        self.batch.at_rest() + self.held.size() + self.input.at_rest()
+        self.batch.at_rest() + self.held.memory() + self.input.at_rest()
     }
 }
 

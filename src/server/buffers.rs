@@ -1,0 +1,76 @@
+//! The buffers of a connection: they grow with what comes and goes, and what one large message needed is given back.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt;
+
+use crate::handler::Handler;
+
+use super::connection::{Connection, FLUSH_AT};
+use super::stream::Stream;
+
+/// The buffers of a connection that does nothing unusual.
+pub(super) const READ_BUFFER: usize = 16 * 1024;
+pub(super) const WRITE_BUFFER: usize = 4 * 1024;
+
+/// Buffers that grew beyond this are given back when they have not been needed for a while.
+pub(super) const KEEP: usize = 64 * 1024;
+const SMALL_ROUNDS: u32 = 64;
+pub(super) const QUIET: Duration = Duration::from_secs(1);
+
+// === impl Connection ===
+
+impl<H: Handler, S: Stream> Connection<H, S> {
+    /// Waits for bytes. Large buffers wait only for a while, then they are given back.
+    pub(super) async fn read(&mut self, quiet: Duration) -> io::Result<usize> {
+        if self.is_swollen() {
+            match tokio::time::timeout(quiet, self.stream.read_buf(&mut self.input)).await {
+                Ok(read) => return read,
+                Err(_) => self.shrink(),
+            }
+        }
+        self.stream.read_buf(&mut self.input).await
+    }
+
+    /// Makes room for the next read, and gives back what one large message needed and the following ones do not.
+    pub(super) fn tidy(&mut self) {
+        if self.input.is_empty() || self.input.len() == self.input.capacity() {
+            // Nobody holds the last request any more, as a rule: this only moves the buffer back to its beginning.
+            self.input.reserve(READ_BUFFER);
+        }
+        if self.input.len() > READ_BUFFER {
+            // In the middle of a large message.
+            self.small_rounds = 0;
+        } else if self.is_swollen() {
+            self.small_rounds += 1;
+            if self.small_rounds >= SMALL_ROUNDS || self.unread.is_too_much() {
+                self.shrink();
+            }
+        }
+    }
+
+    pub(super) fn is_swollen(&self) -> bool {
+        self.input.capacity() > KEEP || self.output.capacity() > FLUSH_AT + KEEP
+    }
+
+    /// Gives large buffers back. That of a message that is still coming stays.
+    pub(super) fn shrink(&mut self) {
+        self.small_rounds = 0;
+        if self.input.len() <= READ_BUFFER {
+            self.input = copied(&self.input);
+        }
+        if self.output.is_empty() {
+            self.output = Vec::with_capacity(WRITE_BUFFER);
+            self.part = None;
+        }
+    }
+}
+
+/// The same bytes in a buffer of ordinary size.
+pub(super) fn copied(input: &[u8]) -> BytesMut {
+    let mut buffer = BytesMut::with_capacity(READ_BUFFER + input.len());
+    buffer.extend_from_slice(input);
+    buffer
+}
