@@ -107,6 +107,12 @@ impl Handler for Commands {
         self.0.counters.squeezed(message, came);
     }
 
+    fn may_answer_at_length(&self, request: &Request) -> bool {
+        let name = request.body().first();
+        name.and_then(|name| find(name.name_bytes()))
+            .is_some_and(Command::shows_documents)
+    }
+
     /// Runs a request: at once, or as work.
     #[inline]
     fn call(

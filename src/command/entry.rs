@@ -119,6 +119,11 @@ impl Command {
         }
     }
 
+    /// Whether documents may stand in its reply, and make it large.
+    pub fn shows_documents(&self) -> bool {
+        self.access == Access::Read || self.name == "findAndModify"
+    }
+
     #[must_use]
     pub const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;

@@ -27,6 +27,11 @@ pub trait Handler: Send + Sync + 'static {
     /// A message came or went in compressed form.
     fn squeezed(&self, _message: Squeezed, _came: bool) {}
 
+    /// Whether the reply may be large. Asked only when too many large replies wait to be read: such a request then waits a little.
+    fn may_answer_at_length(&self, _request: &Request) -> bool {
+        true
+    }
+
     /// Runs one command. `reply` may hold earlier replies already: append to it, never look at it.
     fn call(
         &self,

@@ -20,7 +20,7 @@ use super::unpacking::{self, Unpacking};
 use super::unread::{self, Part, Unread};
 
 pub(super) struct Connection<H: Handler, S> {
-    handler: Arc<H>,
+    pub(super) handler: Arc<H>,
     /// What the handler remembers of this connection.
     state: H::Connection,
     pub(super) stream: S,
@@ -169,6 +169,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 tokio::task::consume_budget().await;
             }
             budgeted = true;
+            if self.unread.is_far_too_much() {
+                Box::pin(self.hold_back(&incoming)).await;
+            }
             match self.answer(incoming)? {
                 Rest::Nothing => {}
                 rest => self.go_on(rest).await?,
@@ -552,5 +555,25 @@ mod tests {
         let ((), read) = tokio::join!(running, client.read_exact(&mut rest));
         read.unwrap();
         assert_eq!(unread.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_may_be_large_is_held_back_when_far_too_much_waits() {
+        const MB: usize = 1 << 20;
+        let unread = Unread::of(10 * MB);
+        let (mut connection, mut client) = connected_to(Unpacking::default(), unread.clone()).await;
+        let too_much = unread.add(20 * MB);
+        exchange(&mut connection, &mut client, &message(10)).await;
+        let far_too_much = unread.add(2 * MB);
+        delivered(&mut connection, &mut client, &message(10)).await;
+        let mut running = pin!(connection.run_all());
+        tokio::select! {
+            biased;
+            _ = &mut running => panic!("it was run at once"),
+            () = ready(()) => {}
+        }
+        drop(far_too_much);
+        running.await.unwrap();
+        drop(too_much);
     }
 }

@@ -1,11 +1,12 @@
 //! Large replies, and clients that do not take them.
 //!
 //! A reply stands in memory until its client has read it, and nobody can say before a command has run how large its reply will be.
-//! So there is no room to wait for, as there is for what comes in ([`Unpacking`](super::unpacking::Unpacking)): holding back the
-//! commands of everybody because a few do not read would be worse than the memory. Instead, what waits is counted, and when it is too
-//! much together, time is what becomes short: who does not read loses the connection, after a second where there is a little too
-//! much and after a moment where there is much too much, and who reads keeps it. While there is room a client may
-//! take as long as it likes, as with MongoDB. Small replies are not looked at: the buffers of the operating system take them.
+//! So there is no room to wait for beforehand, as there is for what comes in ([`Unpacking`](super::unpacking::Unpacking)). Instead,
+//! what waits is counted, and when it is too much together, time is what becomes short: who does not read loses the
+//! connection, after a second where there is a little too much and sooner where there is more, and who reads keeps it. Many clients at
+//! once are faster than that, so where twice as much waits, commands that may add to it are held back until some have gone;
+//! pings, logins and writes are not. While there is room a client may take as long as it likes, as with MongoDB. Small replies are not
+//! looked at: the buffers of the operating system take them.
 
 use std::io;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 use crate::clock::monotonic;
 use crate::error::Hangup;
 use crate::handler::Handler;
+use crate::wire::Incoming;
 
 use super::connection::{Connection, End};
 use super::stream::Stream;
@@ -51,6 +53,10 @@ const BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 /// Who reads may still be out of breath for that long on a busy machine.
 const SHORTEST: Duration = Duration::from_millis(250);
 
+/// Nobody is held back for longer, whatever waits: a server that takes too much memory for a while is better than one that does not
+/// answer. Until then hundreds of clients that do not read have been let go.
+const LONGEST_HOLD: Duration = Duration::from_secs(10);
+
 /// How often a client that does not read is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -70,7 +76,7 @@ impl Unread {
         }
     }
 
-    fn add(&self, size: usize) -> Part {
+    pub(super) fn add(&self, size: usize) -> Part {
         self.waiting.fetch_add(size, Ordering::Relaxed);
         Part {
             waiting: Arc::clone(&self.waiting),
@@ -84,6 +90,12 @@ impl Unread {
 
     pub(super) fn is_too_much(&self) -> bool {
         self.waiting() > self.enough
+    }
+
+    /// No more is to be made before some of it is gone. One look at a number that hardly ever changes.
+    #[inline]
+    pub(super) fn is_far_too_much(&self) -> bool {
+        self.waiting() / 2 > self.enough
     }
 
     /// How long a client may have taken for so many bytes; for as long as it likes if there is room.
@@ -109,6 +121,20 @@ impl Drop for Part {
 // === impl Connection ===
 
 impl<H: Handler, S: Stream> Connection<H, S> {
+    /// Waits until there is room for another large reply, if this may be one.
+    pub(super) async fn hold_back(&mut self, incoming: &Incoming) {
+        let Incoming::Request(request) = incoming else {
+            return;
+        };
+        if !self.handler.may_answer_at_length(request) {
+            return;
+        }
+        let began = monotonic();
+        while self.unread.is_far_too_much() && monotonic() - began < LONGEST_HOLD {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     /// Writes what stands in a large output buffer, as long as that is affordable. The buffer stays counted until it is given back.
     pub(super) async fn write_counted(&mut self) -> Result<(), End> {
         self.part = None;
