@@ -317,3 +317,79 @@ fn one_expression_ends_at_the_time_limit() {
         assert!(monotonic() - began < LATE, "{command}");
     }
 }
+
+/// A search is one call of a library: it gives way to others all the same, and ends when it is told to.
+#[test]
+fn one_search_for_a_pattern_can_be_ended() {
+    let (_runtime, server) = start(1);
+    let address = server.local_addr();
+    let mut client = Client::connect(address).unwrap();
+    let text = format!("{}b", "a".repeat(8_000_000));
+    let document = doc! {"insert": "t", "documents": [{"_id": 2, "s": text}]};
+    client.command("test", document).unwrap();
+    let pattern = "a{0,65535}bb";
+    let regex = |name: &str| doc! {name: {"input": "$s", "regex": pattern}};
+    let project = |expr: Document| {
+        doc! {"aggregate": "t", "pipeline": [{"$match": {"_id": 2}}, {"$project": {"x": expr}}], "cursor": {}}
+    };
+    let not = doc! {"_id": 2, "s": {"$not": {"$regex": pattern}}};
+    for mut command in [
+        doc! {"find": "t", "filter": {"s": {"$regex": pattern}}},
+        doc! {"find": "t", "filter": &not},
+        doc! {"delete": "t", "deletes": [{"q": &not, "limit": 0}]},
+        doc! {"count": "t", "query": {"$jsonSchema": {"properties": {"s": {"pattern": pattern}}}}},
+        project(regex("$regexMatch")),
+        project(regex("$regexFind")),
+        project(regex("$regexFindAll")),
+    ] {
+        let reply = ask(address, command.clone());
+        let operation = running(&mut client, 1).remove(0);
+        for _ in 0..5 {
+            let began = monotonic();
+            client.command("admin", doc! {"ping": 1}).unwrap();
+            assert!(monotonic() - began < SOON, "{command}");
+        }
+        assert_eq!(reply.try_recv(), Err(TryRecvError::Empty), "too early");
+        let killed = client.command("admin", doc! {"killOp": 1, "op": operation});
+        assert_eq!(killed.unwrap().get_f64("ok").unwrap(), 1.0);
+        let reply = reply.recv_timeout(LATE).unwrap();
+        assert_eq!(
+            reply.get_i32("code").ok(),
+            Some(11601),
+            "{command}: {reply}"
+        );
+        command.insert("maxTimeMS", 20);
+        let began = monotonic();
+        let reply = client.command("test", command.clone()).unwrap();
+        assert_eq!(reply.get_i32("code").ok(), Some(50), "{command}: {reply}");
+        assert!(monotonic() - began < LATE, "{command}");
+    }
+    let left = client.command("test", doc! {"count": "t"}).unwrap();
+    assert_eq!(left.get_i32("n").unwrap(), 2);
+}
+
+/// What takes long before the command itself begins is seen and ended like everything else.
+#[test]
+fn a_command_is_to_be_seen_while_it_is_read() {
+    let (_runtime, server) = start(2);
+    let address = server.local_addr();
+    let mut client = Client::connect(address).unwrap();
+    let large: Vec<Document> = (0..400_000)
+        .map(|n| doc! {"a": {"$gt": n, "$lt": n}})
+        .collect();
+    for command in [
+        doc! {"find": "t", "let": {"x": endless(0)}},
+        doc! {"aggregate": "t", "pipeline": [], "let": {"x": endless(0)}, "cursor": {}},
+        doc! {"find": "t", "filter": {"$or": &large}},
+        doc! {"aggregate": "t", "pipeline": [{"$match": {"$or": &large}}], "cursor": {}},
+        doc! {"count": "t", "query": {"$nor": &large}},
+    ] {
+        let shown: String = command.to_string().chars().take(100).collect();
+        let asked = ask(address, command.clone());
+        let operation = running(&mut client, 1).remove(0);
+        let killed = client.command("admin", doc! {"killOp": 1, "op": operation});
+        assert_eq!(killed.unwrap().get_f64("ok").unwrap(), 1.0, "{shown}");
+        let reply = asked.recv_timeout(LATE).unwrap();
+        assert_eq!(reply.get_i32("code").ok(), Some(11601), "{shown}: {reply}");
+    }
+}

@@ -1,5 +1,6 @@
 //! `currentOp` and `killOp`: what runs now, and stopping it.
 
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +30,9 @@ pub(super) const KILL: Command =
 
 /// Longer commands are cut where that is asked for, as in mongod.
 const LONG_COMMAND: usize = 1000;
+
+/// As much of a text as is shown.
+struct Beginning(String);
 
 /// Fields of the command that are no part of its filter.
 const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
@@ -191,7 +195,7 @@ impl Asker {
 
     fn running(&self, operation: &OperationInfo, wanted: &CurrentOps) -> DocBuf {
         let elapsed = monotonic().saturating_duration_since(operation.started);
-        let body = operation.body.as_doc();
+        let body = operation.body();
         self.connection(&operation.client, true, |doc| {
             doc.put_i64("opid", i64::from(operation.id));
             if let Some(session) = &operation.session {
@@ -273,14 +277,30 @@ fn put_command(doc: &mut DocBuilder<'_>, name: &str, command: Doc<'_>, wanted: &
         doc.put_doc(name, command);
         return;
     }
-    let text: String = command.to_string().chars().take(LONG_COMMAND).collect();
+    let mut beginning = Beginning(String::new());
+    // It refuses what is behind, so that nobody writes out a command of megabytes.
+    let _ = write!(beginning, "{command}");
     let mut cut = doc.doc(name);
-    cut.put_str("$truncated", &text);
+    cut.put_str("$truncated", &beginning.0);
     let comment = command.get("comment");
     if comment.ty() != Type::Missing {
         cut.put("comment", comment);
     }
     cut.end();
+}
+
+// === impl Beginning ===
+
+impl Write for Beginning {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = LONG_COMMAND.saturating_sub(self.0.len());
+        let fits = part.floor_char_boundary(room);
+        self.0.push_str(&part[..fits]);
+        match fits == part.len() {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
+    }
 }
 
 /// `2024-02-29T12:00:00.5+00:00`: a text, as mongod gives it.

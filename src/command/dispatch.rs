@@ -14,6 +14,7 @@ use super::counters::{Counted, Counters};
 use super::fail_point::Fault;
 use super::generic::Generic;
 use super::guard::{self, Rights};
+use super::operations::Operation;
 use super::task::Running;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, cosmos, reply};
 use crate::aside::Limit;
@@ -58,6 +59,9 @@ struct Struck {
 
 /// How soon a waiting write looks again. Earlier attempts are nearly always over by then.
 const WAIT: Duration = Duration::from_millis(1);
+
+/// A request of that many bytes may take long to read.
+const LARGE: usize = 64 << 10;
 
 /// Every name and alias. Built once.
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, ahash::RandomState>> =
@@ -267,17 +271,17 @@ fn run(
     let meter = cosmos::Meter::begin(&call)?;
     let start = out.len();
     let mut builder = DocBuilder::begin(out);
-    let outcome = match deadline {
-        None => run(&mut call, &mut builder),
-        Some(_) => {
-            let killed = None;
-            Limit { deadline, killed }.watch(|| run(&mut call, &mut builder))
-        }
+    let operation = may_read_long(&call).then(|| list(&call));
+    let killed = operation.as_ref().map(Operation::killed);
+    let outcome = match deadline.is_some() || killed.is_some() {
+        false => run(&mut call, &mut builder),
+        true => Limit { deadline, killed }.watch(|| run(&mut call, &mut builder)),
     };
     let outcome = match outcome {
         Ok(Outcome::Work(task)) => {
             builder.end();
-            return Ok(Attempt::Work(go_on(&call, task, meter, terse)));
+            let operation = operation.unwrap_or_else(|| list(&call));
+            return Ok(Attempt::Work(go_on(&call, task, operation, meter, terse)));
         }
         outcome => outcome,
     };
@@ -321,30 +325,45 @@ fn put_help(command: &Command, out: &mut Vec<u8>) {
     reply.end();
 }
 
-/// What a command that takes longer becomes: work that currentOp shows, and that can be killed.
+/// Whether a command may take long before it becomes work: to parse what is large, or to evaluate what it brings for all of its
+/// expressions.
+#[inline]
+fn may_read_long(call: &Call<'_>) -> bool {
+    let request = call.request;
+    let outside = request.sequences.iter().map(|part| part.documents.len());
+    request.body.len() + outside.sum::<usize>() >= LARGE || call.arg("let").is_some()
+}
+
+/// Puts a command on the list of those that currentOp shows and killOp ends.
+#[cold]
+fn list(call: &Call<'_>) -> Operation {
+    call.context.operations.begin(
+        call.command.name,
+        call.database(),
+        guard::redacted(call.command, call.request),
+        call.client,
+        call.session(),
+    )
+}
+
+/// What a command that takes longer becomes.
 fn go_on(
     call: &Call<'_>,
     task: Box<dyn Task>,
+    operation: Operation,
     mut meter: Option<cosmos::Meter>,
     terse: bool,
 ) -> Box<dyn Work> {
     if let Some(meter) = &mut meter {
         meter.pause();
     }
-    let operation = call.context.operations.begin(
-        call.command.name,
-        call.database(),
-        guard::redacted(call.command, call.request.body()),
-        call.client,
-        call.session(),
-    );
     Box::new(Running {
         task,
         command: call.command,
         context: Arc::clone(call.context),
         limit: Limit {
             deadline: call.deadline,
-            killed: Some(Arc::clone(&operation.info.killed)),
+            killed: Some(operation.killed()),
         },
         operation,
         meter,

@@ -6,12 +6,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::args::truthy;
 use super::{Access, Call, Command, Flags};
 use crate::auth::{Action, Privileges, Target, User};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Output, Pipeline, WhenMatched, WhenNotMatched};
 use crate::value::{Doc, DocBuf, ValueRef};
+use crate::wire::Request;
 
 /// What a user must be allowed to do to run a command.
 #[derive(Clone, Copy)]
@@ -106,32 +109,33 @@ pub(super) fn foreign_session() -> Error {
 
 /// In mongod's words: the whole command is repeated, without its secrets.
 pub(super) fn refusal(call: &Call<'_>) -> Error {
-    let shown = redacted(call.command, call.body());
+    let shown = redacted(call.command, call.request);
     Error::new(
         Code::Unauthorized,
         format!(
             "not authorized on {} to execute command {}",
             call.database(),
-            ValueRef::document(shown.as_doc())
+            ValueRef::document(Doc::new(&shown))
         ),
     )
 }
 
 /// A command as others may see it: in errors, in currentOp.
-pub(super) fn redacted(command: &Command, body: Doc<'_>) -> DocBuf {
+pub(super) fn redacted(command: &Command, request: &Request) -> Bytes {
     const SECRET: &[&str] = &["payload", "pwd", "speculativeAuthenticate"];
     if !command.flags.has(Flags::SECRETS) {
-        return DocBuf::from_bytes(body.bytes().to_vec());
+        return request.body.clone();
     }
-    DocBuf::build(|shown| {
-        for elem in body {
+    let shown = DocBuf::build(|shown| {
+        for elem in request.body() {
             if SECRET.contains(&elem.name()) {
                 shown.put_str(elem.name(), "xxx");
             } else {
                 shown.put(elem.name(), elem.value);
             }
         }
-    })
+    });
+    shown.into_bytes().into()
 }
 
 /// What a pipeline reads and writes besides the collection that it runs on.

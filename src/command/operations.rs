@@ -1,17 +1,19 @@
 //! What is running: for currentOp and killOp.
 //!
-//! Only commands that take several steps are noted. One that is over before anybody could ask costs nothing here.
+//! Only commands that take several steps are noted, and those that may take long to read. One that is over before anybody could
+//! ask costs nothing here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
 use dashmap::DashMap;
 
 use super::Client;
 use crate::clock::monotonic;
 use crate::session::SessionId;
-use crate::value::DocBuf;
+use crate::value::Doc;
 
 #[derive(Default)]
 pub struct Operations {
@@ -24,8 +26,8 @@ pub struct OperationInfo {
     pub id: u32,
     pub command: &'static str,
     pub database: String,
-    /// The command as it was sent.
-    pub body: DocBuf,
+    /// The command as it was sent, without what is secret.
+    body: Bytes,
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
     pub started: Instant,
@@ -46,7 +48,7 @@ impl Operations {
         self: &Arc<Self>,
         command: &'static str,
         database: &str,
-        body: DocBuf,
+        body: Bytes,
         client: &Arc<Client>,
         session: Option<SessionId>,
     ) -> Operation {
@@ -94,6 +96,23 @@ impl Operations {
             .iter()
             .map(|entry| Arc::clone(&entry))
             .collect()
+    }
+}
+
+// === impl OperationInfo ===
+
+impl OperationInfo {
+    pub fn body(&self) -> Doc<'_> {
+        Doc::new(&self.body)
+    }
+}
+
+// === impl Operation ===
+
+impl Operation {
+    /// The flag that killOp sets.
+    pub fn killed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.info.killed)
     }
 }
 

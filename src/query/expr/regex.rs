@@ -7,7 +7,7 @@ use super::{Env, fuel};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::query::filter::Pattern;
+use crate::query::filter::{Broken, Pattern, Places};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
@@ -147,8 +147,8 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
 struct Search<'t> {
     name: &'static str,
     text: &'t str,
-    code: &'t pcre2::bytes::Regex,
-    places: pcre2::bytes::CaptureLocations,
+    pattern: &'t Pattern,
+    places: Places,
     /// Where to go on, and how many characters lie before that.
     at: usize,
     letters: usize,
@@ -157,25 +157,16 @@ struct Search<'t> {
 impl Search<'_> {
     /// Writes the next match, if there is one, and steps behind it.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        // Each search goes through the rest of the text, if only to see that it is UTF-8.
         aside::tick(Pattern::UNITS)?;
         fuel::spend_read(self.text.len().saturating_sub(self.at))?;
         let found = self
-            .code
-            .captures_read_at(&mut self.places, self.text.as_bytes(), self.at)
-            .map_err(|error| {
-                Error::location(
-                    51156,
-                    format!(
-                        "Error occurred while executing the regular expression in {}. Result code: {error}",
-                        self.name
-                    ),
-                )
-            })?;
-        let Some(found) = found else {
+            .pattern
+            .code()
+            .find(self.text, self.at, &mut self.places)
+            .map_err(|broken| explain(self.name, broken))?;
+        let Some((start, end)) = self.places.get(0).filter(|_| found) else {
             return Ok(None);
         };
-        let (start, end) = (found.start(), found.end());
         let before = self.text.get(self.at..start).unwrap_or_default();
         self.letters += before.chars().count();
         let matched = self.text.get(start..end).unwrap_or_default();
@@ -184,7 +175,7 @@ impl Search<'_> {
         doc.put_str("match", matched);
         doc.put_i32("idx", i32::try_from(self.letters).unwrap_or(i32::MAX));
         let mut captures = doc.array("captures");
-        for group in 1..self.places.len() {
+        for group in 1..=self.pattern.code().groups() {
             match self
                 .places
                 .get(group)
@@ -243,20 +234,21 @@ impl Op for Regex {
                 };
                 aside::tick(Pattern::UNITS)?;
                 fuel::spend_read(text.len())?;
-                bool_val(pattern.is_found_in(text.as_bytes()))
+                let found = pattern.code().is_in(text.as_bytes());
+                bool_val(found.map_err(|broken| explain(self.name, broken))?)
             }
             "$regexFind" => {
                 let Some((text, pattern)) = both else {
                     return Ok(Val::NULL);
                 };
-                let found = self.search(text, pattern).next()?;
+                let found = self.search(text, pattern)?.next()?;
                 Ok(found.map_or(Val::NULL, |bytes| Val::Own(Value::document(bytes))))
             }
             _ => {
                 let mut bytes = Vec::new();
                 let mut out = ArrayBuilder::begin(&mut bytes);
                 if let Some((text, pattern)) = both {
-                    let mut search = self.search(text, pattern);
+                    let mut search = self.search(text, pattern)?;
                     while let Some(found) = search.next()? {
                         out.push(Value::document(found).as_ref());
                         check_size(out.len())?;
@@ -279,15 +271,29 @@ impl Op for Regex {
 }
 
 impl Regex {
-    fn search<'t>(&self, text: &'t str, pattern: &'t Pattern) -> Search<'t> {
-        Search {
+    fn search<'t>(&self, text: &'t str, pattern: &'t Pattern) -> Result<Search<'t>> {
+        let places = pattern.code().places();
+        Ok(Search {
             name: self.name,
             text,
-            places: pattern.code().capture_locations(),
-            code: pattern.code(),
+            places: places.map_err(|broken| explain(self.name, broken))?,
+            pattern,
             at: 0,
             letters: 0,
-        }
+        })
+    }
+}
+
+/// What is said of a search that has no answer.
+fn explain(name: &str, broken: Broken) -> Error {
+    match broken {
+        Broken::Ended(error) => error,
+        Broken::Failed(why) => Error::location(
+            51156,
+            format!(
+                "Error occurred while executing the regular expression in {name}. Result code: {why}"
+            ),
+        ),
     }
 }
 

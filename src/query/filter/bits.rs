@@ -8,8 +8,9 @@ use super::{
     parse::{Cx, Site},
 };
 use crate::{
+    aside,
     error::{Error, Result},
-    value::{Num, Type, ValueRef},
+    value::{Elem, Num, Type, ValueRef},
 };
 
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Bits {
 enum Wanted {
     /// In order, each once.
     Positions(Vec<u32>),
+    /// Without the zeros at its end: what is shorter than that lacks a bit.
     Bytes(Box<[u8]>),
 }
 
@@ -40,28 +42,31 @@ enum Want {
 
 impl Bits {
     fn new(want: Want, wanted: Wanted) -> Self {
-        let mask = wanted
-            .positions()
-            .fold(0, |mask, position| mask | 1u64 << position.min(63));
+        let mask = wanted.mask();
         Self { want, mask, wanted }
     }
 
     fn parse(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
         if let Some(array) = arg.as_array() {
-            let mut positions: Vec<u32> = array
-                .iter()
-                .map(|elem| position(elem.name(), elem.value))
-                .collect::<Result<_>>()?;
-            positions.sort_unstable();
+            let mut positions = Vec::new();
+            for elem in array {
+                aside::tick(1)?;
+                positions.push(position(elem)?);
+            }
+            // They nearly always come in order, and then this is one look at each.
+            if !positions.is_sorted() {
+                positions.sort_unstable();
+            }
             positions.dedup();
             return Ok(Self::new(want, Wanted::Positions(positions)));
         }
         if let Some((_, bytes)) = arg.as_binary() {
-            return Ok(Self::new(want, Wanted::Bytes(bytes.into())));
+            aside::tick_read(bytes.len())?;
+            return Ok(Self::new(want, Wanted::bytes(bytes)));
         }
         if arg.ty().is_number() {
             let mask = integer::non_negative_long(site.name, arg)?;
-            return Ok(Self::new(want, Wanted::Bytes(mask.to_le_bytes().into())));
+            return Ok(Self::new(want, Wanted::bytes(&mask.to_le_bytes())));
         }
         Err(Error::bad_value(format!(
             "{} takes an Array, a number, or a BinData but received: {}: {}",
@@ -87,6 +92,8 @@ impl Bits {
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         if let Some((_, bytes)) = value.as_binary() {
+            // Whoever goes through many values asks whether the command is to end.
+            let _ = aside::tick_read(bytes.len());
             return match self.want {
                 Want::AllSet => self.wanted.are_all_in(bytes),
                 Want::AllClear => !self.wanted.is_any_in(bytes),
@@ -113,6 +120,30 @@ impl Bits {
 // === impl Wanted ===
 
 impl Wanted {
+    fn bytes(bytes: &[u8]) -> Self {
+        let end = bytes.iter().rposition(|&byte| byte != 0);
+        Self::Bytes(bytes[..end.map_or(0, |last| last + 1)].into())
+    }
+
+    /// What of it a number can show ([`Bits::mask`]).
+    fn mask(&self) -> u64 {
+        match self {
+            Self::Positions(positions) => {
+                // In order: those behind the first that is 63 or more say nothing new.
+                let seen = positions.partition_point(|&position| position < 63) + 1;
+                let told = positions.iter().take(seen);
+                told.fold(0, |mask, &position| mask | 1 << position.min(63))
+            }
+            Self::Bytes(bytes) => {
+                let mut low = [0; 8];
+                for (to, from) in low.iter_mut().zip(bytes) {
+                    *to = *from;
+                }
+                u64::from_le_bytes(low) | u64::from(bytes.len() > 8) << 63
+            }
+        }
+    }
+
     fn positions(&self) -> Box<dyn Iterator<Item = u32> + '_> {
         match self {
             Self::Positions(positions) => Box::new(positions.iter().copied()),
@@ -122,19 +153,31 @@ impl Wanted {
         }
     }
 
+    /// How many bytes data must have to hold all of them.
+    fn reach(&self) -> usize {
+        match self {
+            Self::Positions(positions) => positions.last().map_or(0, |&last| last as usize / 8 + 1),
+            Self::Bytes(mask) => mask.len(),
+        }
+    }
+
     fn are_all_in(&self, data: &[u8]) -> bool {
+        // Before anything else: the time is then that of reading the data, however long the mask is.
+        if self.reach() > data.len() {
+            return false;
+        }
         match self {
             Self::Positions(positions) => positions.iter().all(|&position| is_set(data, position)),
-            Self::Bytes(mask) => mask
-                .iter()
-                .enumerate()
-                .all(|(at, byte)| byte & !data.get(at).unwrap_or(&0) == 0),
+            Self::Bytes(mask) => mask.iter().zip(data).all(|(mask, byte)| mask & !byte == 0),
         }
     }
 
     fn is_any_in(&self, data: &[u8]) -> bool {
         match self {
-            Self::Positions(positions) => positions.iter().any(|&position| is_set(data, position)),
+            Self::Positions(positions) => positions
+                .iter()
+                .take_while(|&&position| position as usize / 8 < data.len())
+                .any(|&position| is_set(data, position)),
             Self::Bytes(mask) => mask.iter().zip(data).any(|(mask, byte)| mask & byte != 0),
         }
     }
@@ -146,10 +189,12 @@ fn is_set(data: &[u8], position: u32) -> bool {
 }
 
 /// One entry of a list of positions.
-fn position(name: &str, value: ValueRef<'_>) -> Result<u32> {
+fn position(elem: Elem<'_>) -> Result<u32> {
+    let value = elem.value;
     let refuse = |why: &str| {
         Error::bad_value(format!(
-            "bit positions {why}: {name}: {}",
+            "bit positions {why}: {}: {}",
+            elem.name(),
             integer::show(value)
         ))
     };
@@ -192,8 +237,78 @@ pub(super) fn any_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::monotonic;
     use crate::query::filter::check;
+    use crate::value::DocBuf;
     use bson::{Bson, doc};
+
+    fn binary(bytes: Vec<u8>) -> Bson {
+        Bson::Binary(bson::Binary {
+            subtype: bson::spec::BinarySubtype::Generic,
+            bytes,
+        })
+    }
+
+    /// Bit by bit, all that each of these says would take minutes.
+    #[test]
+    fn a_long_mask_costs_no_more_than_reading_it() {
+        const LONG: usize = 12 << 20;
+        let ends_with = |last: u8| {
+            let mut bytes = vec![0; LONG];
+            bytes[LONG - 1] = last;
+            binary(bytes)
+        };
+        let far: Vec<i32> = (0..500_000).map(|n| 8 + n).collect();
+        let short = DocBuf::from(doc! {"a": binary(vec![0xff]), "b": -1});
+        let began = monotonic();
+        for (mask, expected) in [
+            (ends_with(0), [true, true, false, false]),
+            (ends_with(1), [false, true, false, true]),
+            (binary(vec![0xff; LONG]), [false, false, true, true]),
+            (far.into(), [false, true, false, true]),
+        ] {
+            for (name, expected) in [
+                "$bitsAllSet",
+                "$bitsAllClear",
+                "$bitsAnySet",
+                "$bitsAnyClear",
+            ]
+            .into_iter()
+            .zip(expected)
+            {
+                let filter = check::parse(&doc! {"a": {name: &mask}}).unwrap();
+                for _ in 0..500 {
+                    let passed = filter.matches(short.as_doc(), &check::vars()).unwrap();
+                    assert_eq!(passed, expected, "{name} {:.40}", mask.to_string());
+                }
+            }
+        }
+        let took = monotonic() - began;
+        assert!(took < Duration::from_secs(20), "{took:?}");
+    }
+
+    #[test]
+    fn a_number_shows_its_sign_without_end() {
+        for (mask, expected) in [
+            (vec![], 0),
+            (vec![5, 0, 0], 5),
+            (vec![0, 0, 0, 0, 0, 0, 0, 0x80], 1 << 63),
+            (vec![0, 0, 0, 0, 0, 0, 0, 0x40], 1 << 62),
+            (vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 4], 1 << 63 | 1),
+        ] {
+            let bytes = Wanted::bytes(&mask);
+            assert_eq!(bytes.mask(), expected, "{mask:?}");
+            let positions = Wanted::Positions(bytes.positions().collect());
+            assert_eq!(positions.mask(), expected, "{mask:?}");
+            for data in [vec![], vec![5], vec![0xff; 9], vec![0xff; 10], vec![0; 10]] {
+                assert_eq!(bytes.are_all_in(&data), positions.are_all_in(&data));
+                assert_eq!(bytes.is_any_in(&data), positions.is_any_in(&data));
+            }
+        }
+    }
 
     #[test]
     fn numbers_and_bits() {
@@ -235,12 +350,8 @@ mod tests {
             ),
             (
                 doc! {"a": {"$bitsAllSet": [8]}},
-                vec![
-                    doc! {"a": Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![0, 1] })},
-                ],
-                vec![
-                    doc! {"a": Bson::Binary(bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1] })},
-                ],
+                vec![doc! {"a": binary(vec![0, 1])}],
+                vec![doc! {"a": binary(vec![1])}],
             ),
         ]);
         check::refused(&[

@@ -3,6 +3,8 @@
 use super::{Field, Node, Op, Test};
 use crate::value::{DocBuf, DocBuilder, Type, Value};
 
+const MOST_POSITIONS: usize = 1 << 20;
+
 /// The whole tree, without some parts of the top conjunction.
 pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
     let parts: &[Node] = match root {
@@ -117,7 +119,8 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
         }
         Test::Bits(bits) => {
             let mut positions = out.array(bits.name());
-            for position in bits.positions() {
+            // A few megabytes of mask stand for more positions than a reply can hold.
+            for position in bits.positions().take(MOST_POSITIONS) {
                 positions.push(Value::int64(position.into()).as_ref());
             }
         }

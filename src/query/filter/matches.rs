@@ -1,4 +1,8 @@
 //! Whether a document passes.
+//!
+//! Most tests answer without a way to fail. Where the command is to end they stop half-way and say anything: all that is asked
+//! from outside goes through [`sure`], at the two doors [`Filter::matches`](super::Filter::matches) and
+//! [`Filter::position`](super::Filter::position), and nobody further in has to think of it.
 
 use std::ops::ControlFlow;
 
@@ -14,10 +18,7 @@ impl Node {
     /// Asks a document.
     pub(super) fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         Ok(match self {
-            Self::Field(field) => match field.matches_plain(doc) {
-                Some(passed) => passed,
-                None => sure(field.matches_walking(doc))?,
-            },
+            Self::Field(field) => field.matches(doc),
             Self::And(nodes) => {
                 for node in nodes {
                     if !node.matches(doc, vars)? {
@@ -33,13 +34,12 @@ impl Node {
             Self::True => true,
             Self::False => false,
             Self::Expr(expr) => is_true(expr.0.eval(doc, vars)?.as_ref()),
-            Self::Schema(schema) => sure(schema.0.matches(ValueRef::document(doc)))?,
+            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
             Self::Sample(rate) => evaluation::sample(*rate),
         })
     }
 
-    /// Asks one value, inside the value form of `$elemMatch`: every path below is empty. The answer means nothing where
-    /// the command is to end meanwhile ([`sure`]).
+    /// Asks one value, inside the value form of `$elemMatch`: every path below is empty.
     pub(super) fn passes(&self, value: ValueRef<'_>) -> bool {
         let size = value.data().len();
         let asked =
@@ -56,8 +56,7 @@ impl Node {
         }
     }
 
-    /// Asks a document in a place where no expression can stand (`$elemMatch`). The answer means nothing where the
-    /// command is to end meanwhile ([`sure`]).
+    /// Asks a document in a place where no expression can stand (`$elemMatch`).
     pub(super) fn matches_inner(&self, doc: Doc<'_>) -> bool {
         let size = doc.bytes().len();
         let asked = |nodes: &[Node], node: &Node| {
@@ -99,15 +98,15 @@ fn count(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     aside::tick_read(size)
 }
 
-/// What answers without a way to fail stops half-way where the command is to end, and then says anything: whoever acts on
-/// it asks here.
+/// The answer, if the command is not to end: whoever stopped half-way has left the counter where this looks again.
+#[inline]
 pub(super) fn sure<T>(answer: T) -> Result<T> {
     aside::tick(1)?;
     Ok(answer)
 }
 
 impl Field {
-    /// As of [`Node::matches_inner`], the answer may have to be made [`sure`].
+    #[inline]
     pub(super) fn matches(&self, doc: Doc<'_>) -> bool {
         self.matches_plain(doc)
             .unwrap_or_else(|| self.matches_walking(doc))
@@ -190,7 +189,7 @@ impl Test {
         }
     }
 
-    /// The index of the first element that an `$elemMatch` accepts; to be made [`sure`].
+    /// The index of the first element that an `$elemMatch` accepts.
     pub(super) fn element(&self, value: ValueRef<'_>) -> Option<usize> {
         let mut elements = value.as_array()?.iter().map(|elem| elem.value);
         match self {
@@ -258,7 +257,12 @@ mod tests {
                 assert!(aside::tick(u32::MAX).is_err());
                 parsed.matches(bytes.as_doc(), &vars)
             });
-            assert!(!said.unwrap_or(false), "{filter}");
+            assert!(said.is_err(), "{filter}");
+            let position = over.watch(|| {
+                assert!(aside::tick(u32::MAX).is_err());
+                parsed.position(bytes.as_doc(), &vars)
+            });
+            assert!(position.is_err(), "{filter}");
         }
     }
 }

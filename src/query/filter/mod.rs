@@ -20,9 +20,11 @@ mod matches;
 mod members;
 mod modulo;
 mod parse;
+mod pcre;
 mod position;
 mod regex;
 mod schema;
+mod search;
 mod tree;
 mod types;
 
@@ -30,8 +32,10 @@ pub use bits::Bits;
 pub use compare::{Comparison, Op};
 pub use members::Members;
 pub use modulo::Modulo;
+pub(crate) use pcre::Places;
 pub use regex::Pattern;
 pub use schema::Schema;
+pub(crate) use search::Broken;
 pub use tree::{Field, Filter, Node, Test};
 pub use types::TypeSet;
 

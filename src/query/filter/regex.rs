@@ -1,8 +1,8 @@
 //! `$regex` with `$options`, and BSON's own regular expressions: PCRE2, as mongod has it.
 //!
-//! Strings and symbols are searched; a stored regular expression is matched by being the same one. A pattern cannot cost more
-//! than a bounded number of steps per value ([`MATCH_LIMIT`]); one that would is taken as not matching. What all compiled
-//! patterns take is bounded as well ([`Room`]): forty bytes of text can become as many kilobytes.
+//! Strings and symbols are searched; a stored regular expression is matched by being the same one. A search can be ended, and one
+//! that comes to PCRE2's limits is taken as not matching ([`super::search`]). What all compiled patterns take is bounded as
+//! well ([`Room`]): forty bytes of text can become as many kilobytes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::{
     Node, Test,
     parse::{Cx, Site},
+    search::Regex,
 };
 use crate::{
     aside,
@@ -24,25 +25,19 @@ use crate::{
 pub struct Pattern {
     source: Box<str>,
     flags: Box<str>,
-    code: Arc<Compiled>,
-}
-
-#[derive(Debug)]
-struct Compiled {
-    regex: pcre2::bytes::Regex,
-    _room: Room,
+    code: Arc<Regex>,
 }
 
 /// What a pattern takes, counted as long as it lives.
 #[derive(Debug)]
-struct Room {
+pub(super) struct Room {
     bytes: usize,
 }
 
 /// All patterns that there are: their number, and what they take.
 static PATTERNS: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Those beyond are not turned into machine code: each that is takes a stack of its own, and there are only so many.
+/// Those beyond are not turned into machine code, which is several times as large.
 const MOST_FAST: usize = 1024;
 const MOST_BYTES: usize = 256 << 20;
 /// PCRE2 refuses what would be larger.
@@ -50,11 +45,6 @@ const LARGEST: usize = 64 << 10;
 
 /// Longer patterns are refused, as by mongod.
 const MAX_LENGTH: usize = 32764;
-/// Backtracking steps per search. PCRE2's own default (ten million) lets one short pattern hold a core for a quarter of
-/// a second.
-const MATCH_LIMIT: u32 = 500_000;
-/// A text that may take long to search.
-const LONG: usize = 64 << 10;
 /// How many compiled patterns a thread keeps. Compiling costs some microseconds, so a repeated query gains.
 const KEPT: usize = 64;
 
@@ -108,32 +98,24 @@ impl Pattern {
     }
 
     /// The compiled pattern, for those who want more than yes or no.
-    pub(crate) fn code(&self) -> &pcre2::bytes::Regex {
-        &self.code.regex
+    pub(crate) fn code(&self) -> &Regex {
+        &self.code
     }
 
-    /// Whether the pattern is found in a text.
-    pub fn is_found_in(&self, text: &[u8]) -> bool {
-        let search = || self.code.regex.is_match(text).unwrap_or(false);
-        // Steps are bounded, but not how many letters one of them passes over.
-        if text.len() >= LONG {
-            return aside::uncut(search);
-        }
-        search()
-    }
-
-    /// The same for one of many texts. Whoever goes through them asks between two of them whether the command is to end.
-    pub(super) fn is_found_among(&self, text: &[u8]) -> bool {
+    /// Whether the pattern is found in one of many texts. Whoever goes through them asks behind it whether the command is to end:
+    /// the answer means nothing then.
+    #[inline]
+    pub(super) fn is_found_in(&self, text: &[u8]) -> bool {
         let _ = aside::tick(Self::UNITS);
         let _ = aside::tick_read(text.len());
-        self.is_found_in(text)
+        self.code.is_in(text).unwrap_or(false)
     }
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         match value.ty() {
             Type::String | Type::Symbol => value
                 .text_bytes()
-                .is_some_and(|text| self.is_found_among(text)),
+                .is_some_and(|text| self.is_found_in(text)),
             Type::Regex => value.as_regex() == Some((&self.source, &self.flags)),
             _ => false,
         }
@@ -197,8 +179,8 @@ fn invalid(why: &str) -> Error {
     Error::location(51091, format!("Regular expression is invalid: {why}"))
 }
 
-fn compiled(source: &str, flags: &str) -> Result<Arc<Compiled>> {
-    type Cache = HashMap<(Box<str>, Box<str>), Arc<Compiled>>;
+fn compiled(source: &str, flags: &str) -> Result<Arc<Regex>> {
+    type Cache = HashMap<(Box<str>, Box<str>), Arc<Regex>>;
     thread_local! {
         static CACHE: RefCell<Cache> = RefCell::default();
     }
@@ -207,10 +189,8 @@ fn compiled(source: &str, flags: &str) -> Result<Arc<Compiled>> {
         return Ok(code);
     }
     let room = Room::take(source)?;
-    let code = Arc::new(Compiled {
-        regex: compile(source, flags)?,
-        _room: room,
-    });
+    let fast = PATTERNS.load(Relaxed) <= MOST_FAST;
+    let code = Arc::new(Regex::new(source, flags, room, fast).map_err(|why| invalid(&why))?);
     CACHE.with_borrow_mut(|cache| {
         if cache.len() >= KEPT {
             cache.clear();
@@ -220,45 +200,10 @@ fn compiled(source: &str, flags: &str) -> Result<Arc<Compiled>> {
     Ok(code)
 }
 
-fn compile(source: &str, flags: &str) -> Result<pcre2::bytes::Regex> {
-    let has = |flag| flags.contains(flag);
-    pcre2::bytes::RegexBuilder::new()
-        .caseless(has('i'))
-        .multi_line(has('m'))
-        .dotall(has('s'))
-        .extended(has('x'))
-        .utf(true)
-        .ucp(false)
-        .jit_if_available(PATTERNS.load(Relaxed) <= MOST_FAST)
-        .max_jit_stack_size(Some(1 << 20))
-        .build(&bounded(source))
-        .map_err(|error| {
-            // "PCRE2: error compiling pattern at offset 3: missing terminating ] ..."
-            let text = error.to_string();
-            invalid(text.rsplit_once(": ").map_or(text.as_str(), |(_, why)| why))
-        })
-}
-
-/// The pattern with our limit in front. Later settings would override it: those that the client wrote are left out, other
-/// leading verbs (`(*UTF)`, `(*CRLF)`) stay.
-fn bounded(source: &str) -> String {
-    let mut verbs = String::new();
-    let mut rest = source;
-    while rest.starts_with("(*") {
-        let Some(end) = rest.find(')') else { break };
-        let (verb, behind) = rest.split_at(end + 1);
-        if !verb.starts_with("(*LIMIT_") {
-            verbs.push_str(verb);
-        }
-        rest = behind;
-    }
-    format!("(*LIMIT_MATCH={MATCH_LIMIT}){verbs}{rest}")
-}
-
 // === impl Room ===
 
 impl Room {
-    fn take(source: &str) -> Result<Self> {
+    pub(super) fn take(source: &str) -> Result<Self> {
         let bytes = weight(source);
         let all = BYTES.fetch_add(bytes, Relaxed) + bytes;
         PATTERNS.fetch_add(1, Relaxed);

@@ -102,10 +102,10 @@ impl Filter {
         matches!(self.root, Node::True)
     }
 
-    /// Whether the document passes. Only an expression can fail.
+    /// Whether the document passes. Fails where an expression does, and where the command is to end.
     #[inline]
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
-        self.root.matches(doc, vars)
+        matches::sure(self.root.matches(doc, vars)?)
     }
 
     /// The filter as explain shows it, every shorthand spelled out.

@@ -73,7 +73,7 @@ impl Schema {
         }
         self.pattern
             .as_ref()
-            .is_none_or(|pattern| pattern.is_found_among(text))
+            .is_none_or(|pattern| pattern.is_found_in(text))
     }
 
     fn array(&self, array: Doc<'_>) -> bool {
@@ -152,7 +152,7 @@ impl Schema {
         doc.iter().all(|elem| {
             let mut named = self.property(elem.name_bytes()).is_some();
             for (pattern, schema) in &self.pattern_properties {
-                if pattern.is_found_among(elem.name_bytes()) {
+                if pattern.is_found_in(elem.name_bytes()) {
                     if !schema.matches(elem.value) {
                         return false;
                     }
