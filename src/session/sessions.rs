@@ -44,6 +44,8 @@ struct State {
     done: Done,
     /// What the outcomes count among those of all sessions, if they are large.
     part: Option<Part>,
+    /// It has written since it came to its part.
+    wrote: bool,
     /// The outcomes were let go, since all sessions' were too many.
     forgotten: bool,
 }
@@ -109,6 +111,7 @@ impl Sessions {
                     number: -1,
                     done: Done::new(),
                     part: None,
+                    wrote: false,
                     forgotten: false,
                 }),
             })
@@ -204,15 +207,13 @@ impl Session {
             ));
         }
         state.checked_out = true;
-        // Counted again when they are given back.
-        state.part = None;
         let done = std::mem::take(&mut state.done);
         drop(state);
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
     pub(super) fn give_back(self: &Arc<Self>, number: i64, done: Done) {
-        let weight = weight(&done);
+        let counted = remembered::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
         state.checked_out = false;
@@ -221,20 +222,30 @@ impl Session {
             return;
         }
         state.done = done;
-        if weight > remembered::SMALL {
-            state.part = Some(self.remembered.add(self, weight));
+        state.wrote = state.part.as_ref().map(Part::bytes) == counted;
+        if !state.wrote {
+            state.part = counted.map(|bytes| self.remembered.add(self, bytes));
             drop(state);
-            self.remembered.fit();
+            if counted.is_some() {
+                self.remembered.fit();
+            }
         }
     }
 
-    /// Lets the outcomes go, if they are still the ones of that number.
-    pub(super) fn forget(&self, nth: u64) {
-        let mut state = self.state.lock();
-        if state.part.take_if(|part| part.is(nth)).is_some() {
-            state.done = Done::new();
-            state.forgotten = true;
+    /// Lets the outcomes go, if they are still the ones of that number and nobody is about to ask for them.
+    pub(super) fn forget(self: &Arc<Self>, nth: u64) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let Some(part) = state.part.as_mut().filter(|part| part.is(nth)) else {
+            return;
+        };
+        if state.checked_out || std::mem::take(&mut state.wrote) {
+            part.renew(self);
+            return;
         }
+        state.part = None;
+        state.done = Done::new();
+        state.forgotten = true;
     }
 
     /// It is not known any more. A connection may hold on to it, but what it remembers goes.
@@ -321,19 +332,18 @@ mod tests {
 
     #[test]
     fn the_oldest_large_outcomes_are_forgotten_and_not_run_again() {
-        let sessions = Sessions::remembering(100_000, Idle::default());
+        let sessions = Sessions::remembering(160 << 10, Idle::default());
         let all: Vec<_> = (0..12).map(|n| session(&sessions, n)).collect();
         run(&all[11], 1, Outcome::Inserted);
         for session in &all[..10] {
-            run(session, 1, reply(10_000));
+            run(session, 1, reply(16 << 10));
         }
-        assert_eq!(sessions.remembered.bytes(), 100_000);
         // Whoever is asked again is not the oldest any more.
         let again = all[0].check_out(1).unwrap().unwrap();
-        assert_eq!(again.outcome(0), Some(&reply(10_000)));
+        assert_eq!(again.outcome(0), Some(&reply(16 << 10)));
         drop(again);
-        run(&all[10], 1, reply(10_000));
-        assert_eq!(sessions.remembered.bytes(), 100_000);
+        run(&all[10], 1, reply(16 << 10));
+        assert_eq!(sessions.remembered.bytes(), 160 << 10);
         for (n, session) in all.iter().enumerate() {
             match session.check_out(1) {
                 Ok(retry) => assert!(retry.unwrap().outcome(0).is_some(), "{n}"),
@@ -350,18 +360,20 @@ mod tests {
 
     #[test]
     fn outcomes_are_counted_for_as_long_as_they_are_kept() {
-        let sessions = Sessions::remembering(100_000, Idle::default());
+        let sessions = Sessions::remembering(160 << 10, Idle::default());
         let bytes = || sessions.remembered.bytes();
         let first = session(&sessions, 1);
         run(&first, 1, reply(50_000));
-        assert_eq!(bytes(), 50_000);
+        assert_eq!(bytes(), 1 << 16);
         run(&first, 2, reply(20_000));
         assert_eq!(
             bytes(),
-            20_000,
+            1 << 15,
             "the next write takes the place of the last"
         );
-        run(&first, 3, Outcome::Deleted { n: 1 });
+        run(&first, 3, reply(18_000));
+        assert_eq!(bytes(), 1 << 15, "about as much");
+        run(&first, 4, Outcome::Deleted { n: 1 });
         assert_eq!(bytes(), 0);
         let id = Box::new(crate::value::Value::new(
             crate::value::Type::String,
@@ -372,7 +384,7 @@ mod tests {
             modified: 0,
             upserted: Some(id),
         };
-        run(&first, 4, upserted);
+        run(&first, 5, upserted);
         assert!(bytes() > 30_000);
         // A connection still holds it when it ends, also in the middle of a write.
         sessions.end(&SessionId::new([1; 16]));
@@ -384,7 +396,7 @@ mod tests {
         drop(retry);
         assert_eq!(bytes(), 0);
         run(&session(&sessions, 3), 1, reply(50_000));
-        assert_eq!(bytes(), 50_000);
+        assert_eq!(bytes(), 1 << 16);
         drop(sessions);
     }
 }
