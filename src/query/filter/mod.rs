@@ -14,6 +14,7 @@ mod describe;
 mod element;
 mod equalities;
 mod evaluation;
+mod growth;
 mod integer;
 mod logic;
 mod matches;

@@ -1,15 +1,16 @@
 //! How a text is searched for a pattern: swiftly if that is safe, otherwise so that the search can be ended.
 //!
 //! A search by PCRE2 is one call that nobody can look into, and what it may take grows with the product of three things: the
-//! places where a match can begin, the backtracking steps from each, and the letters that one step passes over. A short text is
-//! searched with so few steps that the product stays small. Where they do not suffice, and in a long text, the search begins
-//! again with a pattern that was compiled to ask before each of its items: it gives way to others meanwhile, and ends with its
-//! command. The answer is the same.
+//! places where a match can begin, the backtracking steps from each, and the letters that one step passes over. Where the look
+//! of the pattern tells that this is not much, it is simply searched; a short text also with so few steps that the product stays
+//! small. Where they do not suffice, and in all other texts, the search begins again with a pattern that was compiled to ask
+//! before each of its items: it gives way to others meanwhile, and ends with its command. The answer is the same.
 
 use std::sync::OnceLock;
 
 use pcre2_sys::{PCRE2_CASELESS, PCRE2_DOTALL, PCRE2_EXTENDED, PCRE2_MULTILINE};
 
+use super::growth::Growth;
 use super::pcre::{Code, Failure, Kind, Places, Terms, Text};
 use super::regex::Room;
 use crate::aside;
@@ -21,6 +22,7 @@ pub struct Regex {
     options: u32,
     fast: bool,
     plain: Code,
+    growth: Option<Growth>,
     /// Made when a search first needs it.
     careful: OnceLock<Careful>,
     _room: Room,
@@ -52,6 +54,8 @@ const MOST_STEPS: u32 = 500_000;
 const SHORT: usize = 1024;
 /// The product that a swift search may come to, in letters: some milliseconds.
 const SWIFT: usize = 4_000_000;
+/// And where the look of a pattern tells it, which is seldom what a search really comes to.
+const CALM: usize = 32_000_000;
 /// Letters that count as a unit of work.
 const LETTERS: usize = 512;
 
@@ -67,6 +71,7 @@ impl Regex {
             | flag('x', PCRE2_EXTENDED);
         Ok(Self {
             plain: Code::compile(source, options, Kind::Plain, fast)?,
+            growth: Growth::of(source, flags),
             careful: OnceLock::new(),
             source: source.into(),
             options,
@@ -103,8 +108,14 @@ impl Regex {
         mut run: impl FnMut(&Code, Text<'_>, usize, Terms<'_>) -> Result<bool, Failure>,
     ) -> Result<bool, Broken> {
         let length = text.len().saturating_sub(from).max(1);
-        if length <= SHORT {
-            let steps = u32::try_from(SWIFT / (length * length)).unwrap_or(MOST_STEPS);
+        let is_calm = self
+            .growth
+            .is_some_and(|growth| growth.letters(length) <= CALM);
+        if is_calm || length <= SHORT {
+            let steps = match is_calm {
+                true => MOST_STEPS,
+                false => u32::try_from(SWIFT / (length * length)).unwrap_or(MOST_STEPS),
+            };
             let terms = Terms {
                 steps: steps.min(MOST_STEPS),
                 last: None,
@@ -394,7 +405,7 @@ mod tests {
         assert!(regex.careful.get().is_some_and(|careful| careful.windowed));
         // One that asks is small enough in nearly all cases.
         let regex = super::tests::regex(&"c".repeat(4_000));
-        assert!(regex.is_in("c".repeat(5_000).as_bytes()).unwrap());
+        assert!(regex.is_in("c".repeat(20_000).as_bytes()).unwrap());
         assert!(regex.careful.get().is_some_and(|careful| !careful.windowed));
     }
 }
