@@ -134,6 +134,15 @@ impl Limit {
         step()
     }
 
+    /// A limit of time, for tests in rooms that do not know the clock.
+    #[cfg(test)]
+    pub fn within(time: Duration) -> Self {
+        Self {
+            deadline: Some(monotonic() + time),
+            killed: None,
+        }
+    }
+
     /// Whether it is time to end, and why.
     pub fn check(&self) -> Result<()> {
         self.check_at(monotonic)
