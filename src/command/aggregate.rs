@@ -10,10 +10,10 @@ use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
 use crate::auth::{Action, Target};
-use crate::engine::EngineSources;
 use crate::engine::choose::Hint;
+use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Empty, Limits, Pipeline, Place, names_root};
+use crate::query::stage::{Empty, Limits, Output, Pipeline, Place, names_root};
 use crate::query::{Scope, Vars, bind_let};
 use crate::storage::index::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
@@ -206,6 +206,9 @@ impl<'a> Aggregate<'a> {
             ));
         }
         let context = call.context;
+        if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
+            check_on(&context.catalog, merge, call.now)?;
+        }
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
         let show_ts = names_ts || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);

@@ -303,10 +303,13 @@ impl Write for Beginning {
     }
 }
 
-/// `2024-02-29T12:00:00.5+00:00`: a text, as mongod gives it.
+/// `2024-02-29T12:00:00.500+00:00`: a text, as mongod gives it.
 fn iso_time(now: Millis) -> String {
     let text = bson::DateTime::from_millis(now.0).try_to_rfc3339_string();
-    text.unwrap_or_default().replace('Z', "+00:00")
+    let text = text.unwrap_or_default();
+    let text = text.trim_end_matches('Z');
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    format!("{seconds}.{fraction:0<3}+00:00")
 }
 
 fn kind(command: &str) -> &str {
@@ -362,6 +365,19 @@ mod tests {
     use crate::command::check::{ask, server};
     use crate::config::Config;
     use bson::{Document, doc};
+
+    #[test]
+    fn times_have_three_digits_of_a_second() {
+        for (millis, wanted) in [
+            (0, "00.000"),
+            (30, "00.030"),
+            (1_300, "01.300"),
+            (7, "00.007"),
+        ] {
+            let text = super::iso_time(crate::value::Millis(millis));
+            assert_eq!(text, format!("1970-01-01T00:00:{wanted}+00:00"));
+        }
+    }
 
     #[test]
     fn the_command_and_the_stage_show_the_same() {

@@ -198,6 +198,25 @@ fn answer(
     }
 }
 
+/// An error that documents brought about, as mongod tells it: with the command that opened the cursor, or as one of a getMore.
+fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
+    if error.is_interruption() {
+        return error;
+    }
+    let Some(info) = opened else {
+        return error.caused("Executor error during getMore");
+    };
+    let (name, on) = match Doc::new(&info.command).first() {
+        Some(elem) if elem.name() == "find" => ("find", ""),
+        Some(elem) if elem.name() == "aggregate" => ("aggregate", " on namespace"),
+        _ => return error,
+    };
+    let namespace = &info.namespace;
+    error.caused(&format!(
+        "Executor error during {name} command{on}: {namespace}"
+    ))
+}
+
 // === impl Opening ===
 
 impl Opening {
@@ -266,11 +285,16 @@ impl Filled {
                 single_batch: false,
                 ..
             } if batch.is_full() => Ok(Fill::Full),
-            Self::First { source, .. } => source.fill(now, batch),
+            Self::First { source, info, .. } => source
+                .fill(now, batch)
+                .map_err(|error| failed(error, Some(info))),
             Self::Next { cursor, .. } if cursor.is_killed() => {
                 Err(Error::new(Code::CursorKilled, "cursor was killed"))
             }
-            Self::Next { cursor, .. } => cursor.source.fill(now, batch),
+            Self::Next { cursor, .. } => cursor
+                .source
+                .fill(now, batch)
+                .map_err(|error| failed(error, None)),
         }
     }
 

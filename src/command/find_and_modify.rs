@@ -161,7 +161,7 @@ impl<'a> Args<'a> {
             || selection.names_ts
             || fields.is_some_and(write::names_ts);
         let action = match self.update {
-            None => Action::Remove(Box::new(Deleting::new(selection))),
+            None => Action::Remove(Box::new(Deleting::new(selection).showing())),
             Some(update) => {
                 let update = parse_update(update, self.array_filters, &scope)?;
                 let shows = if self.new {

@@ -16,12 +16,12 @@ use crate::command::write::{self, Action, Selecting};
 use crate::command::{Call, find_and_modify};
 use crate::engine::choose::winning_plan;
 use crate::engine::write::{Deleting, Selection, Updating};
-use crate::engine::{EngineSources, Reading, check_on};
+use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
-use crate::query::stage::{Batch, Empty, Limits, Output, Rows};
+use crate::query::stage::{Batch, Empty, Limits, Rows};
 use crate::query::{Scope, Vars, bind_let};
 use crate::value::{Doc, DocBuf, Value};
 
@@ -306,9 +306,6 @@ impl Subject {
     fn of_aggregate(call: &Call<'_>) -> Result<Self> {
         let aggregate = Aggregate::read(call)?;
         let prepared = aggregate.prepare(call)?;
-        if let Some(Output::Merge(merge)) = prepared.pipeline.output().map(Arc::as_ref) {
-            check_on(&call.context.catalog, merge, call.now)?;
-        }
         let namespace = prepared.namespace;
         let mut stages = Vec::new();
         let (mut subject, rest) = match aggregate.collection {

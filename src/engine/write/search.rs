@@ -6,7 +6,7 @@ use super::{Candidate, Match, Picked, Picker, Wanted};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
 use crate::engine::choose::{Hint, choose};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
 use crate::query::stage::Slice;
@@ -37,6 +37,8 @@ pub struct Selection {
 /// A selection, and how far one has come with it.
 pub struct Search {
     pub selection: Selection,
+    /// What an error that a document brings about is led in by, in mongod's words.
+    during: &'static str,
     way: Option<Way>,
     current: Vec<u8>,
 }
@@ -133,9 +135,10 @@ impl Selection {
 // === impl Search ===
 
 impl Search {
-    pub fn new(selection: Selection) -> Self {
+    pub fn new(selection: Selection, during: &'static str) -> Self {
         Self {
             selection,
+            during,
             way: None,
             current: Vec::new(),
         }
@@ -164,7 +167,8 @@ impl Search {
                 (picked, &*collection)
             }
             Some(Way::Picker(picker)) => {
-                let picked = picker.next(now, &self.selection.vars, slice, current)?;
+                let picked = picker.next(now, &self.selection.vars, slice, current);
+                let picked = picked.map_err(|error| during(self.during, error))?;
                 (picked, picker.collection())
             }
             None => return Ok(Found::None),
@@ -184,6 +188,12 @@ impl Search {
         }
     }
 
+    /// An error that came up while documents were looked at or written to, as it is told. What is wrong with a statement, or
+    /// with its plan, is told as it is.
+    pub(super) fn failed(&self, error: Error) -> Error {
+        during(self.during, error)
+    }
+
     /// Somebody else was faster, or the collection was dropped: one that means a single document looks again from the start,
     /// one that means many goes on behind the lost one as long as there is a collection.
     pub(super) fn lost(&mut self, dropped: bool) {
@@ -199,6 +209,13 @@ impl Search {
     /// The document found last, as it was before it was written to.
     pub(super) fn take_current(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.current)
+    }
+}
+
+fn during(what: &str, error: Error) -> Error {
+    match error.is_interruption() {
+        true => error,
+        false => error.caused(what),
     }
 }
 

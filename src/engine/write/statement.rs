@@ -56,6 +56,8 @@ pub struct Deleting {
     pub before: Option<Version>,
 }
 
+const FIND_AND_MODIFY: &str = "Plan executor error during findAndModify";
+
 /// How often a lost race is run again before its error is shown.
 pub const MAX_LOST: u32 = 10;
 
@@ -64,7 +66,7 @@ pub const MAX_LOST: u32 = 10;
 impl Updating {
     pub fn new(selection: Selection, update: Update, upsert: bool) -> Self {
         Self {
-            search: Search::new(selection),
+            search: Search::new(selection, "Plan executor error during update"),
             update,
             upsert,
             shows: Shows::Nothing,
@@ -73,10 +75,11 @@ impl Updating {
         }
     }
 
-    /// An update of one document that shows it.
+    /// That of a findAndModify, which shows its document.
     #[must_use]
     pub fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
+        self.search = Search::new(self.search.selection, FIND_AND_MODIFY);
         self
     }
 
@@ -177,7 +180,8 @@ impl Updating {
                     inserting: false,
                 },
             )
-        })?;
+        });
+        let modified = modified.map_err(|error| self.search.failed(error))?;
         let (after, before_ts, ts) = match modified {
             Ok(Modified::Done { after, before, ts }) => (after, before, ts),
             lost => {
@@ -204,17 +208,8 @@ impl Updating {
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
     fn insert(&mut self, place: &Place<'_>) -> Result<bool> {
         self.search.start_over();
-        let selection = &self.search.selection;
-        let apply = Apply {
-            now: place.now,
-            vars: &selection.vars,
-            position: None,
-            inserting: true,
-        };
-        let equalities = selection.wanted.filter().equalities()?;
-        let bytes = self.update.upsert(&equalities, &apply, || {
-            Value::oid(place.ids.next(place.now))
-        })?;
+        let made = self.make(place);
+        let bytes = made.map_err(|error| self.search.failed(error))?;
         let (collection, _) = collection_for(place.catalog, place.database, place.collection)?;
         let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now)
         else {
@@ -233,8 +228,23 @@ impl Updating {
                 self.lost += 1;
                 Ok(false)
             }
-            Some(error) => Err(error),
+            Some(error) => Err(self.search.failed(error)),
         }
+    }
+
+    /// The document that an upsert adds.
+    fn make(&self, place: &Place<'_>) -> Result<Vec<u8>> {
+        let selection = &self.search.selection;
+        let apply = Apply {
+            now: place.now,
+            vars: &selection.vars,
+            position: None,
+            inserting: true,
+        };
+        let equalities = selection.wanted.filter().equalities()?;
+        self.update.upsert(&equalities, &apply, || {
+            Value::oid(place.ids.next(place.now))
+        })
     }
 }
 
@@ -252,10 +262,17 @@ impl Updated {
 impl Deleting {
     pub fn new(selection: Selection) -> Self {
         Self {
-            search: Search::new(selection),
+            search: Search::new(selection, "Plan executor error during delete"),
             deleted: 0,
             before: None,
         }
+    }
+
+    /// That of a findAndModify.
+    #[must_use]
+    pub fn showing(mut self) -> Self {
+        self.search = Search::new(self.search.selection, FIND_AND_MODIFY);
+        self
     }
 
     /// Goes on until it is done (`true`) or the time slice is over.
@@ -277,7 +294,8 @@ impl Deleting {
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
         };
-        let ts = match candidate.delete(place.now)? {
+        let deleted = candidate.delete(place.now);
+        let ts = match deleted.map_err(|error| self.search.failed(error))? {
             Ok(Some(ts)) => ts,
             lost => {
                 self.search.lost(lost.is_err());

@@ -1,0 +1,170 @@
+use crate::command::check::{ask, server};
+use crate::config::Config;
+use bson::{Bson, Document, doc};
+
+#[test]
+fn refusals_have_mongods_codes() {
+    let lsid = doc! {"id": bson::Uuid::new()};
+    let cases: &[(Document, i32)] = &[
+        (doc! {"nope": 1, "$db": "a"}, 59),
+        (doc! {"ping": 1}, 40571),
+        (doc! {"ping": 1, "$db": "a.b"}, 73),
+        (doc! {"ping": 1, "$db": "a", "x": 1}, 40415),
+        (
+            doc! {"ping": 1, "$db": "a", "readConcern": {"level": "majority"}},
+            72,
+        ),
+        (
+            doc! {"ping": 1, "$db": "a", "readConcern": {"level": "x"}},
+            2,
+        ),
+        (doc! {"ping": 1, "$db": "a", "writeConcern": {"w": 1}}, 72),
+        (doc! {"ping": 1, "$db": "a", "maxTimeMS": -1}, 2),
+        (doc! {"ping": 1, "$db": "a", "maxTimeMS": 1.5}, 9),
+        (doc! {"ping": 1, "$db": "a", "maxTimeMS": "1"}, 14),
+        (doc! {"ping": 1, "$db": "a", "lsid": 1}, 14),
+        (doc! {"ping": 1, "$db": "a", "txnNumber": 1_i64}, 72),
+        (
+            doc! {"ping": 1, "$db": "a", "lsid": lsid.clone(), "txnNumber": 1_i64},
+            50768,
+        ),
+        (
+            doc! {"ping": 1, "$db": "a", "lsid": lsid.clone(), "txnNumber": 1_i64, "autocommit": false, "startTransaction": true},
+            263,
+        ),
+        (doc! {"ping": 1, "$db": "a", "apiStrict": true}, 4886600),
+        (doc! {"ping": 1, "$db": "a", "apiVersion": "2"}, 322),
+        (
+            doc! {"whatsmyuri": 1, "$db": "a", "apiVersion": "1", "apiStrict": true},
+            323,
+        ),
+        (
+            doc! {"distinct": "c", "key": "a", "$db": "a", "apiVersion": "1", "apiStrict": true},
+            323,
+        ),
+        (
+            doc! {"saslStart": 1, "mechanism": "?", "payload": "", "$db": "a", "apiVersion": "1", "apiStrict": true},
+            334,
+        ),
+        (doc! {"getParameter": 1, "$db": "a"}, 13),
+        (doc! {"applyOps": 1, "$db": "admin"}, 238),
+        (doc! {"timeTravel": 1, "$db": "admin"}, 115),
+        (doc! {"getMore": 5_i64, "collection": "c", "$db": "a"}, 43),
+        (doc! {"commitTransaction": 1, "$db": "admin"}, 125),
+    ];
+    let mut server = server(Config::default());
+    for (command, code) in cases {
+        let reply = ask(&mut server, command.clone());
+        assert_eq!(
+            reply.get_i32("code").ok(),
+            Some(*code),
+            "{command} -> {reply}"
+        );
+        assert_eq!(reply.get_f64("ok").ok(), Some(0.0));
+    }
+}
+
+#[test]
+fn help_is_given_instead_of_running() {
+    let mut server = server(Config::default());
+    let asked = doc! {"dropDatabase": 1, "help": true, "$db": "a"};
+    let help = ask(&mut server, asked);
+    assert!(
+        help.get_str("help")
+            .is_ok_and(|text| text.starts_with("help for: dropDatabase "))
+    );
+    assert_eq!(help.get_f64("ok").ok(), Some(1.0));
+}
+
+#[test]
+fn three_topologies_say_hello() {
+    let set = crate::config::Topology::ReplicaSet {
+        name: "rs0".into(),
+        advertise: Some("db:1".into()),
+    };
+    for topology in [
+        set,
+        crate::config::Topology::Router,
+        crate::config::Topology::Standalone,
+    ] {
+        let mut server = server(Config {
+            topology,
+            ..Config::default()
+        });
+        let hello = ask(
+            &mut server,
+            doc! {"hello": 1, "$db": "admin", "helloOk": true},
+        );
+        assert_eq!(hello.get_i32("maxWireVersion").ok(), Some(27), "{hello}");
+        assert_eq!(hello.get_bool("isWritablePrimary").ok(), Some(true));
+        assert_eq!(hello.get_f64("ok").ok(), Some(1.0));
+        let seen = hello.get_document("topologyVersion").unwrap().clone();
+        let awaited =
+            doc! {"hello": 1, "$db": "admin", "topologyVersion": seen, "maxAwaitTimeMS": 5_i64};
+        assert_eq!(
+            ask(&mut server, awaited).get_i32("connectionId").ok(),
+            Some(7)
+        );
+    }
+}
+
+#[test]
+fn compressors_are_agreed_on_in_the_clients_order() {
+    let hello = |offered: &str, wanted: Bson| {
+        let mut server = server(Config {
+            compressors: offered.parse().unwrap(),
+            ..Config::default()
+        });
+        let reply = ask(
+            &mut server,
+            doc! {"hello": 1, "$db": "admin", "compression": wanted},
+        );
+        match reply.get("compression") {
+            Some(agreed) => agreed.to_string(),
+            None => format!("{:?}", reply.get_i32("code").ok()),
+        }
+    };
+    let names = |names: &[&str]| Bson::from(names.to_vec());
+    for (offered, wanted, agreed) in [
+        (
+            "snappy,zstd,zlib",
+            names(&["zlib", "snappy"]),
+            r#"["zlib", "snappy"]"#,
+        ),
+        (
+            "zstd,zlib",
+            names(&["noop", "zstd", "lz4", "zstd"]),
+            r#"["zstd"]"#,
+        ),
+        ("zstd", names(&["zlib"]), "None"),
+        ("disabled", names(&["zlib"]), "None"),
+        ("zstd", names(&[]), "None"),
+        ("zstd", Bson::Null, "None"),
+        ("zstd", Bson::from("zstd"), "Some(14)"),
+        ("zstd", Bson::from(vec![1, 2]), "Some(14)"),
+    ] {
+        assert_eq!(hello(offered, wanted.clone()), agreed, "{offered} {wanted}");
+    }
+}
+
+#[test]
+fn time_travels_when_it_is_allowed_to() {
+    let mut server = server(Config {
+        enable_test_commands: true,
+        ..Config::default()
+    });
+    let mut travel = |mut command: Document| {
+        command.insert("$db", "admin");
+        ask(&mut server, command)
+            .get_datetime("now")
+            .unwrap()
+            .timestamp_millis()
+    };
+    assert_eq!(travel(doc! {"timeTravel": 1}), 1_000_000);
+    assert_eq!(
+        travel(doc! {"timeTravel": 1, "advanceSeconds": 1.5}),
+        1_001_500
+    );
+    let to = Bson::DateTime(bson::DateTime::from_millis(5));
+    assert_eq!(travel(doc! {"timeTravel": 1, "to": to, "freeze": true}), 5);
+}
