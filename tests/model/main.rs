@@ -66,10 +66,11 @@ fn explore(setting: Setting, crowd: Crowd, seed: u64, count: usize) {
     let Some(problem) = problem.or_else(|| run.finish().err()) else {
         return;
     };
-    let (steps, problem) = shrink(setting, steps, problem);
+    let (steps, less) = shrink(setting, steps, problem.clone());
     let shown: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    // Cut down, it may have become another problem.
     panic!(
-        "seed {seed}, {setting:?}, {crowd:?}\n{problem}\nsteps:\n{}",
+        "seed {seed}, {setting:?}, {crowd:?}\n{problem}\ncut down:\n{less}\nsteps:\n{}",
         shown.join("\n")
     );
 }

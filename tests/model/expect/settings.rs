@@ -45,11 +45,27 @@ pub(super) fn create_indexes(model: &mut Model, name: &str, command: &Document) 
 }
 
 fn make_indexes(collection: &mut Collection, command: &Document) -> Expect {
-    for spec in command.get_array("indexes").expect("indexes") {
-        let spec = spec.as_document().expect("an index").clone();
-        if spec.get_document("key").expect("a key").len() == 1
-            && spec.get_document("key").expect("a key").contains_key("_ts")
-        {
+    let specs = command.get_array("indexes").expect("indexes").iter();
+    let specs: Vec<_> = specs
+        .map(|spec| spec.as_document().expect("an index"))
+        .collect();
+    let is_default = |spec: &Document| {
+        let key = spec.get_document("key").expect("a key");
+        key.len() == 1 && key.contains_key("_ts")
+    };
+    // All of them are compared with what there is before one is built.
+    let contradicts = |spec: &Document| {
+        let there = collection.index(spec.get_str("name").expect("a name"));
+        there.is_some_and(|there| there.spec != *spec)
+    };
+    if specs
+        .iter()
+        .any(|spec| !is_default(spec) && contradicts(spec))
+    {
+        return Expect::Error(85);
+    }
+    for spec in specs {
+        if is_default(spec) {
             collection.default = spec
                 .get("expireAfterSeconds")
                 .and_then(number)
@@ -57,11 +73,9 @@ fn make_indexes(collection: &mut Collection, command: &Document) -> Expect {
             collection.shown = spec.get_str("name").expect("a name").to_owned();
             continue;
         }
-        let index = Index { spec };
-        match collection.index(index.name()) {
-            Some(there) if there.spec != index.spec => return Expect::Error(85),
-            Some(_) => continue,
-            None => {}
+        let index = Index { spec: spec.clone() };
+        if collection.index(index.name()).is_some() {
+            continue;
         }
         if collection.would_clash(&index) {
             return Expect::Error(11_000);
