@@ -2,7 +2,8 @@
 //!
 //! Most tests answer without a way to fail. Where the command is to end they stop half-way and say anything: all that is asked
 //! from outside goes through [`sure`], at the two doors [`Filter::matches`](super::Filter::matches) and
-//! [`Filter::position`](super::Filter::position), and nobody further in has to think of it.
+//! [`Filter::position`](super::Filter::position), and nobody further in has to think of it. (But for one comparison with one
+//! value, which never stops.)
 
 use std::ops::ControlFlow;
 
@@ -37,6 +38,17 @@ impl Node {
             Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
             Self::Sample(rate) => evaluation::sample(*rate),
         })
+    }
+
+    /// Asks a document, where that is to compare one value: what nearly all scans do, and what stops nowhere.
+    #[inline]
+    pub(super) fn compares(&self, doc: Doc<'_>) -> Option<bool> {
+        match self {
+            Self::Field(field) if matches!(field.test, Test::Compare(_)) => {
+                field.matches_plain(doc)
+            }
+            _ => None,
+        }
     }
 
     /// Asks one value, inside the value form of `$elemMatch`: every path below is empty.

@@ -105,7 +105,10 @@ impl Filter {
     /// Whether the document passes. Fails where an expression does, and where the command is to end.
     #[inline]
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
-        matches::sure(self.root.matches(doc, vars)?)
+        match self.root.compares(doc) {
+            Some(passed) => Ok(passed),
+            None => matches::sure(self.root.matches(doc, vars)?),
+        }
     }
 
     /// The filter as explain shows it, every shorthand spelled out.
