@@ -397,6 +397,15 @@ mod tests {
         outside
     }
 
+    /// Answers without end.
+    async fn serve(connection: &mut Connection<Echo, TcpStream>) {
+        loop {
+            connection.tidy();
+            connection.read(QUIET).await.unwrap();
+            connection.run_all().await.unwrap();
+        }
+    }
+
     /// Sends a message and receives as much.
     async fn exchange(
         connection: &mut Connection<Echo, TcpStream>,
@@ -409,16 +418,9 @@ mod tests {
             client.read_exact(&mut reply).await.unwrap();
             assert_eq!(reply[20..], message[20..]);
         };
-        let answering = async {
-            loop {
-                connection.tidy();
-                connection.read(QUIET).await.unwrap();
-                connection.run_all().await.unwrap();
-            }
-        };
         tokio::select! {
             () = asking => {}
-            () = answering => {}
+            () = serve(connection) => {}
         }
     }
 
@@ -455,16 +457,9 @@ mod tests {
             assert_eq!(connection.input, message[..next]);
             client.write_all(&message[next..]).await.unwrap();
             let mut reply = vec![0; message.len()];
-            let answering = async {
-                loop {
-                    connection.tidy();
-                    connection.read(QUIET).await.unwrap();
-                    connection.run_all().await.unwrap();
-                }
-            };
             tokio::select! {
                 read = client.read_exact(&mut reply) => drop(read.unwrap()),
-                () = answering => {}
+                () = serve(&mut connection) => {}
             }
         }
     }
