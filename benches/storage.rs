@@ -13,8 +13,8 @@ use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::storage::ttl::{DefaultTtl, OwnTtl};
-use sundown::storage::{Collection, Keeps, Namespace, Options, RecordId, Replaced};
-use sundown::value::{Doc, DocBuf, Millis, Value, key};
+use sundown::storage::{Collection, Namespace, NewTtl, Options, RecordId, Replaced};
+use sundown::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_900_000_000_000);
 const DOCUMENTS: i32 = 10_000;
@@ -44,16 +44,10 @@ fn full(default: DefaultTtl) -> Collection {
     made
 }
 
-fn id_key(n: i32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    key::encode(Value::int32(n).as_ref(), false, &mut bytes);
-    bytes
-}
-
 /// Reads one document by its `_id` into a reply.
-fn point_read(collection: &Collection, key: &[u8], out: &mut Vec<u8>) -> bool {
+fn point_read(collection: &Collection, id: &Value, out: &mut Vec<u8>) -> bool {
     out.clear();
-    collection.read(NOW, |view| match view.by_id(key) {
+    collection.read(NOW, |view| match view.by_id(id.as_ref()) {
         Some((_, stored)) => {
             out.extend_from_slice(stored.bytes);
             true
@@ -64,7 +58,7 @@ fn point_read(collection: &Collection, key: &[u8], out: &mut Vec<u8>) -> bool {
 
 /// Exchanges one document for another of the same size.
 fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
-    let replaced = collection.write(NOW, |writer| writer.replace(id, from, to, Keeps::Nothing));
+    let replaced = collection.write(NOW, |writer| writer.replace(id, from, to, NewTtl::Unknown));
     assert!(matches!(replaced, Ok(Replaced::Done { .. })));
 }
 
@@ -74,13 +68,13 @@ fn storage(c: &mut Criterion) {
         ("DefaultTTL 90 days", NINETY_DAYS),
     ] {
         let collection = full(default);
-        let key = id_key(5_000);
+        let id = Value::int32(5_000);
         let mut out = Vec::with_capacity(2_048);
         c.bench_function(&format!("find by _id, {name}"), |b| {
-            b.iter(|| point_read(&collection, black_box(&key), &mut out));
+            b.iter(|| point_read(&collection, black_box(&id), &mut out));
         });
         let id = collection
-            .read(NOW, |view| view.by_id(&key).map(|(id, _)| id))
+            .read(NOW, |view| view.by_id(id.as_ref()).map(|(id, _)| id))
             .expect("it was inserted");
         let versions = [document(5_000, 0), document(5_000, 1)];
         let mut turn = 0;
@@ -157,14 +151,14 @@ fn main() {
 fn price_of_a_default() {
     let plain = full(DefaultTtl::Off);
     let ending = full(NINETY_DAYS);
-    let keys: Vec<Vec<u8>> = (0..DOCUMENTS).map(id_key).collect();
+    let ids: Vec<Value> = (0..DOCUMENTS).map(Value::int32).collect();
     let mut out = Vec::with_capacity(2_048);
     let mut read = |collection: &Collection| {
-        for key in keys.iter().step_by(7) {
-            black_box(point_read(collection, black_box(key), &mut out));
+        for id in ids.iter().step_by(7) {
+            black_box(point_read(collection, black_box(id), &mut out));
         }
     };
-    let reads = keys.iter().step_by(7).count();
+    let reads = ids.iter().step_by(7).count();
     println!(
         "price of a DefaultTTL, point read: {:+.1} ns",
         price(&plain, &ending, reads, &mut read)
@@ -173,7 +167,7 @@ fn price_of_a_default() {
     let versions = [document(77, 0), document(77, 1)];
     let id = |collection: &Collection| {
         collection
-            .read(NOW, |view| view.by_id(&keys[77]).map(|(id, _)| id))
+            .read(NOW, |view| view.by_id(ids[77].as_ref()).map(|(id, _)| id))
             .expect("it was inserted")
     };
     let mut write = |collection: &Collection| {

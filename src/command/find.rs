@@ -12,7 +12,7 @@ use super::{
     Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids, return_key,
 };
 use crate::auth::Action;
-use crate::engine::choose::{Between, Hint, id_equality, key_of_id, plain_id};
+use crate::engine::choose::{Between, Hint, id_equality, plain_id};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -203,7 +203,7 @@ impl<'a> Find<'a> {
             && self.let_vars.is_none()
             && let Some(id) = self.filter.and_then(plain_id)
         {
-            return point(call, collection, &key_of_id(id), reply);
+            return point(call, collection, id, reply);
         }
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),
@@ -217,10 +217,10 @@ impl<'a> Find<'a> {
         let show_ts = expose_ts || self.names_ts();
         if !show_ts
             && self.is_plain()
-            && let Some(key) = id_equality(&filter)
+            && let Some(id) = id_equality(&filter)
         {
             self.check_sort()?;
-            return point(call, collection, &key, reply);
+            return point(call, collection, id, reply);
         }
         let sort = self.sort.map(Sort::parse).transpose()?;
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
@@ -341,7 +341,7 @@ impl<'a> Find<'a> {
 fn point(
     call: &mut Call<'_>,
     collection: &str,
-    key: &[u8],
+    id: ValueRef<'_>,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let found = call.context.catalog.get(call.database(), collection);
@@ -350,7 +350,7 @@ fn point(
     if let Some(found) = found {
         found.read(call.now, |view| {
             view.id_usage().note();
-            if let Some((_, stored)) = view.by_id(key) {
+            if let Some((_, stored)) = view.by_id(id) {
                 batch.push_doc(Doc::new(stored.bytes));
             }
         });

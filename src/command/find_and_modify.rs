@@ -70,7 +70,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .and_then(|retry| retry.outcome(args.stmt_id))
     {
         reply
-            .put_body(Doc::new(stored).body())
+            .put_body(stored.as_doc().body())
             .put_i32("retriedStmtId", args.stmt_id);
         return Ok(Outcome::Reply);
     }
@@ -91,7 +91,8 @@ struct FindAndModify {
     stmt_id: i32,
     /// The projection names `_ts`, or the server always shows it.
     show_ts: bool,
-    reply: DocBuf,
+    /// Once there is one.
+    reply: Option<Arc<DocBuf>>,
 }
 
 // === impl Args ===
@@ -179,7 +180,7 @@ impl<'a> Args<'a> {
             vars,
             stmt_id: self.stmt_id,
             show_ts,
-            reply: DocBuf::new(),
+            reply: None,
         })
     }
 }
@@ -201,16 +202,19 @@ impl Statements for FindAndModify {
         if !self.action.step(&run.place, slice)? {
             return Ok(false);
         }
-        self.reply = self.answer()?;
+        let reply = Arc::new(self.answer()?);
         if let Some(retry) = run.retry {
-            let stored: Arc<[u8]> = self.reply.bytes().into();
-            retry.record(self.stmt_id, session::Outcome::Reply(stored));
+            let stored = session::Outcome::Reply(Arc::clone(&reply));
+            retry.record(self.stmt_id, stored);
         }
+        self.reply = Some(reply);
         Ok(true)
     }
 
     fn reply(&mut self, reply: &mut DocBuilder<'_>) {
-        reply.put_body(self.reply.as_doc().body());
+        if let Some(own) = &self.reply {
+            reply.put_body(own.as_doc().body());
+        }
     }
 }
 

@@ -391,7 +391,7 @@ impl Walk {
                 return Ok(Pace::More);
             }
             self.place = Place::Id(n + 1);
-            if let Some((id, stored)) = view.by_id(key) {
+            if let Some((id, stored)) = view.by_key(key) {
                 self.counted.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;

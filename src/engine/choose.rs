@@ -50,10 +50,10 @@ pub fn choose(
 ) -> Result<Chosen> {
     // The most frequent query needs neither the lock nor a plan.
     if hint.is_none()
-        && let Some(key) = id_equality(filter)
+        && let Some(id) = id_equality(filter)
     {
         return Ok(Chosen {
-            access: Access::Ids(vec![key]),
+            access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
             sorted: true,
             exact: true,
         });
@@ -345,8 +345,8 @@ fn says_it_all(plan: &Plan, filter: &Filter) -> bool {
         })
 }
 
-/// The `_id` (as key bytes) that the filter asks for, if it does nothing else.
-pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
+/// The `_id` that the filter asks for, if it does nothing else.
+pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
     let Node::Field(field) = filter.root() else {
         return None;
     };
@@ -357,10 +357,10 @@ pub fn id_equality(filter: &Filter) -> Option<Vec<u8>> {
         return None;
     }
     let value = comparison.value.as_ref();
-    has_one_key(value).then(|| key_of_id(value))
+    has_one_key(value).then_some(value)
 }
 
-/// The same of a filter that was not parsed yet, as the `_id` itself: most are `{_id: value}`, and there is no more to them.
+/// The same of a filter that was not parsed yet: most are `{_id: value}`, and there is no more to them.
 pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
     let mut fields = filter.iter();
     let only = fields.next().filter(|elem| elem.name_bytes() == b"_id")?;
@@ -369,13 +369,6 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
         return None;
     }
     has_one_key(only.value).then_some(only.value)
-}
-
-/// The key of the document with that `_id`.
-pub fn key_of_id(value: ValueRef<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(24);
-    key::encode(value, false, &mut bytes);
-    bytes
 }
 
 /// Whether equality with that value is equality of keys: with values of these types it reaches further.
@@ -472,7 +465,7 @@ mod tests {
             assert_eq!(seen.is_some(), plain, "{filter:?}");
             if plain {
                 let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
-                assert_eq!(seen.map(key_of_id), id_equality(&parsed), "{filter:?}");
+                assert_eq!(seen, id_equality(&parsed), "{filter:?}");
             }
         }
         for other in [

@@ -36,8 +36,7 @@ pub(super) fn holders<'v>(
                 if !has_one_key(value) {
                     return None;
                 }
-                key::encode(value, false, &mut bytes);
-                found.extend(view.by_id(&bytes));
+                found.extend(view.by_id(value));
             }
             Some((index, descending)) => {
                 // Null is also what is not there, and an index need not know that.

@@ -15,7 +15,7 @@ use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotM
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::index::TS_FIELD;
-use crate::storage::{Catalog, Collection, Keeps};
+use crate::storage::{Catalog, Collection, NewTtl};
 use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
 
 pub struct Merging {
@@ -284,7 +284,7 @@ impl Merging {
                 id,
                 ts,
                 reads_ts: names_ts || reads_ts,
-                keeps: Keeps::Nothing,
+                new_ttl: NewTtl::Unknown,
                 current: &mut current,
                 still_matches: Match {
                     wanted,

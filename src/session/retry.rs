@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Session;
-use crate::value::Value;
+use crate::value::{DocBuf, Value};
 
 /// A session that one command has to itself, and the statements of its transaction number. Dropping it gives the
 /// session back.
@@ -32,7 +32,7 @@ pub enum Outcome {
         upserted: Option<Box<Value>>,
     },
     /// The whole reply (findAndModify): a document without its `ok`.
-    Reply(Arc<[u8]>),
+    Reply(Arc<DocBuf>),
 }
 
 /// The statements that have run, by their numbers: runs of neighbours with the same outcome, so that a large insert takes one
@@ -98,7 +98,7 @@ impl Outcome {
     /// Bytes that it takes besides its entry.
     fn weight(&self) -> usize {
         match self {
-            Self::Reply(reply) => reply.len(),
+            Self::Reply(reply) => reply.bytes().len(),
             Self::Updated {
                 upserted: Some(id), ..
             } => size_of::<Value>() + id.as_ref().as_ref().data().len(),

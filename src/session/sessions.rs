@@ -261,6 +261,7 @@ impl Session {
 mod tests {
     use super::super::Outcome;
     use super::*;
+    use crate::value::DocBuf;
 
     fn session(sessions: &Sessions, n: u8) -> Arc<Session> {
         sessions.get(&SessionId::new([n; 16]), &mut None).unwrap()
@@ -322,7 +323,7 @@ mod tests {
     }
 
     fn reply(size: usize) -> Outcome {
-        Outcome::Reply(vec![7; size].into())
+        Outcome::Reply(Arc::new(DocBuf::from_bytes(vec![7; size])))
     }
 
     fn run(session: &Arc<Session>, number: i64, outcome: Outcome) {

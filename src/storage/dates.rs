@@ -225,7 +225,8 @@ fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
 mod tests {
     use super::*;
     use crate::clock::monotonic;
-    use crate::storage::{Keeps, Namespace, Options};
+    use crate::storage::idmap::with_id_key;
+    use crate::storage::{Namespace, NewTtl, Options};
     use crate::value::DocBuf;
     use bson::doc;
     use std::collections::BTreeMap;
@@ -304,10 +305,12 @@ mod tests {
                 c.write(NOW, |w| {
                     for n in (steps % 3..3_000).step_by(3) {
                         let old = documents.get(&n).cloned().unwrap_or_default();
-                        let id = w
-                            .view()
-                            .by_id(&crate::storage::idmap::id_key(Doc::new(&document(n, 0))));
-                        let Some(id) = id.map(|(id, _)| id) else {
+                        let wanted = document(n, 0);
+                        let id = with_id_key(Doc::new(&wanted), |key| {
+                            let found = w.view().by_key(key);
+                            found.map(|(id, _)| id)
+                        });
+                        let Some(id) = id else {
                             continue;
                         };
                         if (n + steps) % 2 == 0 {
@@ -315,7 +318,7 @@ mod tests {
                             documents.remove(&n);
                         } else {
                             let new = document(n, i64::from(steps) * 3_000);
-                            w.replace(id, &old, &new, Keeps::Nothing);
+                            w.replace(id, &old, &new, NewTtl::Unknown);
                             documents.insert(n, new);
                         }
                     }

@@ -1,28 +1,27 @@
 //! From `_id` to record.
 
 use ahash::RandomState;
-use dashmap::DashMap;
-use smallvec::SmallVec;
+use dashmap::{DashMap, SharedValue};
 
 use super::RecordId;
 use crate::value::{Doc, key};
 
-/// The key bytes of an `_id`. ObjectIds, numbers and UUIDs need no allocation.
-pub(super) type IdKey = SmallVec<[u8; 24]>;
-
+/// Which records have an `_id` whose key has a certain hash: nearly always one, and whoever looks for it asks the document. Keys
+/// are not kept here, as the documents have them. So an entry takes 16 bytes and not 40, more of them are near when one is asked
+/// for, and a table grows without a look at any key.
+///
 /// A sharded hash map: when it grows, one shard is rehashed and not ten million entries. It is changed only under the
 /// collection's exclusive lock. The hasher has random keys, since clients choose `_id`s.
 pub(super) struct IdMap {
-    map: DashMap<IdKey, RecordId, RandomState>,
+    /// From hash to record. Several records may share a hash, which the map's own methods do not know: its tables are used.
+    map: DashMap<u64, RecordId, RandomState>,
 }
 
 const SHARDS: usize = 64;
 
-/// The key bytes of a document's `_id`.
-pub(super) fn id_key(doc: Doc<'_>) -> IdKey {
-    let mut bytes = Vec::with_capacity(32);
-    key::encode(doc.get("_id"), false, &mut bytes);
-    IdKey::from_slice(&bytes)
+/// Shows the key bytes of a document's `_id`.
+pub(super) fn with_id_key<T>(doc: Doc<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
+    key::with(doc.get("_id"), look)
 }
 
 // === impl IdMap ===
@@ -38,17 +37,36 @@ impl IdMap {
     }
 
     #[inline]
-    pub fn get(&self, key: &[u8]) -> Option<RecordId> {
-        self.map.get(key).map(|entry| *entry)
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.map.hasher().hash_one(key)
     }
 
-    pub fn insert(&self, key: IdKey, id: RecordId) {
-        self.map.insert(key, id);
+    /// What `look` makes of the first record with that hash of which it makes something.
+    #[inline]
+    pub fn find<T>(&self, hash: u64, mut look: impl FnMut(RecordId) -> Option<T>) -> Option<T> {
+        let mut found = None;
+        let shard = &self.map.shards()[self.map.determine_shard(hash as usize)];
+        shard.read().find(hash, |(of, id)| {
+            if *of == hash {
+                found = look(*id.get());
+            }
+            found.is_some()
+        });
+        found
     }
 
-    /// Forgets that this record has the key, if it has not been taken over by a newer one.
-    pub fn remove(&self, key: &[u8], id: RecordId) {
-        self.map.remove_if(key, |_, holder| *holder == id);
+    pub fn insert(&self, hash: u64, id: RecordId) {
+        let shard = &self.map.shards()[self.map.determine_shard(hash as usize)];
+        let entry = (hash, SharedValue::new(id));
+        shard.write().insert(hash, entry, |(hash, _)| *hash);
+    }
+
+    /// Forgets that this record has a key of that hash.
+    pub fn remove(&self, hash: u64, id: RecordId) {
+        let shard = &self.map.shards()[self.map.determine_shard(hash as usize)];
+        shard
+            .write()
+            .remove_entry(hash, |(_, holder)| *holder.get() == id);
     }
 
     /// Gives memory back, one shard at a time: the first shard from `from` on that is mostly empty. Returns where to go on.
@@ -56,22 +74,8 @@ impl IdMap {
         for (n, shard) in self.map.shards().iter().enumerate().skip(from) {
             let mut table = shard.write();
             if table.capacity() > 64 && table.len() < table.capacity() / 4 {
-                let hasher = |(key, _): &(IdKey, _)| self.map.hasher().hash_one(key);
-                let old = std::mem::take(&mut *table);
-                table.reserve(old.len() * 5 / 4, hasher);
-                // A long key has a block of its own, one among many free ones: copies fill the places that come first.
-                let mut long = Vec::new();
-                for (key, id) in old {
-                    let entry = match key.spilled() {
-                        true => {
-                            let copy = key.clone();
-                            long.push(key);
-                            (copy, id)
-                        }
-                        false => (key, id),
-                    };
-                    table.insert(hasher(&entry), entry, hasher);
-                }
+                let room = table.len() * 5 / 4;
+                table.shrink_to(room, |(hash, _)| *hash);
                 return Some(n + 1);
             }
         }
@@ -94,13 +98,13 @@ mod tests {
     #[test]
     fn a_map_that_was_emptied_gives_its_memory_back_and_still_finds_the_rest() {
         let map = IdMap::new();
-        let key = |n: u64| IdKey::from_slice(&n.to_be_bytes());
+        let hash = |n: u64| map.hash(&n.to_be_bytes());
         for n in 0..100_000 {
-            map.insert(key(n), RecordId(n));
+            map.insert(hash(n), RecordId(n));
         }
         let full = map.map.capacity();
         for n in (0..100_000).filter(|n| n % 100 != 7) {
-            map.remove(&key(n), RecordId(n));
+            map.remove(hash(n), RecordId(n));
         }
         let mut from = 0;
         while let Some(next) = map.shrink_one(from) {
@@ -113,10 +117,26 @@ mod tests {
         );
         for n in 0..100_000 {
             assert_eq!(
-                map.get(&key(n)),
+                map.find(hash(n), Some),
                 (n % 100 == 7).then_some(RecordId(n)),
                 "{n}"
             );
         }
+    }
+
+    #[test]
+    fn records_may_share_a_hash() {
+        let map = IdMap::new();
+        for n in 1..=3 {
+            map.insert(7, RecordId(n));
+        }
+        let is = |wanted: u64| move |id: RecordId| (id.0 == wanted).then_some(id);
+        for n in 1..=3 {
+            assert_eq!(map.find(7, is(n)), Some(RecordId(n)));
+        }
+        map.remove(7, RecordId(2));
+        assert_eq!(map.find(7, is(2)), None);
+        assert_eq!(map.find(7, is(1)), Some(RecordId(1)));
+        assert_eq!(map.find(7, is(3)), Some(RecordId(3)));
     }
 }

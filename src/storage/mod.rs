@@ -7,11 +7,13 @@
 //! document cannot be seen through either. [`Redating`] prepares a change of the rules that go by dates. Storage
 //! answers with facts ([`Refused`]), knows no command and no query language.
 
+mod by_id;
 mod catalog;
 mod collection;
 mod date_ends;
 mod dates;
 mod idmap;
+mod in_place;
 pub mod index;
 mod namespace;
 mod options;
@@ -29,10 +31,11 @@ mod writer;
 pub use catalog::{Catalog, CreateError, OtherCase, RenameError, free};
 pub use collection::{Collection, Dropped};
 pub use dates::Redating;
+pub use in_place::Patched;
 pub use namespace::Namespace;
 pub use options::{Cap, IndexingMode, Options, SizeLimit, TsIndex};
 pub use reap::Slice;
 pub use record::RecordId;
 pub use stored::{Stored, Totals};
 pub use view::View;
-pub use writer::{Keeps, Patched, Refused, Replaced, UniqueIndex, Writer};
+pub use writer::{NewTtl, Refused, Replaced, UniqueIndex, Writer};

@@ -14,7 +14,7 @@ use crate::value::{Doc, Millis};
 /// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
 pub struct View<'a> {
     state: &'a State,
-    ids: &'a IdMap,
+    pub(super) ids: &'a IdMap,
     now: Millis,
 }
 
@@ -27,13 +27,6 @@ impl<'a> View<'a> {
 
     pub fn now(&self) -> Millis {
         self.now
-    }
-
-    /// The document with that `_id` (as key bytes).
-    #[inline]
-    pub fn by_id(&self, key: &[u8]) -> Option<(RecordId, Stored<'a>)> {
-        let id = self.ids.get(key)?;
-        Some((id, self.get(id)?))
     }
 
     /// How often a command found its way through the map of `_id`s.

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
+use super::by_id::has_key;
 use super::collection::State;
-use super::idmap::{IdMap, id_key};
+use super::idmap::{IdMap, with_id_key};
 use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, KeyBytes, Usage};
 use super::segment::Segment;
 use super::stored::Stamp;
@@ -50,12 +51,13 @@ pub struct UniqueIndex {
     pub taken: KeyBytes,
 }
 
-/// What a replacement is known to leave as it was.
+/// What is known of the root field `ttl` of a document that takes another's place, and has not to be looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeps {
-    Nothing,
-    /// The root field `ttl`, which then has not to be looked for in the new document.
-    Ttl,
+pub enum NewTtl {
+    Unknown,
+    /// What it was.
+    Same,
+    Absent,
 }
 
 /// What became of a conditional replacement.
@@ -71,20 +73,22 @@ pub enum Replaced {
     Refused(Refused),
 }
 
-/// A document that was changed where it stands.
-#[derive(Debug)]
-pub struct Patched {
-    /// What was changed in it; nothing but its `_ts`, if this is empty.
-    pub patch: Patch,
-    /// The `_ts` that it had before, and the one that it has now.
-    pub before: Millis,
-    pub ts: Millis,
-}
-
-/// Larger documents are not walked through while nobody else can read.
-const MAX_PATCHED: usize = 16 * 1024;
-
 type AllKeys = SmallVec<[IndexKeys; 2]>;
+
+// === impl NewTtl ===
+
+impl NewTtl {
+    /// That of a new document, whose place had one with `before`.
+    pub(super) fn read(self, bytes: &[u8], before: OwnTtl) -> OwnTtl {
+        let own = match self {
+            Self::Unknown => OwnTtl::of(Doc::new(bytes)),
+            Self::Same => before,
+            Self::Absent => OwnTtl::NONE,
+        };
+        debug_assert_eq!(own, OwnTtl::of(Doc::new(bytes)));
+        own
+    }
+}
 
 // === impl Writer ===
 
@@ -115,9 +119,12 @@ impl<'a> Writer<'a> {
     pub fn insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
         self.check_size(bytes)?;
         let doc = Doc::new(bytes);
-        let key = id_key(doc);
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
-        if let Some(holder) = self.ids.get(&key) {
+        let (hash, holder) = with_id_key(doc, |key| {
+            let hash = self.ids.hash(key);
+            (hash, self.holder(hash, key))
+        });
+        if let Some(holder) = holder {
             if self.is_visible(holder) {
                 return Err(Refused::Duplicate {
                     index: None,
@@ -136,7 +143,7 @@ impl<'a> Writer<'a> {
         for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
             index.insert(keys, id);
         }
-        self.ids.insert(key, id);
+        self.ids.insert(hash, id);
         self.state.totals.count += 1;
         self.state.totals.bytes += bytes.len() as u64;
         self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
@@ -171,16 +178,12 @@ impl<'a> Writer<'a> {
         id: RecordId,
         expected: &[u8],
         bytes: &[u8],
-        keeps: Keeps,
+        new_ttl: NewTtl,
     ) -> Replaced {
         let Some((ts, own)) = self.unchanged(id, expected) else {
             return Replaced::Stale;
         };
-        let own = match keeps {
-            Keeps::Nothing => OwnTtl::of(Doc::new(bytes)),
-            Keeps::Ttl => own,
-        };
-        debug_assert_eq!(own, OwnTtl::of(Doc::new(bytes)));
+        let own = new_ttl.read(bytes, own);
         let replaced = self
             .check_size(bytes)
             .and_then(|()| self.replace_checked(id, expected, bytes, ts, own));
@@ -193,7 +196,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {
+    pub(super) fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {
         match &self.state.limit {
             Some(limit) if bytes.len() > limit.bytes => Err(Refused::TooLarge((limit.refusal)())),
             _ => Ok(()),
@@ -236,20 +239,24 @@ impl<'a> Writer<'a> {
                 }
             }
         }
-        let stamp = self.stamp(doc, written, own);
+        self.write_over(id, old.len(), bytes, self.stamp(doc, written, own));
+        Ok(())
+    }
+
+    /// Gives a document of `len` bytes others.
+    pub(super) fn write_over(&mut self, id: RecordId, len: usize, bytes: &[u8], stamp: Stamp) {
         if let Some(segment) = self.state.segments.get_mut(id.segment()) {
             segment.replace(id.slot(), bytes, stamp);
         }
-        self.state.totals.bytes = self.state.totals.bytes - old.len() as u64 + bytes.len() as u64;
+        self.state.totals.bytes = self.state.totals.bytes - len as u64 + bytes.len() as u64;
         self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
-        Ok(())
     }
 
     /// A write that matches a document and changes nothing still restarts its clock.
     pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Replaced {
         if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
             // The key of such an index is the time of the last write, and it may be unique: go the long way.
-            return self.replace(id, expected, expected, Keeps::Ttl);
+            return self.replace(id, expected, expected, NewTtl::Same);
         }
         let Some((before, own)) = self.unchanged(id, expected) else {
             return Replaced::Stale;
@@ -259,44 +266,10 @@ impl<'a> Writer<'a> {
         Replaced::Done { before, ts }
     }
 
-    /// Changes the document with that `_id` where it stands, to what `compute` makes of it. It is read and written in one lock
-    /// hold, neither copied nor compared, so this is for changes that are computed in no time. `None`: it is not there, or
-    /// cannot be changed so, and nothing has happened.
-    pub fn patch(
-        &mut self,
-        key: &[u8],
-        writes: impl Fn(&str) -> bool,
-        compute: impl FnOnce(Doc<'_>) -> Option<Patch>,
-    ) -> Option<Patched> {
-        let indexes = &self.state.indexes;
-        if self.state.coming.is_some() || indexes.iter().any(|index| index.spec.depends_on(&writes))
-        {
-            return None;
-        }
-        let view = self.view();
-        let (id, stored) = view.by_id(key)?;
-        if stored.bytes.len() > MAX_PATCHED {
-            return None;
-        }
-        let patch = compute(Doc::new(stored.bytes))?;
-        view.id_usage().note();
-        let (own, before) = (stored.own, stored.ts);
-        let ts = self.ts_after(before);
-        self.patch_at(id, &patch, own, ts);
-        Some(Patched { patch, before, ts })
-    }
-
-    fn patch_at(&mut self, id: RecordId, patch: &Patch, own: OwnTtl, ts: Millis) {
-        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
-            let dates = segment.patch(id.slot(), patch, ts);
-            self.state.bounds.include(own, ts, dates);
-        }
-    }
-
     /// The `_ts` of a document that this writer writes to and that was last written at `before`. A command that has been running
     /// for a while may come to a document that somebody wrote to after it began: that write's lease is not cut short. (What was
     /// written in a future that the clock has left is written now.)
-    fn ts_after(&self, before: Millis) -> Millis {
+    pub(super) fn ts_after(&self, before: Millis) -> Millis {
         match before <= self.seen {
             true => self.now.max(before),
             false => self.now,
@@ -341,13 +314,13 @@ impl<'a> Writer<'a> {
             return;
         };
         let doc = Doc::new(stored.bytes);
-        let key = id_key(doc);
+        let hash = with_id_key(doc, |key| self.ids.hash(key));
         for index in &mut self.state.indexes {
             if let Ok(keys) = IndexKeys::of(&index.spec, doc, stored.ts) {
                 index.remove(&keys, id);
             }
         }
-        self.ids.remove(&key, id);
+        self.ids.remove(hash, id);
         let len = segment.remove(id.slot());
         if segment.is_dead() {
             self.state.segments.remove(id.segment());
@@ -355,6 +328,14 @@ impl<'a> Writer<'a> {
         self.state.totals.count -= 1;
         self.state.totals.bytes -= len as u64;
         self.state.shrink_from.get_or_insert(0);
+    }
+
+    /// The record that has the key of that hash, whether it has ended or not.
+    fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
+        self.ids.find(hash, |id| {
+            let segment = self.state.segments.get(id.segment())?;
+            has_key(segment.bytes_of(id.slot())?, key).then_some(id)
+        })
     }
 
     /// What the document looks like now, if it is visible.
@@ -430,7 +411,7 @@ impl<'a> Writer<'a> {
         RecordId::new(number, slot)
     }
 
-    fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
+    pub(super) fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
         Stamp {
             ts,
             own,

@@ -12,6 +12,8 @@
 //!
 //! A negative number has its body complemented, a descending key all of it. Values that compare equal have the same bytes.
 
+use std::cell::Cell;
+
 use super::{Decimal, Doc, Num, Type, ValueRef};
 
 const MIN_KEY: u8 = 0x08;
@@ -43,6 +45,27 @@ pub fn encode(value: ValueRef<'_>, descending: bool, out: &mut Vec<u8>) {
     if descending {
         complement(out, start);
     }
+}
+
+thread_local! {
+    /// What the last key of this thread was written into, unless it grew large.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A longer buffer is not kept.
+const KEPT: usize = 1024;
+
+/// Shows the key of `value`, ascending, to somebody who does not keep it.
+#[inline]
+pub fn with<T>(value: ValueRef<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
+    let mut key = BUFFER.take();
+    key.clear();
+    ascending(value, &mut key);
+    let seen = look(&key);
+    if key.capacity() <= KEPT {
+        BUFFER.set(key);
+    }
+    seen
 }
 
 fn ascending(value: ValueRef<'_>, out: &mut Vec<u8>) {

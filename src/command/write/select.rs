@@ -97,7 +97,7 @@ impl<'a> Selecting<'a> {
         // A statement that names its one document never looks at its sort, not even whether it is one.
         let sort = self
             .sort
-            .filter(|_| wanted.id_key().is_none())
+            .filter(|_| wanted.id().is_none())
             .map(Sort::parse)
             .transpose()?
             .filter(|sort| !sort.is_empty());

@@ -4,7 +4,7 @@ use super::{Wanted, refused};
 use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
-use crate::storage::{Collection, Dropped, Keeps, RecordId, Replaced, Stored, Writer};
+use crate::storage::{Collection, Dropped, NewTtl, RecordId, Replaced, Stored, Writer};
 use crate::value::{Doc, DocBuilder, Millis, Value};
 
 /// What became of a document that was to be changed.
@@ -29,8 +29,8 @@ pub struct Candidate<'a> {
     pub ts: Millis,
     /// What is done with it depends on that, too.
     pub reads_ts: bool,
-    /// What the change leaves as it is.
-    pub keeps: Keeps,
+    /// What is known of the `ttl` that it will have.
+    pub new_ttl: NewTtl,
     /// The document as it was found; in the end, the one that was changed or removed.
     pub current: &'a mut Vec<u8>,
     pub still_matches: Match<'a>,
@@ -60,7 +60,7 @@ impl Candidate<'_> {
             let written = collection.write(now, |writer| {
                 let replaced = match &computed {
                     _ if self.was_touched(writer) => Replaced::Stale,
-                    Some(bytes) => writer.replace(id, self.current, bytes, self.keeps),
+                    Some(bytes) => writer.replace(id, self.current, bytes, self.new_ttl),
                     None => writer.touch(id, self.current),
                 };
                 match replaced {
@@ -188,7 +188,7 @@ mod tests {
                 id,
                 ts: Millis(5_000),
                 reads_ts: by_ts,
-                keeps: Keeps::Nothing,
+                new_ttl: NewTtl::Unknown,
                 current: &mut current,
                 still_matches: Match {
                     wanted: &wanted,

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
 use crate::query::stage::Slice;
-use crate::storage::{Catalog, Collection, Keeps};
-use crate::value::Millis;
+use crate::storage::{Catalog, Collection, NewTtl};
+use crate::value::{Millis, ValueRef};
 
 /// Where a statement writes, and when.
 pub struct Place<'a> {
@@ -47,7 +47,7 @@ enum Way {
     /// To the one document with an `_id`, where most writes go: without a walk, and gone once.
     Point {
         collection: Arc<Collection>,
-        key: Option<Vec<u8>>,
+        gone: bool,
     },
     Picker(Box<Picker>),
 }
@@ -108,10 +108,10 @@ impl Selection {
         Ok(Picker::new(walk, Arc::clone(self.wanted.filter()), sort))
     }
 
-    /// The key of the one document that is asked for, if it is asked for by nothing but its `_id`.
-    pub(super) fn point(&self) -> Option<Vec<u8>> {
+    /// The `_id` of the one document that is asked for, if it is asked for by nothing else.
+    pub(super) fn point(&self) -> Option<ValueRef<'_>> {
         match self.hint {
-            None => self.wanted.id_key(),
+            None => self.wanted.id(),
             Some(_) => None,
         }
     }
@@ -119,7 +119,10 @@ impl Selection {
     fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
         Ok(match self.point() {
             None => Way::Picker(Box::new(self.picker(collection, now)?)),
-            key => Way::Point { collection, key },
+            Some(_) => Way::Point {
+                collection,
+                gone: false,
+            },
         })
     }
 
@@ -159,11 +162,12 @@ impl Search {
         }
         let (now, current) = (place.now, &mut self.current);
         let (picked, collection) = match &mut self.way {
-            Some(Way::Point { collection, key }) => {
-                let picked = match key.take() {
-                    Some(key) => pick_point(collection, &key, now, current),
+            Some(Way::Point { collection, gone }) => {
+                let picked = match self.selection.point().filter(|_| !*gone) {
+                    Some(id) => pick_point(collection, id, now, current),
                     None => Picked::None,
                 };
+                *gone = true;
                 (picked, &*collection)
             }
             Some(Way::Picker(picker)) => {
@@ -179,7 +183,7 @@ impl Search {
                 id,
                 ts,
                 reads_ts: self.selection.names_ts,
-                keeps: Keeps::Nothing,
+                new_ttl: NewTtl::Unknown,
                 current,
                 still_matches: self.selection.still_matches(),
             })),
@@ -220,10 +224,15 @@ fn during(what: &str, error: Error) -> Error {
 }
 
 /// The document with that `_id`.
-fn pick_point(collection: &Collection, key: &[u8], now: Millis, current: &mut Vec<u8>) -> Picked {
+fn pick_point(
+    collection: &Collection,
+    id: ValueRef<'_>,
+    now: Millis,
+    current: &mut Vec<u8>,
+) -> Picked {
     collection.read(now, |view| {
         view.id_usage().note();
-        let Some((id, stored)) = view.by_id(key) else {
+        let Some((id, stored)) = view.by_id(id) else {
             return Picked::None;
         };
         current.clear();

@@ -7,7 +7,7 @@ use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
 use crate::storage::ttl::OwnTtl;
-use crate::storage::{Keeps, Patched};
+use crate::storage::{NewTtl, Patched};
 use crate::value::{Doc, Millis, Value};
 
 /// An update on its way.
@@ -85,7 +85,7 @@ impl Updating {
 
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        if self.change_in_place(place) {
+        if self.change_in_place(place) || self.put_in_place(place) {
             return Ok(true);
         }
         loop {
@@ -106,7 +106,7 @@ impl Updating {
         if !self.search.is_new() || !update.may_patch() || !update.leaves_alone(OwnTtl::FIELD) {
             return false;
         }
-        let Some(key) = selection.point() else {
+        let Some(id) = selection.point() else {
             return false;
         };
         let Some(collection) = place.catalog.get(place.database, place.collection) else {
@@ -121,7 +121,7 @@ impl Updating {
         let (mut len, mut version) = (0, Vec::new());
         let patched = collection.write(place.now, |writer| {
             let writes = |field: &str| !update.leaves_alone(field);
-            writer.patch(&key, writes, |doc| {
+            writer.patch(id, writes, |doc| {
                 let patch = update.patch(doc, &apply)?;
                 len = doc.bytes().len();
                 if self.shows != Shows::Nothing {
@@ -150,6 +150,33 @@ impl Updating {
         true
     }
 
+    /// Puts a document in the place of the one that is asked for by its `_id`, if nobody has to look at that one. `false`: nothing
+    /// has happened, and it goes the way of all updates.
+    fn put_in_place(&mut self, place: &Place<'_>) -> bool {
+        let (update, selection) = (&self.update, &self.search.selection);
+        if !self.search.is_new() || self.shows == Shows::Before {
+            return false;
+        }
+        let Some((id, bytes)) = selection
+            .point()
+            .and_then(|id| Some((id, update.over(id)?)))
+        else {
+            return false;
+        };
+        let Some(collection) = place.catalog.get(place.database, place.collection) else {
+            return false;
+        };
+        let put = collection.write(place.now, |writer| writer.put(id, &bytes, new_ttl(update)));
+        let Ok(Some(ts)) = put else {
+            return false;
+        };
+        Effort::add_change(bytes.len());
+        self.done.matched = 1;
+        self.done.modified = 1;
+        self.done.shown = (self.shows == Shows::After).then_some(Version { bytes, ts });
+        true
+    }
+
     /// Changes the next document that matches. `false`: there may be more to do.
     fn change_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
         let mut candidate = match self.search.next(place, slice)? {
@@ -159,9 +186,7 @@ impl Updating {
         };
         let update = &self.update;
         candidate.reads_ts |= update.reads_ts();
-        if update.leaves_alone(OwnTtl::FIELD) {
-            candidate.keeps = Keeps::Ttl;
-        }
+        candidate.new_ttl = new_ttl(update);
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
         let modified = candidate.modify(place.now, |doc, ts| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
@@ -245,6 +270,17 @@ impl Updating {
         self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now))
         })
+    }
+}
+
+/// What is known of the `ttl` of a document that the update will have been applied to.
+fn new_ttl(update: &Update) -> NewTtl {
+    if update.leaves_alone(OwnTtl::FIELD) {
+        NewTtl::Same
+    } else if update.lacks_ttl() {
+        NewTtl::Absent
+    } else {
+        NewTtl::Unknown
     }
 }
 

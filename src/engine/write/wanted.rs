@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::choose::{id_equality, key_of_id, plain_id};
+use crate::engine::choose::{id_equality, plain_id};
 use crate::error::Result;
 use crate::query::Scope;
 use crate::query::filter::Filter;
-use crate::value::{Doc, Value};
+use crate::value::{Doc, Value, ValueRef};
 
 /// Most writes go to one document by its `_id`. That is seen in the bytes; a filter is made of it only for those who ask: an
 /// upsert, or somebody whose document was changed under his hands.
@@ -44,10 +44,10 @@ impl Wanted {
         Arc::clone(self.filter())
     }
 
-    /// The key of the one document that is asked for, if it is asked for by nothing but its `_id`.
-    pub fn id_key(&self) -> Option<Vec<u8>> {
+    /// The `_id` of the one document that is asked for, if it is asked for by nothing else.
+    pub fn id(&self) -> Option<ValueRef<'_>> {
         match self {
-            Self::Id { value, .. } => Some(key_of_id(value.as_ref())),
+            Self::Id { value, .. } => Some(value.as_ref()),
             Self::Filter(filter) => id_equality(filter),
         }
     }
@@ -73,7 +73,7 @@ mod tests {
             let wanted = Wanted::parse(filter.as_doc(), &Scope::new()).unwrap();
             let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
             assert_eq!(matches!(wanted, Wanted::Id { .. }), by_bytes, "{filter:?}");
-            assert_eq!(wanted.id_key(), id_equality(&parsed), "{filter:?}");
+            assert_eq!(wanted.id(), id_equality(&parsed), "{filter:?}");
             assert_eq!(wanted.filter().describe(), parsed.describe(), "{filter:?}");
         }
     }

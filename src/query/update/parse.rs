@@ -122,6 +122,19 @@ impl Update {
         matches!(&self.0, Kind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
     }
 
+    /// Whether the document that comes of it has no root field `ttl`.
+    pub fn lacks_ttl(&self) -> bool {
+        matches!(&self.0, Kind::Replacement(replacement) if !replacement.has_ttl)
+    }
+
+    /// What it makes of any document with that `_id` that is not the same already, if it does so without a look at it.
+    pub fn over(&self, id: ValueRef<'_>) -> Option<Vec<u8>> {
+        match &self.0 {
+            Kind::Replacement(replacement) => replacement.over(id),
+            _ => None,
+        }
+    }
+
     /// Whether [`Update::patch`] has a chance.
     pub fn may_patch(&self) -> bool {
         matches!(&self.0, Kind::Operators(operators) if operators.plain)

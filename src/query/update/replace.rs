@@ -12,15 +12,45 @@ pub struct Replacement {
     document: DocBuf,
     /// Some field at the root is a timestamp of zeros, which means "now".
     stamps: bool,
+    /// Where its `_id` stands, if nothing else about it has to be looked at.
+    plain: Option<IdPlace>,
+    pub has_ttl: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IdPlace {
+    Nowhere,
+    Front,
 }
 
 // === impl Replacement ===
 
 impl Replacement {
+    /// Looks at each field once: of what is not there nobody has to think again.
     pub fn parse(doc: Doc<'_>) -> Self {
+        let mut place = IdPlace::Nowhere;
+        let (mut stamps, mut has_ts, mut has_ttl, mut special) = (false, false, false, false);
+        for (at, elem) in doc.iter().enumerate() {
+            match elem.name_bytes() {
+                b"_id" if at == 0 => place = IdPlace::Front,
+                b"_id" => special = true,
+                b"_ts" => has_ts = true,
+                b"ttl" => has_ttl = true,
+                name => special |= name.starts_with(b"$"),
+            }
+            stamps |= is_zero_timestamp(elem.value);
+            // They may nest too deep.
+            special |= matches!(elem.value.ty(), Type::Document | Type::Array);
+        }
+        let document = match has_ts {
+            true => without_ts(doc),
+            false => doc.bytes().to_vec(),
+        };
         Self {
-            stamps: doc.iter().any(|elem| is_zero_timestamp(elem.value)),
-            document: DocBuf::from_bytes(without_ts(doc)),
+            document: DocBuf::from_bytes(document),
+            stamps,
+            plain: (!special && !stamps && !has_ts).then_some(place),
+            has_ttl,
         }
     }
 
@@ -29,8 +59,37 @@ impl Replacement {
         if old == new {
             return Ok(false);
         }
-        replace(old, new, apply, out, Names::Checked, self.stamps)?;
+        match self.plain {
+            Some(IdPlace::Nowhere) => self.write(old.get("_id"), out)?,
+            _ => replace(old, new, apply, out, Names::Checked, self.stamps)?,
+        }
         Ok(true)
+    }
+
+    /// The document that takes the place of any with that `_id`, if that is all it has to know. (The other may be the same.)
+    pub fn over(&self, id: ValueRef<'_>) -> Option<Vec<u8>> {
+        let place = self.plain?;
+        let mut out = Vec::with_capacity(self.document.bytes().len() + id.data().len() + 8);
+        match place {
+            IdPlace::Nowhere => self.write(id, &mut out).ok()?,
+            IdPlace::Front => {
+                let own = self.document.as_doc().get("_id");
+                if own.ty() != id.ty() || own.data() != id.data() {
+                    return None;
+                }
+                out.extend_from_slice(self.document.bytes());
+            }
+        }
+        Some(out)
+    }
+
+    /// Writes it behind an `_id`, which it lacks.
+    fn write(&self, id: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        let mut doc = DocBuilder::begin(out);
+        doc.put("_id", id).put_body(self.document.as_doc().body());
+        doc.end();
+        check::check_size(out.len() - start)
     }
 }
 

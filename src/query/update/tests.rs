@@ -38,7 +38,17 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
         patch.apply(&mut patched);
         assert_eq!(patched, after.as_deref().unwrap_or(before.bytes()));
     }
+    if let Some(over) = update
+        .over(before.as_doc().get("_id"))
+        .filter(|_| !apply.inserting)
+    {
+        let after = after.as_ref().expect("what fails looks at the old one");
+        assert_eq!(over, after.as_deref().unwrap_or(before.bytes()));
+    }
     let after = after?;
+    if let Some(after) = after.as_deref().filter(|_| update.lacks_ttl()) {
+        assert!(!Doc::new(after).has("ttl"));
+    }
     Ok(after.map(|bytes| Document::from_reader(&bytes[..]).expect("a whole document")))
 }
 
@@ -97,6 +107,49 @@ fn values_of_the_same_width_are_changed_where_they_stand() {
     twice[second] = b'a';
     let (long, short) = both_ways(&twice, doc! {"$inc": {"a": 1}});
     assert_eq!(long.unwrap(), short);
+}
+
+#[test]
+fn replacements_that_have_nothing_to_ask_the_old_document_do_not() {
+    for (id, replacement, expected) in [
+        (
+            doc! {"_id": 1},
+            doc! {"a": 1},
+            Some(doc! {"_id": 1, "a": 1}),
+        ),
+        (doc! {"_id": 1}, doc! {}, Some(doc! {"_id": 1})),
+        (
+            doc! {"_id": "x"},
+            doc! {"_id": "x", "ttl": 5},
+            Some(doc! {"_id": "x", "ttl": 5}),
+        ),
+        // Another `_id`, or the same in another type; one that stands behind; a stamp; names, depths and times to be checked.
+        (doc! {"_id": 1}, doc! {"_id": 2, "a": 1}, None),
+        (doc! {"_id": 1}, doc! {"_id": 1.0, "a": 1}, None),
+        (doc! {"_id": 1}, doc! {"a": 1, "_id": 1}, None),
+        (
+            doc! {"_id": 1},
+            doc! {"a": bson::Timestamp { time: 0, increment: 0 }},
+            None,
+        ),
+        (doc! {"_id": 1}, doc! {"a": 1, "$b": 1}, None),
+        (doc! {"_id": 1}, doc! {"a": {"b": 1}}, None),
+        (doc! {"_id": 1}, doc! {"a": [1]}, None),
+        (doc! {"_id": 1}, doc! {"a": 1, "_ts": 7}, None),
+        // No replacements.
+        (doc! {"_id": 1}, doc! {"$set": {"a": 1}}, None),
+    ] {
+        let given = DocBuf::from(doc! {"u": &replacement, "id": id.get("_id").unwrap()});
+        let update = Update::parse(given.as_doc().get("u"), None, &Scope::new()).unwrap();
+        let over = update.over(given.as_doc().get("id"));
+        let over = over.map(|bytes| Document::from_reader(&bytes[..]).unwrap());
+        assert_eq!(over, expected, "{replacement}");
+        let is_replacement = update.style() == Style::Replacement;
+        assert_eq!(
+            update.lacks_ttl(),
+            is_replacement && !replacement.contains_key("ttl")
+        );
+    }
 }
 
 /// Rows of `document | update | result`, or `document | update | words | result`. A result is a document, `same` or

@@ -3,8 +3,8 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, Keeps, RecordId, Refused, Replaced};
-use crate::value::{Doc, DocBuf, Patch, key};
+use crate::storage::{Cap, NewTtl, RecordId, Refused, Replaced};
+use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
@@ -58,16 +58,12 @@ fn a_patch_is_a_write_like_any_other() {
     .unwrap();
     add(&c, 0, doc! {"_id": 1, "a": 1, "n": 1}).unwrap();
     add(&c, 0, doc! {"_id": 2, "a": 1, "n": 1}).unwrap();
-    let mut id_key = Vec::new();
-    key::encode(
-        DocBuf::from(doc! {"_id": 1}).as_doc().get("_id"),
-        false,
-        &mut id_key,
-    );
+    let wanted = DocBuf::from(doc! {"_id": 1});
+    let id = wanted.as_doc().get("_id");
     let patch = |now: i64, field: &str, new: Option<i32>| {
         let patched = c.write(Millis(now), |w| {
             w.patch(
-                &id_key,
+                id,
                 |name| name == field,
                 |doc| {
                     let mut patch = Patch::default();
@@ -84,7 +80,7 @@ fn a_patch_is_a_write_like_any_other() {
     };
     let number = |now| {
         c.read(Millis(now), |view| {
-            let (_, stored) = view.by_id(&id_key)?;
+            let (_, stored) = view.by_id(id)?;
             Doc::new(stored.bytes).get("n").as_i32()
         })
     };
@@ -178,7 +174,7 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
     let bytes = document.to_vec().unwrap();
     let replaced = c
         .write(Millis(9_000), |w| {
-            w.replace(id, &bytes, &bytes, Keeps::Nothing)
+            w.replace(id, &bytes, &bytes, NewTtl::Unknown)
         })
         .unwrap();
     assert_eq!(replaced, Replaced::Stale);
@@ -211,7 +207,7 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
             };
             c.write(Millis(now), |w| {
                 assert!(matches!(
-                    w.replace(ids_of[0], old, new, Keeps::Nothing),
+                    w.replace(ids_of[0], old, new, NewTtl::Unknown),
                     Replaced::Done { .. }
                 ));
                 assert!(matches!(
@@ -352,9 +348,8 @@ fn reaping_leaves_exactly_the_living_and_their_index_entries() {
         assert_eq!(through.len(), 2_000);
         assert!(through.iter().all(|&id| view.get(id).is_some()));
         for n in 0..20_000 {
-            let mut bytes = Vec::new();
-            key::encode(crate::value::Value::int32(n).as_ref(), false, &mut bytes);
-            assert_eq!(view.by_id(&bytes).is_some(), n % 10 == 3, "{n}");
+            let id = crate::value::Value::int32(n);
+            assert_eq!(view.by_id(id.as_ref()).is_some(), n % 10 == 3, "{n}");
         }
     });
 }

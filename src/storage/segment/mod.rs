@@ -212,6 +212,12 @@ impl Segment {
         self.slots.get(usize::from(id)).map_or(0, |slot| slot.at)
     }
 
+    /// The bytes of the document with that id, whether it has ended or not.
+    #[inline]
+    pub fn bytes_of(&self, id: u16) -> Option<&[u8]> {
+        Some(self.bytes(self.find(id)?))
+    }
+
     /// The document with that id, whether it has ended or not.
     #[inline]
     pub fn get(&self, id: u16, default: DefaultTtl) -> Option<Stored<'_>> {
