@@ -8,10 +8,10 @@ use ahash::{AHashMap, RandomState};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::collection::WHEN_ALL_IS_WELL;
+use super::namespace::Names;
 use super::{Collection, Namespace, Options, SizeLimit, View};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
@@ -90,14 +90,8 @@ impl Catalog {
 
     #[inline]
     pub fn get(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
-        // Built on the stack: a look-up is on the path of every command.
-        let mut full: SmallVec<[u8; 128]> =
-            SmallVec::with_capacity(database.len() + collection.len() + 1);
-        full.extend_from_slice(database.as_bytes());
-        full.push(b'.');
-        full.extend_from_slice(collection.as_bytes());
         self.collections
-            .get(full.as_slice())
+            .get(&(database, collection) as &dyn Names)
             .map(|entry| Arc::clone(&entry))
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// The full name of a collection, kept as one string so that a look-up needs no allocation.
+/// The full name of a collection.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
     full: Box<str>,
@@ -35,17 +35,47 @@ impl Namespace {
     }
 }
 
-// A database has no dot in its name, so the text alone tells two namespaces apart; and it must hash like its bytes, by which
-// it is looked up.
-impl Hash for Namespace {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.full.as_bytes().hash(state);
+/// What a collection is looked up by, which every command does: its two names, wherever they stand.
+pub(super) trait Names {
+    fn names(&self) -> (&str, &str);
+}
+
+impl Names for Namespace {
+    fn names(&self) -> (&str, &str) {
+        (self.database(), self.collection())
     }
 }
 
-impl Borrow<[u8]> for Namespace {
-    fn borrow(&self) -> &[u8] {
-        self.full.as_bytes()
+impl Names for (&str, &str) {
+    fn names(&self) -> (&str, &str) {
+        *self
+    }
+}
+
+impl Hash for dyn Names + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.names().hash(state);
+    }
+}
+
+impl PartialEq for dyn Names + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.names() == other.names()
+    }
+}
+
+impl Eq for dyn Names + '_ {}
+
+// It must hash like what it is looked up by.
+impl Hash for Namespace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self as &dyn Names).hash(state);
+    }
+}
+
+impl<'a> Borrow<dyn Names + 'a> for Namespace {
+    fn borrow(&self) -> &(dyn Names + 'a) {
+        self
     }
 }
 

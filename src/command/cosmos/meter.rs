@@ -150,15 +150,14 @@ pub fn usage(done: Effort) -> Usage {
 /// Bytes of documents in a reply: of a cursor's batch, of distinct's values, of findAndModify's one document.
 #[inline]
 fn returned(reply: Doc<'_>) -> u64 {
-    let cursor = reply.get("cursor").as_doc();
-    let found = match cursor {
-        Some(cursor) => ["firstBatch", "nextBatch"]
-            .iter()
-            .find_map(|name| cursor.get(name).as_array()),
-        None => {
-            let values = reply.get("values").as_array();
-            values.or_else(|| reply.get("value").as_doc())
-        }
-    };
+    let found = reply.iter().find_map(|elem| match elem.name_bytes() {
+        b"cursor" => elem.value.as_doc()?.iter().find_map(|part| {
+            matches!(part.name_bytes(), b"firstBatch" | b"nextBatch")
+                .then(|| part.value.as_array())?
+        }),
+        b"values" => elem.value.as_array(),
+        b"value" => elem.value.as_doc(),
+        _ => None,
+    });
     found.map_or(0, |found| found.bytes().len() as u64)
 }

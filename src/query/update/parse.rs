@@ -12,7 +12,7 @@ use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
 use super::modify::Leaf;
 use super::patch;
-use super::path::UpdatePath;
+use super::path::{self, UpdatePath};
 use super::pipeline::Pipeline;
 use super::rename;
 use super::replace::Replacement;
@@ -227,6 +227,13 @@ impl Operators {
                     value: argument.value,
                     scope,
                 };
+                if let Status::Ready(parse) = row.status
+                    && !large
+                    && path::is_field(argument.field)
+                {
+                    parsed.insert_field(argument.field, parse(&argument)?)?;
+                    continue;
+                }
                 for (path, leaf) in leaves(row.status, &argument)? {
                     if large {
                         later.push((path, leaf));
@@ -249,16 +256,26 @@ impl Operators {
         Ok(parsed)
     }
 
+    /// Takes a leaf for a field at the root.
+    fn insert_field(&mut self, name: &str, leaf: Leaf) -> Result<()> {
+        check_reserved(name, name)?;
+        self.note_depth(1, &leaf);
+        self.plain &= leaf.is_quick() && !self.deep && name != "_id";
+        self.root.insert_field(name, leaf)
+    }
+
+    /// A path is counted from the root, so how deep a new value ends is known before any document is.
+    fn note_depth(&mut self, above: usize, leaf: &Leaf) {
+        let depth = leaf.depth();
+        self.deep |= depth.is_none_or(|depth| above + depth > MAX_DEPTH);
+    }
+
     fn insert(&mut self, path: &UpdatePath<'_>, leaf: Leaf, used: &mut [bool]) -> Result<()> {
         check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
         self.positional |= path.parts.contains(&"$");
-        // A path is counted from the root, so how deep a new value ends is known before any document is.
-        self.deep |= leaf
-            .depth()
-            .is_none_or(|depth| path.parts.len() + depth > MAX_DEPTH);
-        let free = |name: &str| name != "_id" && !name.starts_with('$');
-        self.plain &=
-            leaf.is_quick() && !self.deep && matches!(path.parts[..], [name] if free(name));
+        self.note_depth(path.parts.len(), &leaf);
+        // Fields at the root came the other way.
+        self.plain = false;
         let filters = &self.filters;
         self.root.insert(path, leaf, &mut |identifier| {
             let at = filters.find(identifier.as_bytes())?;

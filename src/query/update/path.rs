@@ -59,6 +59,11 @@ impl<'a> UpdatePath<'a> {
     }
 }
 
+/// Whether a path is nothing but the name of a field, as most are.
+pub fn is_field(dotted: &str) -> bool {
+    !dotted.is_empty() && !dotted.starts_with('$') && !dotted.as_bytes().contains(&b'.')
+}
+
 /// The identifier of `$[identifier]`, empty for `$[]`; `None` for any other part.
 pub fn identifier(part: &str) -> Option<&str> {
     part.strip_prefix("$[")?.strip_suffix(']')

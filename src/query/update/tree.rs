@@ -69,6 +69,16 @@ impl Fields {
         insert(Parent::Fields(self), path, 0, leaf, filters)
     }
 
+    /// The same where the path is the name of a field.
+    pub fn insert_field(&mut self, name: &str, leaf: modify::Leaf) -> Result<()> {
+        let Err(at) = self.search(name) else {
+            return Err(conflict(name, name));
+        };
+        let (name, node) = (name.into(), Node::Leaf(leaf));
+        self.children.insert(at, Child { name, node });
+        Ok(())
+    }
+
     /// The child with that name, among those that `open` still waits for.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
@@ -180,7 +190,7 @@ fn insert(
         parent = match (found, into_array) {
             (Node::Fields(fields), false) => Parent::Fields(fields),
             (Node::Elements(elements), true) => Parent::Elements(elements),
-            _ => return Err(conflict(path, &path.prefix(at + 1))),
+            _ => return Err(conflict(path.dotted, &path.prefix(at + 1))),
         };
     }
     let mut leaf = Some(leaf);
@@ -189,7 +199,7 @@ fn insert(
     })?;
     match leaf {
         None => Ok(()),
-        Some(_) => Err(conflict(path, path.dotted)),
+        Some(_) => Err(conflict(path.dotted, path.dotted)),
     }
 }
 
@@ -249,13 +259,10 @@ impl<'p> Parent<'p> {
     }
 }
 
-fn conflict(path: &UpdatePath<'_>, at: &str) -> Error {
+fn conflict(path: &str, at: &str) -> Error {
     Error::new(
         Code::ConflictingUpdateOperators,
-        format!(
-            "Updating the path '{}' would create a conflict at '{at}'",
-            path.dotted
-        ),
+        format!("Updating the path '{path}' would create a conflict at '{at}'"),
     )
 }
 
