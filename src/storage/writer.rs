@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use super::by_id::has_key;
 use super::collection::State;
 use super::idmap::{IdMap, with_id_key};
-use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec, KeyBytes, Usage};
+use super::index::{Index, IndexKeys, KeyBytes};
 use super::segment::Segment;
 use super::stored::Stamp;
-use super::ttl::{DefaultTtl, End, OwnTtl};
-use super::{Cap, Collection, IndexingMode, RecordId, Stored, TsIndex, View};
+use super::ttl::{End, OwnTtl};
+use super::{Cap, Collection, RecordId, Stored, View};
 use crate::error::Error;
 use crate::value::{Doc, Millis, Patch};
 
@@ -23,7 +23,7 @@ pub struct Writer<'a> {
     /// How many ended documents have been freed so far.
     freed: &'a AtomicU64,
     /// When the command began: what `_ts` becomes, see [`Writer::ts_after`].
-    now: Millis,
+    pub(super) now: Millis,
     /// Whatever had ended by then is gone for this writer: at least `now`.
     pub(super) seen: Millis,
 }
@@ -292,7 +292,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Removes ended documents that are in the way.
-    fn free(&mut self, ended: &[RecordId]) {
+    pub(super) fn free(&mut self, ended: &[RecordId]) {
         for &id in ended {
             self.remove(id);
         }
@@ -357,7 +357,7 @@ impl<'a> Writer<'a> {
 
     /// A visible document under one of the keys is a conflict; an ended one is noted to be removed. `own` is the document
     /// itself and the keys that it had: those it keeps, also where an index that is being prepared has others under them.
-    fn check_unique(
+    pub(super) fn check_unique(
         &self,
         index: &Index,
         keys: &IndexKeys,
@@ -418,133 +418,5 @@ impl<'a> Writer<'a> {
             dates: self.state.date_end(doc),
             coming: self.state.coming_end(doc),
         }
-    }
-
-    // --- Settings ---
-
-    /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
-    pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
-        let number = IndexNumber(self.state.next_index);
-        self.state.next_index += 1;
-        let index = Index::new(number, spec, self.now);
-        self.state.indexes.push(index);
-        number
-    }
-
-    /// Puts documents from `from` on into a new index, `most` of them.
-    pub fn index_some(
-        &mut self,
-        number: IndexNumber,
-        from: RecordId,
-        most: usize,
-    ) -> Result<Filled, Refused> {
-        let Some(at) = self
-            .state
-            .indexes
-            .iter()
-            .position(|index| index.number == number)
-        else {
-            return Ok(Filled::Gone);
-        };
-        let view = View::new(self.state, self.ids, self.seen);
-        let mut found = Vec::with_capacity(most);
-        let spec = &self.state.indexes[at].spec;
-        let stopped = view.each_up(from, |id, stored| {
-            if found.len() == most {
-                return ControlFlow::Break(Ok(Filled::Before(id)));
-            }
-            match IndexKeys::of(spec, Doc::new(stored.bytes), stored.ts) {
-                Ok(keys) => found.push((id, keys)),
-                Err(error) => return ControlFlow::Break(Err(Refused::Unindexable(error))),
-            }
-            ControlFlow::Continue(())
-        });
-        let filled = stopped.break_value().unwrap_or(Ok(Filled::Whole))?;
-        let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
-        for (id, keys) in found {
-            // One by one, since two documents of this very batch may collide.
-            if self.state.indexes[at].spec.unique {
-                let own = (id, &IndexKeys::default());
-                self.check_unique(&self.state.indexes[at], &keys, Some(own), &mut in_the_way)?;
-            }
-            self.state.indexes[at].insert(&keys, id);
-        }
-        self.free(&in_the_way);
-        Ok(filled)
-    }
-
-    /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
-    pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
-        let mut dated = false;
-        for index in &mut self.state.indexes {
-            if picks(index) {
-                index.ready = true;
-                dated |= index.is_date_rule();
-            }
-        }
-        if dated {
-            self.state.adopt_dates();
-        }
-    }
-
-    pub fn finish_index(&mut self, number: IndexNumber) {
-        self.finish_indexes(|index| index.number == number);
-    }
-
-    /// Adds an index to a collection that holds nothing yet: it is complete at once.
-    pub fn add_index(&mut self, spec: IndexSpec) {
-        let number = self.begin_index(spec);
-        self.finish_index(number);
-    }
-
-    /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
-    /// one has a rule of its own ([`super::Collection::drain_then`]).
-    pub fn drop_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
-        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.state.indexes)
-            .into_iter()
-            .partition(picks);
-        self.state.indexes = kept;
-        if gone.iter().any(Index::is_date_rule) {
-            self.state.adopt_dates();
-        }
-        gone
-    }
-
-    /// Changes how an index behaves (hidden, unique, expireAfterSeconds). Drain first if that can lengthen a life.
-    pub fn alter_index(&mut self, name: &str, change: impl FnOnce(&mut IndexSpec)) -> bool {
-        let Some(index) = self
-            .state
-            .indexes
-            .iter_mut()
-            .find(|index| index.spec.name == name)
-        else {
-            return false;
-        };
-        let (expire, hidden) = (index.spec.expire_after, index.spec.hidden);
-        change(&mut index.spec);
-        index.altered += 1;
-        let changed = index.spec.expire_after != expire;
-        if index.spec.hidden != hidden {
-            index.usage = Usage::since(self.now);
-        }
-        if changed {
-            self.state.adopt_dates();
-        }
-        true
-    }
-
-    /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.
-    pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
-        self.state.default = default;
-        self.state.ts_index = index;
-    }
-
-    /// How much a capped collection may hold from the next insert on.
-    pub fn set_cap(&mut self, cap: Cap) {
-        self.state.options.cap = Some(cap);
-    }
-
-    pub fn set_indexing_mode(&mut self, mode: IndexingMode) {
-        self.state.options.indexing_mode = Some(mode);
     }
 }

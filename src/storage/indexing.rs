@@ -1,0 +1,88 @@
+//! How an index comes to be: added empty, filled in steps while writers keep it up, then used.
+
+use std::ops::ControlFlow;
+
+use smallvec::SmallVec;
+
+use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec};
+use super::{RecordId, Refused, View, Writer};
+use crate::value::Doc;
+
+// === impl Writer ===
+
+impl Writer<'_> {
+    /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
+    pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
+        let number = IndexNumber(self.state.next_index);
+        self.state.next_index += 1;
+        let index = Index::new(number, spec, self.now);
+        self.state.indexes.push(index);
+        number
+    }
+
+    /// Puts documents from `from` on into a new index, `most` of them.
+    pub fn index_some(
+        &mut self,
+        number: IndexNumber,
+        from: RecordId,
+        most: usize,
+    ) -> Result<Filled, Refused> {
+        let Some(at) = self
+            .state
+            .indexes
+            .iter()
+            .position(|index| index.number == number)
+        else {
+            return Ok(Filled::Gone);
+        };
+        let view = View::new(self.state, self.ids, self.seen);
+        let mut found = Vec::with_capacity(most);
+        let spec = &self.state.indexes[at].spec;
+        let stopped = view.each_up(from, |id, stored| {
+            if found.len() == most {
+                return ControlFlow::Break(Ok(Filled::Before(id)));
+            }
+            match IndexKeys::of(spec, Doc::new(stored.bytes), stored.ts) {
+                Ok(keys) => found.push((id, keys)),
+                Err(error) => return ControlFlow::Break(Err(Refused::Unindexable(error))),
+            }
+            ControlFlow::Continue(())
+        });
+        let filled = stopped.break_value().unwrap_or(Ok(Filled::Whole))?;
+        let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
+        for (id, keys) in found {
+            // One by one, since two documents of this very batch may collide.
+            if self.state.indexes[at].spec.unique {
+                let own = (id, &IndexKeys::default());
+                self.check_unique(&self.state.indexes[at], &keys, Some(own), &mut in_the_way)?;
+            }
+            self.state.indexes[at].insert(&keys, id);
+        }
+        self.free(&in_the_way);
+        Ok(filled)
+    }
+
+    /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
+    pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
+        let mut dated = false;
+        for index in &mut self.state.indexes {
+            if picks(index) {
+                index.ready = true;
+                dated |= index.is_date_rule();
+            }
+        }
+        if dated {
+            self.state.adopt_dates();
+        }
+    }
+
+    pub fn finish_index(&mut self, number: IndexNumber) {
+        self.finish_indexes(|index| index.number == number);
+    }
+
+    /// Adds an index to a collection that holds nothing yet: it is complete at once.
+    pub fn add_index(&mut self, spec: IndexSpec) {
+        let number = self.begin_index(spec);
+        self.finish_index(number);
+    }
+}
