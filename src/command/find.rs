@@ -18,7 +18,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
-use crate::query::stage::{self, Limits, Rows};
+use crate::query::stage::{self, Limits, Rows, SourceSpec};
 use crate::query::{Scope, Vars, bind_let};
 use crate::session::Source;
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
@@ -40,37 +40,41 @@ pub(super) const COMMAND: Command = Command::ready(
 /// What the client asks for, read but not yet parsed.
 #[derive(Default)]
 pub(super) struct Find<'a> {
-    pub filter: Option<Doc<'a>>,
+    pub collection: &'a str,
+    filter: Option<Doc<'a>>,
     pub sort: Option<Doc<'a>>,
     pub projection: Option<Doc<'a>>,
-    pub hint: Option<Hint>,
-    pub between: Option<Between>,
+    hint: Option<Hint>,
+    between: Option<Between>,
     show_record_id: bool,
     return_key: bool,
     tailable: bool,
     await_data: bool,
-    pub let_vars: Option<Doc<'a>>,
+    let_vars: Option<Doc<'a>>,
     pub skip: u64,
     pub limit: Option<u64>,
     batch_size: Option<u32>,
     single_batch: bool,
     no_timeout: bool,
-    pub allow_disk_use: Option<bool>,
+    allow_disk_use: Option<bool>,
+}
+
+/// A find that was parsed and checked: it can be run, or explained.
+pub(super) struct Prepared {
+    pub reading: Reading,
+    projection: Option<Projection>,
+    pub vars: Vars,
+    pub sources: Arc<EngineSources>,
+    pub limits: Limits,
+    /// The cursor stays open at the end of a capped collection.
+    tailing: bool,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.context
         .counters
         .add(Counters::shard(call.client.id), Counted::Query, 1);
-    let collection = call.collection()?;
-    if collection.starts_with('$') {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!("Invalid collection name: {}", call.namespace(collection)),
-        ));
-    }
-    let find = Find::read(call)?;
-    find.answer(call, collection, reply)
+    Find::read(call)?.answer(call, reply)
 }
 
 // === impl Find ===
@@ -78,7 +82,19 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 impl<'a> Find<'a> {
     /// From the fields of a find command, wherever it stands (explain has one inside).
     pub fn read(call: &Call<'a>) -> Result<Self> {
-        let mut find = Self::default();
+        let mut find = Self {
+            collection: call.collection()?,
+            ..Self::default()
+        };
+        if find.collection.starts_with('$') {
+            return Err(Error::new(
+                Code::InvalidNamespace,
+                format!(
+                    "Invalid collection name: {}",
+                    call.namespace(find.collection)
+                ),
+            ));
+        }
         for arg in call.args().skip(1) {
             match arg.name_bytes() {
                 b"filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
@@ -190,21 +206,36 @@ impl<'a> Find<'a> {
         Ok(())
     }
 
-    fn answer(
-        mut self,
-        call: &mut Call<'_>,
-        collection: &str,
-        reply: &mut DocBuilder<'_>,
-    ) -> Result<Outcome> {
-        let expose_ts = call.context.config.expose_ts;
-        if !expose_ts
+    fn answer(self, call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+        if !call.context.config.expose_ts
             && self.is_plain()
             && self.sort.is_none()
             && self.let_vars.is_none()
             && let Some(id) = self.filter.and_then(plain_id)
         {
-            return point(call, collection, id, reply);
+            return point(call, self.collection, id, reply);
         }
+        let prepared = self.prepare(call)?;
+        if !prepared.reading.show_ts
+            && self.is_plain()
+            && let Some(id) = id_equality(&prepared.reading.filter)
+        {
+            return point(call, self.collection, id, reply);
+        }
+        let opening = Opening {
+            namespace: call.namespace(self.collection),
+            batch_size: self.batch_size,
+            single_batch: self.single_batch,
+            no_timeout: self.no_timeout,
+            awaits: prepared.tailing && self.await_data,
+        };
+        let source = self.source(call, prepared)?;
+        cursor::open(call, reply, source, opening)
+    }
+
+    /// Parses the parts and refuses what cannot be run. Explain of a find takes this way, too.
+    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
+        let context = call.context;
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),
             Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
@@ -214,14 +245,6 @@ impl<'a> Find<'a> {
             .projection
             .map(|fields| Projection::parse(fields, &scope, Kind::Find))
             .transpose()?;
-        let show_ts = expose_ts || self.names_ts();
-        if !show_ts
-            && self.is_plain()
-            && let Some(id) = id_equality(&filter)
-        {
-            self.check_sort()?;
-            return point(call, collection, id, reply);
-        }
         let sort = self.sort.map(Sort::parse).transpose()?;
         let positional = projection.as_ref().is_some_and(Projection::is_positional);
         if positional && filter.has_expression() {
@@ -230,45 +253,42 @@ impl<'a> Find<'a> {
                 "$expr is not supported in the filter of a positional projection",
             ));
         }
-        let reading = Reading {
-            filter: Arc::new(filter),
+        let spec = SourceSpec {
+            filter: Some(Arc::new(filter)),
             sort: sort.map(Arc::new),
-            hint: self.hint.take(),
-            between: self.between.take(),
             skip: self.skip,
             limit: self.limit,
-            show_ts,
             count_only: false,
         };
-        let tailing = self.tailable && has_tail(call, collection)?;
-        let source = self.source(call, collection, reading, projection, vars, tailing)?;
-        let opening = Opening {
-            namespace: call.namespace(collection),
-            batch_size: self.batch_size,
-            single_batch: self.single_batch,
-            no_timeout: self.no_timeout,
-            awaits: tailing && self.await_data,
-        };
-        cursor::open(call, reply, source, opening)
+        let expose_ts = context.config.expose_ts;
+        let mut reading = Reading::new(spec, self.hint.clone(), expose_ts || self.names_ts());
+        reading.between = self.between.clone();
+        Ok(Prepared {
+            reading,
+            projection,
+            vars,
+            sources: Arc::new(EngineSources::new(Arc::clone(&context.catalog), expose_ts)),
+            limits: Limits {
+                allow_disk_use: self.allow_disk_use.unwrap_or(true),
+                ..Limits::default()
+            },
+            tailing: self.tailable && has_tail(call, self.collection)?,
+        })
     }
 
     /// What a cursor reads from.
-    fn source(
-        &self,
-        call: &Call<'_>,
-        collection: &str,
-        reading: Reading,
-        projection: Option<Projection>,
-        vars: Vars,
-        tailing: bool,
-    ) -> Result<Box<dyn Source>> {
-        let sources = Arc::new(EngineSources::new(
-            Arc::clone(&call.context.catalog),
-            call.context.config.expose_ts,
-        ));
+    fn source(&self, call: &Call<'_>, prepared: Prepared) -> Result<Box<dyn Source>> {
+        let Prepared {
+            reading,
+            projection,
+            vars,
+            sources,
+            limits,
+            tailing,
+        } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
-        let way = match sources.way(call.database(), collection, &reading, call.now)? {
+        let way = match sources.way(call.database(), self.collection, &reading, call.now)? {
             Some(way) if way.sorted && as_stored => {
                 let walk = way.walk.tailing(tailing);
                 let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
@@ -302,10 +322,6 @@ impl<'a> Find<'a> {
                 rows = record_ids::rows(rows);
             }
         }
-        let limits = Limits {
-            allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
-        };
         Ok(Box::new(
             RowSource::new(rows, sources, vars, limits).tailing(tailing),
         ))
@@ -324,16 +340,11 @@ impl<'a> Find<'a> {
             && self.batch_size != Some(0)
     }
 
-    pub fn names_ts(&self) -> bool {
+    fn names_ts(&self) -> bool {
         [self.filter, self.sort, self.projection]
             .into_iter()
             .flatten()
             .any(names_ts)
-    }
-
-    /// A sort that is not needed still has to be one.
-    fn check_sort(&self) -> Result<()> {
-        self.sort.map(Sort::parse).transpose().map(drop)
     }
 }
 

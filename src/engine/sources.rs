@@ -57,6 +57,24 @@ pub struct Way {
     pub sorted: bool,
 }
 
+// === impl Reading ===
+
+impl Reading {
+    /// Everything where `spec` has no filter. `show_ts`: the documents are read with their `_ts`.
+    pub fn new(spec: SourceSpec, hint: Option<Hint>, show_ts: bool) -> Self {
+        Self {
+            filter: spec.filter.unwrap_or_else(|| Arc::new(Filter::all())),
+            sort: spec.sort,
+            hint,
+            between: None,
+            skip: spec.skip,
+            limit: spec.limit,
+            show_ts,
+            count_only: spec.count_only,
+        }
+    }
+}
+
 // === impl EngineSources ===
 
 impl EngineSources {
@@ -188,17 +206,7 @@ impl EngineSources {
         hint: Option<Hint>,
         now: Millis,
     ) -> Result<Box<dyn Rows>> {
-        let all = || Arc::new(Filter::all());
-        let reading = Reading {
-            filter: spec.filter.clone().unwrap_or_else(all),
-            sort: spec.sort.clone(),
-            hint,
-            between: None,
-            skip: spec.skip,
-            limit: spec.limit,
-            show_ts: self.show_ts,
-            count_only: spec.count_only,
-        };
+        let reading = Reading::new(spec.clone(), hint, self.show_ts);
         self.read(database, collection, reading, now)
     }
 }

@@ -18,11 +18,9 @@ use crate::engine::choose::winning_plan;
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
-use crate::query::filter::Filter;
-use crate::query::projection::{Kind, Projection};
+use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::{Batch, Empty, Limits, Rows};
-use crate::query::{Scope, Vars, bind_let};
+use crate::query::stage::{Batch, Empty, Limits, Rows, SourceSpec};
 use crate::value::{Doc, DocBuf, Value};
 
 pub(super) struct Subject {
@@ -100,20 +98,16 @@ impl Subject {
     }
 
     fn of_find(call: &Call<'_>) -> Result<Self> {
-        let collection = call.collection()?;
         let find = Find::read(call)?;
-        let (scope, vars) = match find.let_vars {
-            None => (Scope::new(), call.vars()),
-            Some(spec) => bind_let(&call.vars(), &Scope::new(), spec)?,
-        };
-        let filter = Arc::new(Filter::parse(find.filter.unwrap_or(Doc::EMPTY), &scope)?);
-        let mut shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
+        let prepared = find.prepare(call)?;
+        let reading = prepared.reading;
+        let filter = reading.filter.describe();
+        let mut shape = Shape::new(&call.namespace(find.collection), filter.as_doc());
         let mut outer = Vec::new();
         if let Some(limit) = find.limit {
             outer.push(Outer::Limit(limit));
         }
         if let Some(fields) = find.projection {
-            Projection::parse(fields, &scope, Kind::Find)?;
             outer.push(Outer::Projection {
                 simple: is_simple(fields),
                 spec: DocBuf::from(fields),
@@ -123,31 +117,18 @@ impl Subject {
         if find.skip > 0 {
             outer.push(Outer::Skip(find.skip));
         }
-        let sort = find.sort.map(Sort::parse).transpose()?;
         if let Some(sort) = find.sort {
             shape.sort(sort);
         }
-        let sources = Arc::new(EngineSources::new(
-            Arc::clone(&call.context.catalog),
-            call.context.config.expose_ts,
-        ));
-        let show_ts = call.context.config.expose_ts || find.names_ts();
-        let reading = Reading {
-            filter,
-            sort: sort.map(Arc::new),
-            hint: find.hint,
-            between: find.between,
-            skip: find.skip,
-            limit: find.limit,
-            show_ts,
-            count_only: false,
-        };
-        let limits = Limits {
-            allow_disk_use: find.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
-        };
         Self::of_reading(
-            call, collection, reading, sources, vars, limits, outer, shape,
+            call,
+            find.collection,
+            reading,
+            prepared.sources,
+            prepared.vars,
+            prepared.limits,
+            outer,
+            shape,
         )
     }
 
@@ -208,16 +189,11 @@ impl Subject {
         } = selection;
         let filter = wanted.into_filter();
         let shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
-        let mut reading = Reading {
-            filter,
-            sort: None,
-            hint,
-            between: None,
-            skip: 0,
-            limit: None,
-            show_ts: names_ts,
-            count_only: false,
+        let spec = SourceSpec {
+            filter: Some(filter),
+            ..SourceSpec::default()
         };
+        let mut reading = Reading::new(spec, hint, names_ts);
         let outer = adapt(&mut reading);
         let sources = Arc::new(EngineSources::new(Arc::clone(&call.context.catalog), false));
         let limits = Limits::default();
@@ -311,26 +287,13 @@ impl Subject {
         let (mut subject, rest) = match aggregate.collection {
             Some(name) if !prepared.pipeline.is_own_source() => {
                 let (spec, rest) = prepared.pipeline.clone().split_source();
-                let filter = spec
-                    .filter
-                    .clone()
-                    .unwrap_or_else(|| Arc::new(Filter::all()));
                 let mut outer = Vec::new();
                 outer.extend(spec.limit.map(Outer::Limit));
                 if spec.skip > 0 {
                     outer.push(Outer::Skip(spec.skip));
                 }
-                let shape = Shape::new(&namespace, filter.describe().as_doc());
-                let reading = Reading {
-                    filter,
-                    sort: spec.sort.clone(),
-                    hint: aggregate.hint.clone(),
-                    between: None,
-                    skip: spec.skip,
-                    limit: spec.limit,
-                    show_ts: prepared.show_ts,
-                    count_only: spec.count_only,
-                };
+                let reading = Reading::new(spec, aggregate.hint.clone(), prepared.show_ts);
+                let shape = Shape::new(&namespace, reading.filter.describe().as_doc());
                 let subject = Self::of_reading(
                     call,
                     name,

@@ -280,6 +280,37 @@ fn refusals() {
     }
 }
 
+/// Explain of a find refuses what the find refuses, with the same words.
+#[test]
+fn a_find_that_cannot_run_cannot_be_explained() {
+    let mut server = filled();
+    for (command, code) in [
+        (
+            doc! {"find": "c", "filter": {"b": 2, "$expr": true}, "projection": {"b.$": 1}},
+            224,
+        ),
+        (doc! {"find": "c", "tailable": true}, 2),
+        (doc! {"find": "c", "tailable": true, "sort": {"a": 1}}, 2),
+        (doc! {"find": "c", "awaitData": true}, 9),
+        (doc! {"find": "$c"}, 73),
+        (doc! {"find": "$c", "filter": {"_id": 1}}, 73),
+        (
+            doc! {"find": "c", "filter": {"_id": 1}, "sort": {"a": 2}},
+            15975,
+        ),
+        (doc! {"find": "c", "min": {"a": 1}}, 51173),
+    ] {
+        let mut asked = command.clone();
+        asked.insert("$db", "d");
+        let found = ask(&mut server, asked);
+        assert_eq!(found.get_i32("code").ok(), Some(code), "{command}: {found}");
+        let shown = explained(&mut server, command.clone(), "queryPlanner");
+        for field in ["code", "errmsg"] {
+            assert_eq!(shown.get(field), found.get(field), "{command}");
+        }
+    }
+}
+
 #[test]
 fn what_is_alike() {
     let mut server = filled();
