@@ -101,15 +101,19 @@ async fn serve(config: Config) -> Result<(), String> {
         signal(SignalKind::terminate()).map_err(|problem| format!("no signals: {problem}"))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|problem| format!("no signals: {problem}"))?;
-    if let Some(door) = server.door() {
-        let mut hangup =
-            signal(SignalKind::hangup()).map_err(|problem| format!("no signals: {problem}"))?;
-        tokio::spawn(async move {
-            while hangup.recv().await.is_some() {
-                door.reload();
+    // Taken also where there is nothing to reload: by default the signal of a closed terminal ends a process, and all documents
+    // with it.
+    let mut hangup =
+        signal(SignalKind::hangup()).map_err(|problem| format!("no signals: {problem}"))?;
+    let door = server.door();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            match &door {
+                Some(door) => door.reload(),
+                None => tracing::info!("SIGHUP: without TLS there is nothing to reload"),
             }
-        });
-    }
+        }
+    });
     announce(&server);
     server
         .run(handler, async move {

@@ -86,6 +86,19 @@ fn it_serves_until_it_is_told_to_stop() {
     }
 }
 
+/// A terminal that is closed sends it: what is stored must outlive that.
+#[test]
+fn sighup_reloads_and_does_not_end_a_server_without_certificates() {
+    let mut server = Running::start(sundown().args(["--log", "info"]));
+    server.signal("HUP");
+    let mut log = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    let said = log.find(|line| line.as_ref().is_ok_and(|line| line.contains("SIGHUP")));
+    assert!(said.is_some(), "it ended without a word");
+    assert!(healthcheck(server.port).status.success());
+    server.signal("TERM");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn encrypted_it_is_healthy_and_reads_its_certificate_again() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-tls");

@@ -120,6 +120,14 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
+    /// Bytes that were read of the stream before: part of the first message.
+    #[must_use]
+    pub(super) fn begun_with(mut self, bytes: &[u8]) -> Self {
+        self.input.extend_from_slice(bytes);
+        self.traffic.read += bytes.len() as u64;
+        self
+    }
+
     pub(super) async fn run(mut self) -> End {
         let end = self.serve().await;
         if matches!(end, End::Hangup(_)) {

@@ -174,7 +174,10 @@ async fn enter<H: Handler>(door: Arc<Door>, mut opening: Opening<H>, stream: Tcp
         return End::Closed;
     }
     match met {
-        Met::Plain(stream) => Connection::new(opening, stream).run().await,
+        Met::Plain(stream, first) => {
+            let connection = Connection::new(opening, stream);
+            connection.begun_with(&first).run().await
+        }
         Met::Tls(version, stream) => {
             opening.peer.tls = Some(version);
             Connection::new(opening, *stream).run().await

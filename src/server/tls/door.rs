@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ProtocolVersion, ServerConfig};
@@ -40,15 +41,13 @@ pub enum Greeting {
 
 /// A connection that may be served.
 pub(in crate::server) enum Met {
-    Plain(TcpStream),
+    /// A plain one, and what was read of it to learn that: less than a message.
+    Plain(TcpStream, Vec<u8>),
     Tls(TlsVersion, Box<TlsStream<TcpStream>>),
 }
 
 /// A client that wants to be served gets through the handshake in this time.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// How soon to look again for the rest of a greeting. Every client known sends it in one piece.
-const REST: Duration = Duration::from_millis(5);
 
 // === impl Greeting ===
 
@@ -105,35 +104,33 @@ impl Door {
         }
     }
 
-    /// Waits for the first bytes, as long as it takes, and then shakes hands if they ask for it.
-    pub(in crate::server) async fn meet(&self, stream: TcpStream) -> Result<Met, End> {
-        let mut first = [0; Greeting::ENOUGH];
-        let mut seen = stream.peek(&mut first).await?;
-        let mut looks = HANDSHAKE.as_millis() / REST.as_millis();
-        loop {
-            if seen == 0 {
-                return Err(End::Closed);
-            }
-            match Greeting::of(first.get(..seen).unwrap_or_default()) {
-                Greeting::Tls => break,
+    /// Waits for the first byte, as long as it takes, and for what else tells how the client begins. Then shakes hands if it asks
+    /// for that.
+    pub(in crate::server) async fn meet(&self, mut stream: TcpStream) -> Result<Met, End> {
+        let mut first = Vec::with_capacity(Greeting::ENOUGH);
+        if stream.read_buf(&mut first).await? == 0 {
+            return Err(End::Closed);
+        }
+        let greeting = tokio::time::timeout(HANDSHAKE, greeting(&mut stream, &mut first)).await;
+        match greeting {
+            Ok(greeting) => match greeting? {
+                Greeting::Tls => {}
                 Greeting::Plain if self.tls.mode == TlsMode::Required => {
                     return Err(
                         Hangup::new("the client does not use TLS, which is required").into(),
                     );
                 }
-                Greeting::Plain => return Ok(Met::Plain(stream)),
-                Greeting::Unclear if looks == 0 => {
-                    return Err(Hangup::new("the client has not said what it wants").into());
-                }
-                Greeting::Unclear => {
-                    looks -= 1;
-                    tokio::time::sleep(REST).await;
-                    seen = stream.peek(&mut first).await?;
-                }
-            }
+                Greeting::Plain => return Ok(Met::Plain(stream, first)),
+                Greeting::Unclear => return Err(End::Closed),
+            },
+            Err(_) => return Err(Hangup::new("the client has not said what it wants").into()),
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.read()));
-        match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        let accepting = acceptor.accept_with(stream, |tls| {
+            // A connection that has read nothing has room for this.
+            let _ = tls.read_tls(&mut first.as_slice());
+        });
+        match tokio::time::timeout(HANDSHAKE, accepting).await {
             Ok(Ok(stream)) => {
                 let version = match stream.get_ref().1.protocol_version() {
                     Some(ProtocolVersion::TLSv1_2) => TlsVersion::V12,
@@ -150,9 +147,21 @@ impl Door {
     }
 }
 
+/// How the client begins, as soon as its first bytes tell. `Unclear`: it ended before they did.
+async fn greeting(stream: &mut TcpStream, first: &mut Vec<u8>) -> io::Result<Greeting> {
+    loop {
+        let greeting = Greeting::of(first);
+        if greeting != Greeting::Unclear || stream.read_buf(first).await? == 0 {
+            return Ok(greeting);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
 
     #[test]
     fn greetings() {
@@ -175,6 +184,29 @@ mod tests {
             (&[0x80], Greeting::Plain),
         ] {
             assert_eq!(Greeting::of(bytes), expected, "{bytes:x?}");
+        }
+    }
+
+    /// Before, it was waited for until the time for a handshake was over, and then hung up on.
+    #[tokio::test]
+    async fn an_unfinished_hello_ends_with_its_client() {
+        let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];
+        for mode in [TlsMode::Optional, TlsMode::Required] {
+            let mut config = Config::default();
+            config.tls.mode = mode;
+            let door = Door::open(&config).unwrap().unwrap();
+            for sent in 0..=hello.len() {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let mut client = TcpStream::connect(listener.local_addr().unwrap())
+                    .await
+                    .unwrap();
+                client.write_all(&hello[..sent]).await.unwrap();
+                client.shutdown().await.unwrap();
+                let (stream, _) = listener.accept().await.unwrap();
+                let end = door.meet(stream).await.err();
+                let gone = matches!(end, Some(End::Closed | End::Lost(_)));
+                assert!(gone, "{mode:?} {sent}: {end:?}");
+            }
         }
     }
 }
