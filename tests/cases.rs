@@ -2,8 +2,8 @@
 //! until the script moves it.
 //!
 //! `CASE=text` runs those whose path contains the text. `UPDATE=1` writes what came out into the files; a person then reads
-//! the diff. `MONGODB_URI=mongodb://host:port` runs what needs no clock against that server instead (cases under `differs/`
-//! say where Sundown means to be different, so they are left out).
+//! the diff. `MONGODB_URI=mongodb://host:port` runs them against that server, an empty mongod 6.0.5, except for the blocks that
+//! are marked as skipped. `tests/README.md` tells more.
 
 mod support;
 
@@ -11,6 +11,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use bson::doc;
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
@@ -19,7 +20,8 @@ use sundown::query::expr::{self, EXPRESSIONS};
 use sundown::query::filter::{FILTERS, Status};
 use sundown::query::stage::{self, STAGES};
 use sundown::query::update::UPDATES;
-use support::script::Script;
+use support::client::Client;
+use support::script::{Difference, Script, Statement};
 use support::statement::Runner;
 use tokio::runtime::Runtime;
 
@@ -35,6 +37,11 @@ fn golden() {
     files.retain(|file| file.to_string_lossy().contains(&wanted));
     files.sort();
     assert!(!files.is_empty(), "no case contains {wanted:?}");
+    if let Ok(uri) = std::env::var("MONGODB_URI") {
+        let mut client = Client::connect(address(&uri)).expect("a connection");
+        let there = databases(&mut client);
+        assert!(there.is_empty(), "scripts drop what they find: {there:?}");
+    }
     let runtime = Runtime::new().expect("a runtime");
     let mut failures = Vec::new();
     for file in &files {
@@ -136,23 +143,20 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
         Ok(text) => text,
         Err(error) => return Some(format!("{name}: {error}")),
     };
-    let script = Script::parse(&text);
-    let (script, problems) = match std::env::var("MONGODB_URI") {
+    let mut script = match Script::parse(&text) {
+        Ok(script) => script,
+        Err(problem) => return Some(format!("{name}: {problem}")),
+    };
+    let problems = match std::env::var("MONGODB_URI") {
         Ok(uri) => {
-            if text.contains("clock>") || name.starts_with("differs") {
-                return None;
-            }
-            let database = format!(
-                "case_{}_{}",
-                std::process::id(),
-                name.replace(['/', '.'], "_")
-            );
-            let mut runner = Runner::new(address(&uri), &database, |_| {
+            let server = address(&uri);
+            let mut runner = Runner::new(server, "test", |_| {
                 Err("a real server's clock cannot be moved".to_owned())
             });
-            let done = play(script, &mut runner);
-            runner.run("", "run {dropDatabase: 1}");
-            done
+            let problems = compare(&mut script, &mut runner);
+            drop(runner);
+            clear(server);
+            problems
         }
         Err(_) => {
             let clock = Clock::frozen(START);
@@ -168,10 +172,10 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
                 Err(error) => return Some(format!("{name}: {error}")),
             };
             let mut runner = Runner::new(server.local_addr(), "test", |text| travel(&clock, text));
-            let done = play(script, &mut runner);
+            let problems = play(&mut script, &mut runner);
             drop(runner);
             runtime.block_on(server.stop());
-            done
+            problems
         }
     };
     if problems.is_empty() {
@@ -186,30 +190,76 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
     Some(format!("{name}\n{}", problems.join("\n")))
 }
 
-/// Plays a script and puts what came out in the place of what was expected.
-fn play(mut script: Script, runner: &mut Runner<'_>) -> (Script, Vec<String>) {
+/// Plays a script against Sundown and puts what came out in the place of what was expected.
+fn play(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     let mut problems = Vec::new();
-    for block in script.blocks() {
-        let output: Vec<String> = block
-            .statements
-            .iter()
-            .flat_map(|statement| runner.run(&statement.speaker, &statement.text))
-            .collect();
-        if output != block.output {
-            problems.push(format!(
-                "  line {}: {}\n    expected:\n      {}\n    got:\n      {}",
-                block.line,
-                block
-                    .statements
-                    .last()
-                    .map_or("", |statement| &statement.text),
-                block.output.join("\n      "),
-                output.join("\n      "),
-            ));
+    for statement in script.blocks().flat_map(|block| &mut block.statements) {
+        let answer = runner.run(&statement.speaker, &statement.text);
+        if answer != statement.answer {
+            problems.push(unexpected(statement, &statement.answer, &answer));
+            statement.answer = answer;
         }
-        block.output = output;
     }
-    (script, problems)
+    problems
+}
+
+/// Plays what a real server can run, and puts where it differs in the place of the differences that are listed.
+fn compare(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
+    let mut problems = Vec::new();
+    for block in script.blocks().filter(|block| !block.is_skipped()) {
+        for statement in &mut block.statements {
+            let answer = runner.run(&statement.speaker, &statement.text);
+            let listed = statement.differs.take();
+            let expected = match &listed {
+                Some(listed) => &listed.answer,
+                None => &statement.answer,
+            };
+            if answer != *expected {
+                problems.push(unexpected(statement, expected, &answer));
+            } else if listed.is_some() && answer == statement.answer {
+                problems.push(format!(
+                    "  line {}: the difference that is listed is none",
+                    statement.line
+                ));
+            }
+            if answer != statement.answer {
+                let reason = listed.map_or("?".to_owned(), |listed| listed.reason);
+                statement.differs = Some(Difference { reason, answer });
+            }
+        }
+    }
+    problems
+}
+
+fn unexpected(statement: &Statement, expected: &[String], got: &[String]) -> String {
+    format!(
+        "  line {}: {}\n    expected:\n      {}\n    got:\n      {}",
+        statement.line,
+        statement.text,
+        expected.join("\n      "),
+        got.join("\n      "),
+    )
+}
+
+/// The databases of a real server that are not its own.
+fn databases(client: &mut Client) -> Vec<String> {
+    let reply = client
+        .command("admin", doc! {"listDatabases": 1, "nameOnly": true})
+        .expect("a reply");
+    let listed = reply.get_array("databases").expect("databases").iter();
+    listed
+        .filter_map(|row| Some(row.as_document()?.get_str("name").ok()?.to_owned()))
+        .filter(|name| !matches!(name.as_str(), "admin" | "config" | "local"))
+        .collect()
+}
+
+/// Drops what a script has left on a real server.
+fn clear(server: SocketAddr) {
+    let mut client = Client::connect(server).expect("a connection");
+    for database in databases(&mut client) {
+        let dropped = client.command(&database, doc! {"dropDatabase": 1});
+        dropped.expect("a reply");
+    }
 }
 
 /// `advance 61s`, `back 5m`: moves the clock. Units: ms, s, m, h, d.
@@ -230,7 +280,9 @@ fn travel(clock: &Clock, text: &str) -> Result<String, String> {
         "back" => clock.advance(-millis),
         other => return Err(format!("a clock cannot {other}")),
     }
-    Ok(String::new())
+    bson::DateTime::from_millis(clock.now().0)
+        .try_to_rfc3339_string()
+        .map_err(|error| error.to_string())
 }
 
 fn address(uri: &str) -> SocketAddr {

@@ -1,17 +1,40 @@
-//! Golden scripts: what is said, and what is answered.
+//! Golden scripts: statements, each followed by its own answer. `tests/README.md` tells how to write one.
 //!
 //! ```text
-//! # A comment.
+//! # $gt stays within one type bracket.
+//! # from: mongod 6.0.5
 //! > find t {a: {$gt: 4}}
-//! ---
 //! {_id: 1, a: 5}
+//! > find t {a: {$gt: NaN}}
+//! (nothing)
+//! # 6.0: version: why 8.2 answers otherwise
+//! # 6.0| {_id: 7, a: NaN}
 //! ```
 //!
-//! A line with `>` is a statement; a name before it tells who speaks (`c1>`, `clock>`); lines that are indented belong to the
-//! one before. Behind `---` stands what the statements above it answer, up to an empty line, a comment or the next
-//! statement.
+//! A line with `>` is a statement; a name before it tells who speaks (`c1>`, `clock>`); indented lines below it continue it.
+//! The lines that follow are its answer. Statements with nothing but answers between them form a block; an empty line or a
+//! comment ends it. A comment directly above a block may hold marks for it (`# from:`, `# skip:`); the comment that opens
+//! the script holds those that count for every block without its own.
 
 use std::fmt::Write;
+
+/// The answer of a statement that prints no line.
+pub const NOTHING: &str = "(nothing)";
+
+/// Where an expectation may come from.
+const SOURCES: &[&str] = &[
+    "mongod 6.0.5",
+    "manual 8.2",
+    "suite",
+    "TTL.md",
+    "COSMOS.md",
+    "here",
+];
+
+/// Why mongod 6.0.5 answers otherwise. `version`: 8.2 answers as Sundown does. `wording`: the same error, in other words.
+/// `server`: what depends on the machine, on the storage engine or on how the server was started. `own`: Sundown means to
+/// differ. `unbuilt`: Sundown refuses what is not built. `fault`: Sundown is wrong and will be mended.
+const KINDS: &[&str] = &["version", "wording", "server", "own", "unbuilt", "fault"];
 
 pub struct Script {
     parts: Vec<Part>,
@@ -23,66 +46,89 @@ enum Part {
     Block(Block),
 }
 
-/// Statements and what they answer together.
 #[derive(Default)]
 pub struct Block {
-    /// The first line of it, for messages.
-    pub line: usize,
+    marks: Marks,
     pub statements: Vec<Statement>,
-    pub output: Vec<String>,
+}
+
+#[derive(Default, Clone)]
+struct Marks {
+    /// Where the expectations come from.
+    from: Option<String>,
+    /// Why a real server cannot run it.
+    skip: Option<String>,
 }
 
 pub struct Statement {
+    pub line: usize,
     /// The lines as they stand.
     raw: String,
     /// Who speaks; empty where nobody is named.
     pub speaker: String,
     pub text: String,
+    pub answer: Vec<String>,
+    /// What mongod 6.0.5 answers, where that is something else.
+    pub differs: Option<Difference>,
+}
+
+#[derive(Default)]
+pub struct Difference {
+    /// `kind: reason`, see [`KINDS`].
+    pub reason: String,
+    pub answer: Vec<String>,
 }
 
 // === impl Script ===
 
 impl Script {
-    pub fn parse(text: &str) -> Self {
+    /// Fails on a line that is no statement, no answer, no comment and not empty.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
-        let mut block = Block::default();
-        let mut answering = false;
+        let opening: Vec<&str> = text
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .collect();
+        let opening = Marks::default().with(&opening);
+        // The comment that ends above the current line.
+        let mut comment = Vec::new();
+        let mut block: Option<Block> = None;
         for (nth, line) in text.lines().enumerate() {
-            let indented = line.starts_with([' ', '\t']) && !line.trim().is_empty();
+            let number = nth + 1;
             if let Some((speaker, said)) = split(line) {
-                if answering {
-                    parts.push(Part::Block(std::mem::take(&mut block)));
-                    answering = false;
-                }
-                if block.statements.is_empty() {
-                    block.line = nth + 1;
-                }
+                let block = block.get_or_insert_with(|| Block {
+                    marks: opening.clone().with(&comment),
+                    ..Block::default()
+                });
                 block.statements.push(Statement {
+                    line: number,
                     raw: line.to_owned(),
                     speaker: speaker.to_owned(),
                     text: said.to_owned(),
+                    answer: Vec::new(),
+                    differs: None,
                 });
-            } else if indented && !answering && !block.statements.is_empty() {
-                if let Some(statement) = block.statements.last_mut() {
-                    let _ = write!(statement.raw, "\n{line}");
-                    let _ = write!(statement.text, " {}", line.trim());
-                }
-            } else if line == "---" && !block.statements.is_empty() && !answering {
-                answering = true;
-            } else if answering && !line.is_empty() && !line.starts_with('#') {
-                block.output.push(line.to_owned());
-            } else {
-                if !block.statements.is_empty() {
-                    parts.push(Part::Block(std::mem::take(&mut block)));
-                }
-                answering = false;
-                parts.push(Part::Text(line.to_owned()));
+                continue;
             }
+            let last = block.as_mut().and_then(|block| block.statements.last_mut());
+            if last.is_some_and(|statement| statement.takes(line)) {
+                continue;
+            }
+            if !line.is_empty() && !line.starts_with('#') {
+                return Err(format!("line {number} answers no statement: {line}"));
+            }
+            if let Some(block) = block.take() {
+                parts.push(Part::Block(block));
+                comment.clear();
+            }
+            match line.is_empty() {
+                true => comment.clear(),
+                false => comment.push(line),
+            }
+            parts.push(Part::Text(line.to_owned()));
         }
-        if !block.statements.is_empty() {
-            parts.push(Part::Block(block));
-        }
-        Self { parts }
+        parts.extend(block.map(Part::Block));
+        Ok(Self { parts })
     }
 
     pub fn blocks(&mut self) -> impl Iterator<Item = &mut Block> {
@@ -92,7 +138,7 @@ impl Script {
         })
     }
 
-    /// The script as text, with the outputs as they are now.
+    /// The script as text, with the answers as they are now.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -102,16 +148,116 @@ impl Script {
                 }
                 Part::Block(block) => {
                     for statement in &block.statements {
-                        let _ = writeln!(out, "{}", statement.raw);
-                    }
-                    let _ = writeln!(out, "---");
-                    for line in &block.output {
-                        let _ = writeln!(out, "{line}");
+                        statement.render(&mut out);
                     }
                 }
             }
         }
         out
+    }
+}
+
+// === impl Block ===
+
+impl Block {
+    /// Whether a real server cannot run it.
+    pub fn is_skipped(&self) -> bool {
+        self.marks.skip.is_some()
+    }
+
+    /// What its marks lack or say wrongly.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let from = self.marks.from.as_deref().unwrap_or_default();
+        let sources: Vec<&str> = from.split(", ").collect();
+        if let Some(unknown) = sources.iter().find(|source| !SOURCES.contains(source)) {
+            problems.push(format!(
+                "`# from: {unknown}`: a source is one of {SOURCES:?}"
+            ));
+        }
+        let seen = sources.contains(&"mongod 6.0.5");
+        if seen == self.is_skipped() {
+            problems.push("a block is from mongod 6.0.5, or it has `# skip: reason`".to_owned());
+        }
+        if self.marks.skip.as_deref() == Some("") {
+            problems.push("`# skip:` gives no reason".to_owned());
+        }
+        let moves_clock = self.statements.iter().any(|said| said.speaker == "clock");
+        if moves_clock && !self.is_skipped() {
+            problems.push("a real server's clock cannot be moved: `# skip: clock`".to_owned());
+        }
+        let line = self.statements.first().map_or(0, |first| first.line);
+        let mut problems: Vec<String> = problems
+            .into_iter()
+            .map(|problem| format!("line {line}: {problem}"))
+            .collect();
+        for statement in &self.statements {
+            let line = statement.line;
+            let Some(differs) = &statement.differs else {
+                continue;
+            };
+            let (kind, reason) = differs.reason.split_once(": ").unwrap_or_default();
+            if !KINDS.contains(&kind) || reason.is_empty() {
+                problems.push(format!(
+                    "line {line}: `# 6.0: kind: reason`, where the kind is one of {KINDS:?}"
+                ));
+            }
+            if self.is_skipped() {
+                problems.push(format!("line {line}: `# 6.0:` in a block that is skipped"));
+            }
+        }
+        problems
+    }
+}
+
+// === impl Marks ===
+
+impl Marks {
+    /// Those of a comment, in the place of these.
+    fn with(mut self, comment: &[&str]) -> Self {
+        for line in comment {
+            if let Some(from) = line.strip_prefix("# from:") {
+                self.from = Some(from.trim().to_owned());
+            } else if let Some(skip) = line.strip_prefix("# skip:") {
+                self.skip = Some(skip.trim().to_owned());
+            }
+        }
+        self
+    }
+}
+
+// === impl Statement ===
+
+impl Statement {
+    /// Takes a line that belongs to it: a continuation, an answer, or what mongod 6.0.5 answers.
+    fn takes(&mut self, line: &str) -> bool {
+        if let Some(reason) = line.strip_prefix("# 6.0: ") {
+            self.differs.get_or_insert_default().reason = reason.to_owned();
+        } else if let Some(answer) = line.strip_prefix("# 6.0| ") {
+            let differs = self.differs.get_or_insert_default();
+            differs.answer.push(answer.to_owned());
+        } else if line.is_empty() || line.starts_with('#') {
+            return false;
+        } else if line.starts_with([' ', '\t']) && self.answer.is_empty() {
+            let _ = write!(self.raw, "\n{line}");
+            let _ = write!(self.text, " {}", line.trim());
+        } else {
+            self.answer.push(line.to_owned());
+        }
+        true
+    }
+
+    fn render(&self, out: &mut String) {
+        let _ = writeln!(out, "{}", self.raw);
+        for line in &self.answer {
+            let _ = writeln!(out, "{line}");
+        }
+        if let Some(differs) = &self.differs {
+            let _ = writeln!(out, "# 6.0: {}", differs.reason);
+            for line in &differs.answer {
+                let _ = writeln!(out, "# 6.0| {line}");
+            }
+        }
     }
 }
 

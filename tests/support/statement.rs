@@ -8,6 +8,7 @@ use bson::{Bson, Document, doc};
 use super::client::Client;
 use super::literal::{Read, Reader};
 use super::print::Printer;
+use super::script::NOTHING;
 
 /// Runs the statements of one script, each speaker over a connection of its own.
 pub struct Runner<'a> {
@@ -47,15 +48,19 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The lines that a statement answers.
+    /// The lines that a statement answers, one at least.
     pub fn run(&mut self, speaker: &str, text: &str) -> Vec<String> {
         let answer = if speaker == "clock" {
             (self.clock)(text).map(|line| vec![line])
         } else {
             self.say(speaker, text)
         };
-        let lines = answer.unwrap_or_else(|problem| vec![format!("cannot run: {problem}")]);
-        lines.into_iter().filter(|line| !line.is_empty()).collect()
+        let mut lines = answer.unwrap_or_else(|problem| vec![format!("cannot run: {problem}")]);
+        lines.retain(|line| !line.is_empty());
+        if lines.is_empty() {
+            lines.push(NOTHING.to_owned());
+        }
+        lines
     }
 
     fn say(&mut self, speaker: &str, text: &str) -> Read<Vec<String>> {
