@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bson::{Bson, bson, doc};
 use criterion::{Criterion, criterion_group, criterion_main};
-use sundown::engine::EngineSources;
 use sundown::engine::write::insert_batch;
+use sundown::engine::{EngineSources, ReadPoint};
 use sundown::query::stage::{Batch, Cx, Endless, Flow, Limits, Pipeline, Place};
 use sundown::query::{Scope, Vars};
 use sundown::storage::Catalog;
@@ -33,7 +33,7 @@ fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
     let vars = Vars::at(Millis(1));
     let (front, rest) = pipeline.split_source();
     let source = sources
-        .read_spec("db", "c", &front, None, Millis(1))
+        .read_spec("db", "c", &front, None, ReadPoint::at(Millis(1)))
         .unwrap();
     let mut rows = rest.open(source);
     let mut cx = Cx {

@@ -13,7 +13,7 @@ use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::storage::ttl::{DefaultTtl, OwnTtl};
-use sundown::storage::{Collection, Namespace, NewTtl, Options, RecordId, Replaced};
+use sundown::storage::{Collection, Namespace, NewTtl, Options, ReadPoint, RecordId, Replaced};
 use sundown::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_900_000_000_000);
@@ -47,7 +47,7 @@ fn full(default: DefaultTtl) -> Collection {
 /// Reads one document by its `_id` into a reply.
 fn point_read(collection: &Collection, id: &Value, out: &mut Vec<u8>) -> bool {
     out.clear();
-    collection.read(NOW, |view| match view.by_id(id.as_ref()) {
+    collection.read(ReadPoint::at(NOW), |view| match view.by_id(id.as_ref()) {
         Some((_, stored)) => {
             out.extend_from_slice(stored.bytes);
             true
@@ -74,7 +74,9 @@ fn storage(c: &mut Criterion) {
             b.iter(|| point_read(&collection, black_box(&id), &mut out));
         });
         let id = collection
-            .read(NOW, |view| view.by_id(id.as_ref()).map(|(id, _)| id))
+            .read(ReadPoint::at(NOW), |view| {
+                view.by_id(id.as_ref()).map(|(id, _)| id)
+            })
             .expect("it was inserted");
         let versions = [document(5_000, 0), document(5_000, 1)];
         let mut turn = 0;
@@ -116,7 +118,7 @@ fn storage(c: &mut Criterion) {
         c.bench_function(&format!("scan 10,000, {name}"), |b| {
             b.iter(|| {
                 let mut count = 0;
-                let _ = collection.read(NOW, |view| {
+                let _ = collection.read(ReadPoint::at(NOW), |view| {
                     view.each_up(RecordId::FIRST, |_, _| {
                         count += 1;
                         ControlFlow::<()>::Continue(())
@@ -167,7 +169,9 @@ fn price_of_a_default() {
     let versions = [document(77, 0), document(77, 1)];
     let id = |collection: &Collection| {
         collection
-            .read(NOW, |view| view.by_id(ids[77].as_ref()).map(|(id, _)| id))
+            .read(ReadPoint::at(NOW), |view| {
+                view.by_id(ids[77].as_ref()).map(|(id, _)| id)
+            })
             .expect("it was inserted")
     };
     let mut write = |collection: &Collection| {

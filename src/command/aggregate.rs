@@ -207,7 +207,7 @@ impl<'a> Aggregate<'a> {
         }
         let context = call.context;
         if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
-            check_on(&context.catalog, merge, call.now)?;
+            check_on(&context.catalog, merge, call.read_point())?;
         }
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
         let show_ts = names_ts || context.config.expose_ts;
@@ -243,7 +243,8 @@ impl<'a> Aggregate<'a> {
             Some(name) if !pipeline.is_own_source() => {
                 let (spec, rest) = pipeline.split_source();
                 let hint = self.hint.clone();
-                let found = sources.read_spec(call.database(), name, &spec, hint, call.now)?;
+                let found =
+                    sources.read_spec(call.database(), name, &spec, hint, call.read_point())?;
                 rest.open(found)
             }
             _ => pipeline.open(Box::new(Empty)),

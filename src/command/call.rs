@@ -10,6 +10,7 @@ use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};
 use crate::clock::monotonic;
+use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::session::{Retry, SessionId};
@@ -37,6 +38,11 @@ pub struct Call<'a> {
 // === impl Call ===
 
 impl<'a> Call<'a> {
+    /// Where its reads start from.
+    pub fn read_point(&self) -> ReadPoint {
+        ReadPoint::at(self.now)
+    }
+
     pub fn database(&self) -> &'a str {
         self.generic.database
     }

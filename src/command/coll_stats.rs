@@ -49,7 +49,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let figures = match call.context.catalog.get(call.database(), name) {
-        Some(collection) => Figures::of(&collection, call.now),
+        Some(collection) => Figures::of(&collection, call.read_point()),
         None => Figures::default(),
     };
     reply.put_str("ns", &call.namespace(name));
@@ -70,7 +70,7 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     let mut sum = Figures::default();
     let collections = call.context.catalog.in_database(call.database());
     for collection in &collections {
-        let figures = Figures::of(collection, call.now);
+        let figures = Figures::of(collection, call.read_point());
         sum.documents.count += figures.documents.count;
         sum.documents.bytes += figures.documents.bytes;
         sum.indexes.extend(figures.indexes);

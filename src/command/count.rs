@@ -43,7 +43,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.
         let known = call.context.catalog.get(call.database(), collection);
-        let all = known.map_or(0, |known| known.read(call.now, |view| view.totals().count));
+        let all = known.map_or(0, |known| {
+            known.read(call.read_point(), |view| view.totals().count)
+        });
         reply::put_count(reply, "n", count.of(all));
         return Ok(Outcome::Reply);
     }

@@ -59,7 +59,7 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
                 .context
                 .catalog
                 .get(call.database(), name)
-                .is_some_and(|there| there.read(call.now, |view| create.agrees(view)));
+                .is_some_and(|there| there.read(call.read_point(), |view| create.agrees(view)));
             if same {
                 return Ok(Outcome::Reply);
             }

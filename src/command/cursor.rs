@@ -11,9 +11,10 @@ use super::args::fields;
 use super::{Call, Context, Outcome, Step, Task};
 use crate::aside::is_long_expected;
 use crate::clock::monotonic;
+use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+use crate::value::{Doc, DocBuf, DocBuilder};
 
 /// How often a cursor that waits for rows looks for them.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -48,7 +49,7 @@ struct Terms {
 /// A batch that takes several slices.
 struct Filling {
     context: Arc<Context>,
-    now: Millis,
+    at: ReadPoint,
     rows: u32,
     terms: Terms,
     /// The elements so far.
@@ -124,7 +125,7 @@ pub fn open(
         until: None,
         deadline: call.deadline,
     };
-    answer(call.context, call.now, terms, what, reply)
+    answer(call.context, call.read_point(), terms, what, reply)
 }
 
 /// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
@@ -144,12 +145,12 @@ pub(super) fn resume(
         until,
         deadline: call.deadline,
     };
-    answer(call.context, call.now, terms, what, reply)
+    answer(call.context, call.read_point(), terms, what, reply)
 }
 
 fn answer(
     context: &Arc<Context>,
-    now: Millis,
+    at: ReadPoint,
     terms: Terms,
     mut what: Filled,
     reply: &mut DocBuilder<'_>,
@@ -162,7 +163,7 @@ fn answer(
         // What may take long is on the list of operations before it begins.
         let fill = match what.is_slow() {
             true => Ok(Fill::Pause),
-            false => what.fill(now, &mut batch),
+            false => what.fill(at, &mut batch),
         };
         let rows = batch.rows();
         let waits = rows == 0 && terms.until.is_some() && matches!(fill, Ok(Fill::Waiting));
@@ -188,7 +189,7 @@ fn answer(
             }
             Some((rows, bytes)) => Ok(Outcome::Work(Box::new(Filling {
                 context: Arc::clone(context),
-                now,
+                at,
                 rows,
                 terms,
                 bytes,
@@ -245,7 +246,7 @@ impl Terms {
 // === impl Listed ===
 
 impl Source for Listed {
-    fn fill(&mut self, _: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
                 return Ok(Fill::Full);
@@ -278,7 +279,7 @@ impl Filled {
         }
     }
 
-    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
         match self {
             // A batch of no rows is asked for to get a cursor without waiting for its first row.
             Self::First {
@@ -286,14 +287,14 @@ impl Filled {
                 ..
             } if batch.is_full() => Ok(Fill::Full),
             Self::First { source, info, .. } => source
-                .fill(now, batch)
+                .fill(at, batch)
                 .map_err(|error| failed(error, Some(info))),
             Self::Next { cursor, .. } if cursor.is_killed() => {
                 Err(Error::new(Code::CursorKilled, "cursor was killed"))
             }
             Self::Next { cursor, .. } => cursor
                 .source
-                .fill(now, batch)
+                .fill(at, batch)
                 .map_err(|error| failed(error, None)),
         }
     }
@@ -368,10 +369,10 @@ impl Task for Filling {
         };
         if self.terms.until.is_some() {
             // Who waits looks with the eyes of the moment of waking.
-            self.now = self.context.clock.now();
+            self.at = ReadPoint::at(self.context.clock.now());
         }
         let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
-        let fill = what.fill(self.now, &mut batch);
+        let fill = what.fill(self.at, &mut batch);
         self.rows = batch.rows();
         match fill {
             Ok(Fill::Pause) => Ok(Step::More),

@@ -67,7 +67,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let catalog = &call.context.catalog;
     let collection = catalog.get(namespace.database(), namespace.collection());
     let all = collection.as_ref().map_or_else(Totals::default, |found| {
-        found.read(call.now, |view| view.totals())
+        found.read(call.read_point(), |view| view.totals())
     });
     let mut measuring = Measuring {
         estimate: asked.estimate,
@@ -88,14 +88,14 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         Some((min, max)) if min.is_empty() || max.is_empty() => {
             return Err(Error::bad_value("Only one of min or max specified"));
         }
-        Some((min, max)) => within(&collection, asked.key_pattern, min, max, call.now)?,
+        Some((min, max)) => within(&collection, asked.key_pattern, min, max, call.read_point())?,
     };
     measuring.found = Totals::default();
     let scan = Scan {
         walk: Some(Walk::new(collection, access)),
         filter: Arc::new(Filter::all()),
         vars: call.vars(),
-        now: call.now,
+        at: call.read_point(),
         gather: measuring,
     };
     scan::begin(scan, reply)

@@ -29,7 +29,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let there = call.context.catalog.get(call.database(), name);
-    let indexes = there.map_or(0, |c| c.read(call.now, super::list_indexes::count));
+    let indexes = there.map_or(0, |c| c.read(call.read_point(), super::list_indexes::count));
     // Dropping what is not there is no error.
     if call
         .context

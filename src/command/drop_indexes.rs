@@ -50,7 +50,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns not found {}.{name}", call.database()),
         ));
     };
-    let which = collection.read(call.now, |view| find(view, index))?;
+    let which = collection.read(call.read_point(), |view| find(view, index))?;
     // An index may be what documents expire by: nothing that has ended may come back when it goes.
     let which = Arc::new(which);
     let picked = Arc::clone(&which);

@@ -288,7 +288,12 @@ impl<'a> Find<'a> {
         } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
-        let way = match sources.way(call.database(), self.collection, &reading, call.now)? {
+        let way = match sources.way(
+            call.database(),
+            self.collection,
+            &reading,
+            call.read_point(),
+        )? {
             Some(way) if way.sorted && as_stored => {
                 let walk = way.walk.tailing(tailing);
                 let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
@@ -299,7 +304,7 @@ impl<'a> Find<'a> {
         let by = way
             .as_ref()
             .filter(|_| self.return_key)
-            .map(|way| return_key::indexes(&way.walk, call.now));
+            .map(|way| return_key::indexes(&way.walk, call.read_point()));
         let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
         let mut rows: Box<dyn Rows> = match way {
             None => Box::new(stage::Empty),
@@ -359,7 +364,7 @@ fn point(
     let mut cursor = reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
     if let Some(found) = found {
-        found.read(call.now, |view| {
+        found.read(call.read_point(), |view| {
             view.id_usage().note();
             if let Some((_, stored)) = view.by_id(id) {
                 batch.push_doc(Doc::new(stored.bytes));
@@ -379,7 +384,7 @@ fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
     let Some(collection) = call.context.catalog.get(call.database(), collection) else {
         return Ok(false);
     };
-    collection.read(call.now, |view| {
+    collection.read(call.read_point(), |view| {
         if view.options().cap.is_none() {
             return Err(Error::bad_value(format!(
                 "error processing query: ns={} tailable cursor requested on non capped collection",

@@ -75,7 +75,7 @@ impl Inserts {
     fn chunk(&mut self, run: &mut Running<'_>, documents: Documents<'_>) -> bool {
         let intake = Intake {
             ids: run.place.ids,
-            now: run.place.now,
+            now: run.place.now(),
         };
         let mut admitted = Admitted::new();
         let mut over = true;

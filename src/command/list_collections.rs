@@ -4,6 +4,7 @@ use super::announced::is_unlisted;
 use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::{Action, Target};
+use crate::engine::ReadPoint;
 use crate::engine::stats::put_options;
 use crate::error::Result;
 use crate::query::Scope;
@@ -77,7 +78,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 }
 
 fn describe(collection: &Collection, now: Millis) -> DocBuf {
-    collection.read(now, |view| {
+    collection.read(ReadPoint::at(now), |view| {
         DocBuf::build(|doc| {
             doc.put_str("name", view.namespace().collection())
                 .put_str("type", "collection");

@@ -45,7 +45,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         let mut bytes = 0;
         let mut empty = !SYSTEM.contains(&name.as_str());
         for collection in call.context.catalog.in_database(&name) {
-            let figures = Figures::of(&collection, call.now);
+            let figures = Figures::of(&collection, call.read_point());
             empty &= figures.documents.count == 0;
             bytes += figures.documents.bytes + figures.index_bytes();
         }

@@ -47,7 +47,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns does not exist: {}.{name}", call.database()),
         ));
     };
-    let mut indexes = collection.read(call.now, describe);
+    let mut indexes = collection.read(call.read_point(), describe);
     if wrapped {
         for index in &mut indexes {
             *index = DocBuf::build(|doc| {

@@ -1,10 +1,11 @@
 //! `returnKey`: rows reduced to the keys by which an index led to them.
 
+use crate::engine::ReadPoint;
 use crate::engine::access::{Access, KeyRange, Walk};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, ValueRef, keys};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
 /// An index that may have led to a row.
 pub(super) struct By {
@@ -28,7 +29,7 @@ pub(super) fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 }
 
 /// The indexes of a way.
-pub(super) fn indexes(walk: &Walk, now: Millis) -> Vec<By> {
+pub(super) fn indexes(walk: &Walk, at: ReadPoint) -> Vec<By> {
     let by = |access: &Access| match access {
         Access::Ids(_) => Some(By {
             spec: IndexSpec::new(
@@ -45,7 +46,7 @@ pub(super) fn indexes(walk: &Walk, now: Millis) -> Vec<By> {
             ranges,
             descending,
             ..
-        } => walk.collection().read(now, |view| {
+        } => walk.collection().read(at, |view| {
             Some(By {
                 spec: view.numbered(*number)?.spec.clone(),
                 ranges: ranges.clone(),

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::engine::{EngineSources, TimeSlice};
+use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{self, Cx, Flow, Limits, Rows, Slice};
 use crate::session::{Batch, Fill, Source};
-use crate::value::{Millis, check_size};
+use crate::value::check_size;
 
 /// Pulls batches of rows and deals them out. A row that stands for one stored document is asked again whether that document is
 /// still there when it leaves with a later command than the one that found it.
@@ -59,13 +59,13 @@ impl RowSource {
 
     /// Drops pulled rows whose documents have ended by now. A later command asks also when no time has passed: a rule may have
     /// changed in between.
-    fn ask_again(&mut self, now: Millis) -> Result<()> {
+    fn ask_again(&mut self, at: ReadPoint) -> Result<()> {
         if self.later && !self.asked && self.next < self.pulled.len() {
             self.pulled.remove(0, self.next);
             self.next = 0;
             self.sources
                 .handles()
-                .retain_visible(&mut self.pulled, now)?;
+                .retain_visible(&mut self.pulled, at)?;
         }
         self.asked = true;
         Ok(())
@@ -81,14 +81,14 @@ impl RowSource {
 }
 
 impl Source for RowSource {
-    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
-        if now != self.vars.now() {
-            self.vars = self.vars.moved_to(now);
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+        if at.now() != self.vars.now() {
+            self.vars = self.vars.moved_to(at.now());
         }
         let slice = TimeSlice::begin();
         let mut flow = Flow::More;
         loop {
-            self.ask_again(now)?;
+            self.ask_again(at)?;
             while let Some(row) = self.pulled.get(self.next) {
                 // A pipeline may make larger documents on its way, but none that no reply could carry.
                 check_size(row.doc.bytes().len())?;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::{Call, Outcome, Step, Task};
 use crate::aside::is_long_expected;
-use crate::engine::TimeSlice;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::write::Selection;
+use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::stage::Slice;
-use crate::value::{Doc, DocBuilder, Millis};
+use crate::value::{Doc, DocBuilder};
 
 /// What is made of the documents.
 pub(super) trait Gather: Send + 'static {
@@ -27,7 +27,7 @@ pub(super) struct Scan<G> {
     pub walk: Option<Walk>,
     pub filter: Arc<Filter>,
     pub vars: Vars,
-    pub now: Millis,
+    pub at: ReadPoint,
     pub gather: G,
 }
 
@@ -40,12 +40,12 @@ pub(super) fn run<G: Gather>(
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let collection = call.context.catalog.get(call.database(), collection);
-    let walk = collection.map(|collection| selection.walk(collection, call.now));
+    let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
     let scan = Scan {
         walk: walk.transpose()?,
         filter: selection.wanted.into_filter(),
         vars: selection.vars,
-        now: call.now,
+        at: call.read_point(),
         gather,
     };
     begin(scan, reply)
@@ -67,14 +67,14 @@ impl<G: Gather> Task for Scan<G> {
             walk,
             filter,
             vars,
-            now,
+            at,
             gather,
         } = self;
         let slice = TimeSlice::begin();
         if let Some(walk) = walk {
             loop {
                 let mut enough = false;
-                let pace = walk.slice(*now, filter, vars, |found| {
+                let pace = walk.slice(*at, filter, vars, |found| {
                     let flow = gather.take(found.shown)?;
                     enough = flow.is_break();
                     Ok(flow)

@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::engine::TimeSlice;
 use crate::engine::access::{Pace, Walk};
+use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::stage::Slice;
 use crate::session::{Batch, Fill, Source};
 use crate::storage::RecordId;
-use crate::value::{Doc, Millis};
+use crate::value::Doc;
 
 /// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and
 /// no rows, so what a later command gets has passed the rule with that command's own `now`.
@@ -52,12 +52,12 @@ impl Stream {
     }
 
     /// Deals out the document that was held back, if it is still there.
-    fn release(&mut self, now: Millis, batch: &mut Batch<'_>) {
+    fn release(&mut self, at: ReadPoint, batch: &mut Batch<'_>) {
         if let Some((id, bytes)) = self.held.take()
             && self
                 .walk
                 .collection()
-                .read(now, |view| view.get(id).is_some())
+                .read(at, |view| view.get(id).is_some())
         {
             batch.push(Doc::new(&bytes));
             self.limit = self.limit.map(|left| left - 1);
@@ -66,14 +66,14 @@ impl Stream {
 }
 
 impl Source for Stream {
-    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
-        if now != self.vars.now() {
-            self.vars = self.vars.moved_to(now);
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+        if at.now() != self.vars.now() {
+            self.vars = self.vars.moved_to(at.now());
         }
         if std::mem::take(&mut self.later) {
             self.walk.renew();
         }
-        self.release(now, batch);
+        self.release(at, batch);
         let slice = TimeSlice::begin();
         let Self {
             walk,
@@ -97,7 +97,7 @@ impl Source for Stream {
                 *later = true;
                 return Ok(Fill::Full);
             }
-            let pace = walk.slice(now, filter, vars, |found| {
+            let pace = walk.slice(at, filter, vars, |found| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));

@@ -107,7 +107,7 @@ fn look(
         {
             continue;
         }
-        let sparse = there.read(call.now, |view| {
+        let sparse = there.read(call.read_point(), |view| {
             let all = view.indexes().filter(|index| index.spec.sparse);
             all.map(|index| index.spec.name.clone()).collect::<Vec<_>>()
         });

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::storage::index::{Entry, IndexNumber, split};
-use crate::storage::{Collection, RecordId, Stored, View};
-use crate::value::{Doc, Millis};
+use crate::storage::{Collection, ReadPoint, RecordId, Stored, View};
+use crate::value::Doc;
 
 /// Documents looked at in one lock hold.
 const CHUNK: usize = 256;
@@ -233,7 +233,7 @@ impl Walk {
     /// Hands the next documents that pass the filter to `each`, until it breaks or some hundred documents were looked at.
     pub fn slice<F>(
         &mut self,
-        now: Millis,
+        at: ReadPoint,
         filter: &Filter,
         vars: &Vars,
         mut each: F,
@@ -242,7 +242,7 @@ impl Walk {
         F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
     {
         let collection = Arc::clone(&self.collection);
-        collection.read(now, |view| {
+        collection.read(at, |view| {
             match self.begun {
                 Some(_) if view.is_dropped() => return Err(dropped(view)),
                 Some(renames) if renames != view.renames() => {

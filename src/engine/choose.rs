@@ -10,7 +10,7 @@ use crate::query::Vars;
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
 use crate::storage::index::{Condition, ID_INDEX, Index};
-use crate::storage::{Collection, TsIndex, View};
+use crate::storage::{Collection, ReadPoint, TsIndex, View};
 use crate::value::{Doc, DocBuf, Millis, Type, ValueRef, compare_docs, equal, key};
 
 /// The client says which way to take.
@@ -46,7 +46,7 @@ pub fn choose(
     filter: &Filter,
     sort: Option<&Sort>,
     hint: Option<&Hint>,
-    now: Millis,
+    at: ReadPoint,
 ) -> Result<Chosen> {
     // The most frequent query needs neither the lock nor a plan.
     if hint.is_none()
@@ -58,8 +58,8 @@ pub fn choose(
             exact: true,
         });
     }
-    order_ids(collection, filter, sort, now);
-    collection.read(now, |view| {
+    order_ids(collection, filter, sort, at);
+    collection.read(at, |view| {
         let indexes = indexes(view);
         let plan = make(filter, sort, hint, &indexes, view)?;
         let exact = says_it_all(&plan, filter);
@@ -78,7 +78,7 @@ pub fn between(
     collection: &Arc<Collection>,
     hint: Option<&Hint>,
     ends: &Between,
-    now: Millis,
+    at: ReadPoint,
 ) -> Result<Access> {
     let Some(hint) = hint else {
         return Err(Error::location(
@@ -91,9 +91,9 @@ pub fn between(
         Hint::Key(key) => names_id_first(key.as_doc()),
     };
     if of_ids {
-        collection.order_ids_now(now);
+        collection.order_ids_now(at.now());
     }
-    collection.read(now, |view| {
+    collection.read(at, |view| {
         let named = |index: &&Index| match hint {
             Hint::Name(name) => index.spec.name == *name,
             Hint::Key(key) => compare_docs(index.spec.key.as_doc(), key.as_doc()).is_eq(),
@@ -134,10 +134,10 @@ pub fn within(
     pattern: Option<Doc<'_>>,
     min: Doc<'_>,
     max: Doc<'_>,
-    now: Millis,
+    at: ReadPoint,
 ) -> Result<Access> {
     if names_id_first(min) {
-        collection.order_ids_now(now);
+        collection.order_ids_now(at.now());
     }
     let inferred = DocBuf::build(|key| {
         for elem in min {
@@ -145,7 +145,7 @@ pub fn within(
         }
     });
     let pattern = pattern.unwrap_or_else(|| inferred.as_doc());
-    collection.read(now, |view| {
+    collection.read(at, |view| {
         let fits = |index: &&Index| {
             let key = index.spec.key.as_doc();
             let mut fields = key.iter();
@@ -257,10 +257,10 @@ pub fn winning_plan(
     filter: &Filter,
     sort: Option<(&Sort, Doc<'_>)>,
     hint: Option<&Hint>,
-    now: Millis,
+    at: ReadPoint,
 ) -> Result<DocBuf> {
-    order_ids(collection, filter, sort.map(|(sort, _)| sort), now);
-    collection.read(now, |view| {
+    order_ids(collection, filter, sort.map(|(sort, _)| sort), at);
+    collection.read(at, |view| {
         let indexes = indexes(view);
         let plan = make(filter, sort.map(|(sort, _)| sort), hint, &indexes, view)?;
         let written = sort.map(|(_, written)| written);
@@ -377,12 +377,12 @@ pub(super) fn has_one_key(value: ValueRef<'_>) -> bool {
 }
 
 /// Where a range or an order of `_id`s is asked for, which the map from `_id` to record cannot give, has them ordered.
-fn order_ids(collection: &Arc<Collection>, filter: &Filter, sort: Option<&Sort>, now: Millis) {
+fn order_ids(collection: &Arc<Collection>, filter: &Filter, sort: Option<&Sort>, at: ReadPoint) {
     let sorts = sort
         .and_then(|sort| sort.parts().next())
         .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
     if sorts || wants_id_range(filter.root()) {
-        collection.order_ids(now);
+        collection.order_ids(at.now());
     }
 }
 

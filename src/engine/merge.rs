@@ -15,8 +15,8 @@ use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotM
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::index::TS_FIELD;
-use crate::storage::{Catalog, Collection, NewTtl};
-use crate::value::{Doc, DocBuf, Millis, Path, Type, Value, ValueRef};
+use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
+use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
 pub struct Merging {
     catalog: Arc<Catalog>,
@@ -39,7 +39,7 @@ pub fn begin(
     cx: &Cx<'_>,
 ) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
-    let sparse = check_on(&catalog, &merge, cx.vars.now())?;
+    let sparse = check_on(&catalog, &merge, super::sources::read_point(cx))?;
     let update = match &merge.when_matched {
         WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
             stage.put_str("$replaceWith", "$$new");
@@ -64,14 +64,14 @@ pub fn begin(
 }
 
 /// Refuses an `on` that does not name one document at most, for want of a unique index. Says whether the index is sparse.
-pub fn check_on(catalog: &Catalog, merge: &Merge, now: Millis) -> Result<bool> {
+pub fn check_on(catalog: &Catalog, merge: &Merge, at: ReadPoint) -> Result<bool> {
     if matches!(merge.on.as_slice(), [field] if &**field == "_id") {
         return Ok(false);
     }
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
     catalog
         .get(&merge.into.db, &merge.into.coll)
-        .and_then(|collection| unique_index(&collection, &on, now))
+        .and_then(|collection| unique_index(&collection, &on, at))
         .ok_or_else(|| {
             Error::location(
                 51183,
@@ -97,8 +97,8 @@ fn pipeline(vars: &Vars, write: impl FnOnce(&mut crate::value::DocBuilder<'_>)) 
 }
 
 /// Whether there is a unique index on exactly these fields, and if so whether it is sparse.
-fn unique_index(collection: &Collection, on: &[Path], now: Millis) -> Option<bool> {
-    collection.read(now, |view| {
+fn unique_index(collection: &Collection, on: &[Path], at: ReadPoint) -> Option<bool> {
+    collection.read(at, |view| {
         view.indexes()
             .filter(|index| index.ready && index.spec.unique && index.spec.partial.is_none())
             .find(|index| {
@@ -258,7 +258,7 @@ impl Merging {
     /// is one.
     fn change(&self, wanted: &Wanted, vars: &Vars, update: Option<&Update>) -> Result<bool> {
         let into = &self.merge.into;
-        let now = vars.now();
+        let at = ReadPoint::at(vars.now());
         let mut current = Vec::new();
         let names_ts = self.on.iter().any(|path| path.first() == TS_FIELD);
         let reads_ts = update.is_some_and(Update::reads_ts);
@@ -266,12 +266,12 @@ impl Merging {
             let Some(collection) = self.catalog.get(&into.db, &into.coll) else {
                 return Ok(false);
             };
-            let chosen = choose(&collection, wanted.filter(), None, None, now)?;
+            let chosen = choose(&collection, wanted.filter(), None, None, at)?;
             let walk = Walk::new(collection, chosen.access)
                 .show_ts(names_ts)
                 .for_writing();
             let mut picker = Picker::new(walk, Arc::clone(wanted.filter()), None);
-            let (id, ts) = match picker.next(now, vars, &Endless, &mut current)? {
+            let (id, ts) = match picker.next(at, vars, &Endless, &mut current)? {
                 Picked::One(id, ts) => (id, ts),
                 Picked::Pause => continue,
                 Picked::None => return Ok(false),
@@ -292,13 +292,13 @@ impl Merging {
                     names_ts,
                 },
             };
-            let modified = candidate.modify(now, |doc, ts| {
+            let modified = candidate.modify(at, |doc, ts| {
                 let shown = reads_ts.then(|| with_ts(doc, ts));
                 let doc = shown.as_deref().map_or(doc, Doc::new);
                 update.apply(
                     doc,
                     &Apply {
-                        now,
+                        now: at.now(),
                         vars,
                         position: None,
                         inserting: false,

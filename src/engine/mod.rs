@@ -25,3 +25,5 @@ pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, Reading, Way};
+
+pub use crate::storage::ReadPoint;

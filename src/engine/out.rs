@@ -12,7 +12,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
-    Catalog, Collection, CreateError, Namespace, Options, RenameError, TsIndex, View, Writer,
+    Catalog, Collection, CreateError, Namespace, Options, ReadPoint, RenameError, TsIndex, View,
+    Writer,
 };
 use crate::value::{DocBuf, Millis};
 
@@ -53,7 +54,7 @@ pub fn begin(
     let now = cx.vars.now();
     let found = catalog.get(&into.db, &into.coll);
     let (target, specs, ttl) = match &found {
-        Some(found) => found.read(now, |view| {
+        Some(found) => found.read(ReadPoint::at(now), |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| index.spec.clone()).collect();
             (Setup::of(Some(view)), specs, Some(default_of(view)))
@@ -161,8 +162,11 @@ impl Out {
         let target = self
             .catalog
             .get(self.into.database(), self.into.collection());
-        let own = self.aside.read(now, default_of);
-        let wanted = target.map_or_else(|| own.clone(), |target| target.read(now, default_of));
+        let own = self.aside.read(ReadPoint::at(now), default_of);
+        let wanted = target.map_or_else(
+            || own.clone(),
+            |target| target.read(ReadPoint::at(now), default_of),
+        );
         if own != wanted {
             let mut change = |writer: &mut Writer<'_>| {
                 writer.set_default_ttl(wanted.0, wanted.1.clone());
@@ -287,9 +291,12 @@ mod tests {
             out(&catalog, set).unwrap();
             let made = catalog.get("db", "c").unwrap();
             assert!(!Arc::ptr_eq(&made, &target));
-            assert_eq!(made.read(NOW, |view| view.default_ttl()), default);
+            assert_eq!(
+                made.read(ReadPoint::at(NOW), |view| view.default_ttl()),
+                default
+            );
         }
-        assert!(first.read(NOW, |view| view.is_dropped()));
+        assert!(first.read(ReadPoint::at(NOW), |view| view.is_dropped()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::stats::{Figures, describe_indexes, put_number};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, CurrentOps, Report, Target};
 use crate::storage::index::{ID_INDEX, Usage};
-use crate::storage::{Catalog, View};
+use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// What a report needs besides the collection.
@@ -12,7 +12,7 @@ pub struct About<'a> {
     pub catalog: &'a Catalog,
     /// `HOST:PORT` of this server.
     pub host: &'a str,
-    pub now: Millis,
+    pub at: ReadPoint,
     pub operations: Option<&'a ListOperations>,
 }
 
@@ -48,7 +48,7 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     let figures = about
         .catalog
         .get(&on.db, &on.coll)
-        .map(|collection| Figures::of(&collection, about.now));
+        .map(|collection| Figures::of(&collection, about.at));
     if figures.is_none() && (storage.is_some() || *count || *exec) {
         return Err(Error::new(
             Code::NamespaceNotFound,
@@ -61,7 +61,7 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     out.push_doc(None, |doc| {
         doc.put_str("ns", &on.to_string())
             .put_str("host", about.host)
-            .put_date("localTime", about.now.0);
+            .put_date("localTime", about.at.now().0);
         if let Some(histograms) = latency {
             put_latency(doc, *histograms);
         }
@@ -104,7 +104,7 @@ fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) {
     let Some(collection) = about.catalog.get(&on.db, &on.coll) else {
         return;
     };
-    collection.read(about.now, |view| {
+    collection.read(about.at, |view| {
         for index in describe_indexes(view) {
             let spec = index.as_doc();
             out.push_doc(None, |doc| {
@@ -152,11 +152,11 @@ mod tests {
             w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
         });
         let seen = |now| {
-            collection.read(Millis(now), |view| {
+            collection.read(ReadPoint::at(Millis(now)), |view| {
                 (usage(view, "a_1"), usage(view, ID_INDEX).0)
             })
         };
-        collection.read(Millis(6), |view| {
+        collection.read(ReadPoint::at(Millis(6)), |view| {
             for _ in 0..3 {
                 view.way("a_1").unwrap().usage.note();
             }

@@ -10,8 +10,8 @@ use super::access::{Counted, Pace, Walk, dropped};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
-use crate::storage::{Collection, RecordId};
-use crate::value::{Doc, Millis};
+use crate::storage::{Collection, ReadPoint, RecordId};
+use crate::value::Doc;
 
 /// The collections that the rows of one cursor come from. A row names its own by number, so that its document can be asked
 /// again when the row leaves the cursor.
@@ -57,10 +57,10 @@ impl Handles {
     }
 
     /// Drops rows whose documents have ended (or were removed) by `now`.
-    pub fn retain_visible(&self, batch: &mut Batch, now: Millis) -> Result<()> {
+    pub fn retain_visible(&self, batch: &mut Batch, at: ReadPoint) -> Result<()> {
         let known = self.known.lock().clone();
         for (number, collection) in known.iter().enumerate() {
-            collection.read(now, |view| {
+            collection.read(at, |view| {
                 batch.retain(0, |row| match row.origin {
                     Some(origin) if origin.source as usize == number => {
                         if view.is_dropped() {
@@ -144,7 +144,7 @@ impl Rows for CollectionRows {
             if *limit == Some(0) {
                 return Ok(Flow::End);
             }
-            let pace = walk.slice(cx.vars.now(), filter, cx.vars, |found| {
+            let pace = walk.slice(super::sources::read_point(cx), filter, cx.vars, |found| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));

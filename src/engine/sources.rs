@@ -16,8 +16,8 @@ use crate::query::sort::Sort;
 use crate::query::stage::{
     self, Batch, Cx, Empty, Origin, Output, Report, Rows, Sink, SourceSpec, Sources, Target,
 };
-use crate::storage::Catalog;
-use crate::value::{Doc, Millis, ValueRef};
+use crate::storage::{Catalog, ReadPoint};
+use crate::value::{Doc, ValueRef};
 
 /// What one command (and the cursor that it leaves behind) can reach.
 pub struct EngineSources {
@@ -120,9 +120,9 @@ impl EngineSources {
         database: &str,
         collection: &str,
         reading: Reading,
-        now: Millis,
+        at: ReadPoint,
     ) -> Result<Box<dyn Rows>> {
-        Ok(match self.way(database, collection, &reading, now)? {
+        Ok(match self.way(database, collection, &reading, at)? {
             Some(way) => self.rows(way, reading),
             None => Box::new(Empty),
         })
@@ -134,14 +134,14 @@ impl EngineSources {
         database: &str,
         collection: &str,
         reading: &Reading,
-        now: Millis,
+        at: ReadPoint,
     ) -> Result<Option<Way>> {
         let Some(collection) = self.catalog.get(database, collection) else {
             return Ok(None);
         };
         let sort = reading.sort.as_deref();
         if let Some(ends) = &reading.between {
-            let access = between(&collection, reading.hint.as_ref(), ends, now)?;
+            let access = between(&collection, reading.hint.as_ref(), ends, at)?;
             return Ok(Some(Way {
                 walk: Walk::new(collection, access).show_ts(reading.show_ts),
                 sorted: sort.is_none_or(Sort::is_empty),
@@ -152,7 +152,7 @@ impl EngineSources {
             &reading.filter,
             sort,
             reading.hint.as_ref(),
-            now,
+            at,
         )?;
         let walk = Walk::new(collection, chosen.access)
             .exact(chosen.exact)
@@ -204,16 +204,16 @@ impl EngineSources {
         collection: &str,
         spec: &SourceSpec,
         hint: Option<Hint>,
-        now: Millis,
+        at: ReadPoint,
     ) -> Result<Box<dyn Rows>> {
         let reading = Reading::new(spec.clone(), hint, self.show_ts);
-        self.read(database, collection, reading, now)
+        self.read(database, collection, reading, at)
     }
 }
 
 impl Sources for EngineSources {
     fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
-        self.read_spec(&from.db, &from.coll, spec, None, cx.vars.now())
+        self.read_spec(&from.db, &from.coll, spec, None, read_point(cx))
     }
 
     fn find_equal(
@@ -228,7 +228,7 @@ impl Sources for EngineSources {
             return Ok(true);
         };
         let source = self.handles.add(&collection);
-        collection.read(cx.vars.now(), |view| {
+        collection.read(read_point(cx), |view| {
             let Some(holders) = holders(view, field, keys) else {
                 return Ok(false);
             };
@@ -269,9 +269,14 @@ impl Sources for EngineSources {
         let about = About {
             catalog: &self.catalog,
             host: &more.host,
-            now: cx.vars.now(),
+            at: read_point(cx),
             operations: more.operations.as_ref(),
         };
         report(&about, on, what, out)
     }
+}
+
+/// Where a pipeline's reads start from: each command that goes on with it has a `now` of its own.
+pub(super) fn read_point(cx: &Cx<'_>) -> ReadPoint {
+    ReadPoint::at(cx.vars.now())
 }

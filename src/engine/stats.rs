@@ -2,8 +2,8 @@
 
 use crate::storage::index::Index;
 use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Cap, Collection, IndexingMode, Options, Totals, View};
-use crate::value::{DocBuf, DocBuilder, Millis, Value};
+use crate::storage::{Cap, Collection, IndexingMode, Options, ReadPoint, Totals, View};
+use crate::value::{DocBuf, DocBuilder, Value};
 
 /// What collStats, dbStats and `$collStats` are made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,8 +24,8 @@ const ID_ENTRY_BYTES: u64 = 24;
 // === impl Figures ===
 
 impl Figures {
-    pub fn of(collection: &Collection, now: Millis) -> Self {
-        collection.read(now, Self::seen)
+    pub fn of(collection: &Collection, at: ReadPoint) -> Self {
+        collection.read(at, Self::seen)
     }
 
     pub fn seen(view: &View<'_>) -> Self {

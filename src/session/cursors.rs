@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use super::waiting::{self, Part, Waiting};
 use super::{Batch, Idle, SessionId};
+use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
-use crate::value::Millis;
 
 /// A client's handle on an open cursor. Zero means that there is none.
 pub type CursorId = i64;
@@ -31,7 +31,7 @@ const NO_LIMIT: u64 = u64::MAX;
 pub trait Source: Send {
     /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
     /// moment of the command that asks: a row that stands for one stored document must still be visible then.
-    fn fill(&mut self, now: Millis, batch: &mut Batch<'_>) -> Result<Fill>;
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill>;
 
     /// Nobody asks until the next command: lets go of what can be made again, and says how many bytes stay.
     fn at_rest(&mut self) -> usize;
@@ -344,12 +344,12 @@ pub(super) fn not_found(id: CursorId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::DocBuf;
+    use crate::value::{DocBuf, Millis};
 
     struct Numbers(i32);
 
     impl Source for Numbers {
-        fn fill(&mut self, _: Millis, batch: &mut Batch<'_>) -> Result<Fill> {
+        fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
             while self.0 > 0 {
                 let row = DocBuf::build(|d| {
                     d.put_i32("n", self.0);
@@ -371,7 +371,7 @@ mod tests {
     struct Heavy(usize);
 
     impl Source for Heavy {
-        fn fill(&mut self, _: Millis, _: &mut Batch<'_>) -> Result<Fill> {
+        fn fill(&mut self, _: ReadPoint, _: &mut Batch<'_>) -> Result<Fill> {
             Ok(Fill::Full)
         }
 
@@ -394,12 +394,22 @@ mod tests {
         assert_eq!(second.code(), Code::CursorInUse);
         let mut out = Vec::new();
         let mut batch = Batch::new(&mut out, 2);
-        assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::Full);
+        assert_eq!(
+            open.source
+                .fill(ReadPoint::at(Millis(0)), &mut batch)
+                .unwrap(),
+            Fill::Full
+        );
         assert_eq!(batch.rows(), 2);
         cursors.put_back(open).unwrap();
         let mut open = cursors.check_out(id).unwrap();
         let mut batch = Batch::new(&mut out, 100);
-        assert_eq!(open.source.fill(Millis(0), &mut batch).unwrap(), Fill::End);
+        assert_eq!(
+            open.source
+                .fill(ReadPoint::at(Millis(0)), &mut batch)
+                .unwrap(),
+            Fill::End
+        );
         cursors.finish(id);
         assert_eq!(
             cursors.check_out(id).err().unwrap().code(),

@@ -67,6 +67,7 @@ mod tests {
     use bson::{Bson, doc};
 
     use super::*;
+    use crate::storage::ReadPoint;
     use crate::storage::{Collection, Namespace, Options};
     use crate::value::{DocBuf, Millis};
 
@@ -112,7 +113,7 @@ mod tests {
             (id(doc! {"a": 2}), None),
         ] {
             let id = wanted.as_doc().get("_id");
-            c.read(Millis(0), |view| {
+            c.read(ReadPoint::at(Millis(0)), |view| {
                 let record = |(record, _): (RecordId, Stored<'_>)| record;
                 assert_eq!(view.by_id(id).map(record), expected, "{wanted:?}");
                 let by_key = key::with(id, |key| view.by_key(key).map(record));
@@ -137,7 +138,7 @@ mod tests {
             }
             records.push(record);
         }
-        c.read(Millis(0), |view| {
+        c.read(ReadPoint::at(Millis(0)), |view| {
             for (document, record) in all.iter().zip(&records) {
                 let id = document.as_doc().get("_id");
                 let found = view.by_hash(hash, |doc| has_id(doc, id));

@@ -225,6 +225,7 @@ fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
 mod tests {
     use super::*;
     use crate::clock::monotonic;
+    use crate::storage::ReadPoint;
     use crate::storage::idmap::with_id_key;
     use crate::storage::{Namespace, NewTtl, Options};
     use crate::value::DocBuf;
@@ -263,7 +264,7 @@ mod tests {
 
     /// Who is visible.
     fn visible(collection: &Collection, now: Millis) -> Vec<i32> {
-        collection.read(now, |view| {
+        collection.read(ReadPoint::at(now), |view| {
             let found: Vec<i32> = view
                 .all()
                 .iter()
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn one_change_at_a_time_and_one_that_is_given_up_leaves_nothing_behind() {
         let c = collection();
-        let allocated = || c.read(NOW, |view| view.allocated());
+        let allocated = || c.read(ReadPoint::at(NOW), |view| view.allocated());
         let before = allocated();
         let mut first = Redating::new(Arc::clone(&c));
         let mut second = Redating::new(Arc::clone(&c));

@@ -81,6 +81,7 @@ mod tests {
     use bson::{Document, doc};
 
     use super::*;
+    use crate::storage::ReadPoint;
     use crate::storage::index::IndexSpec;
     use crate::storage::ttl::DefaultTtl;
     use crate::storage::{Collection, Namespace, Options};
@@ -101,7 +102,7 @@ mod tests {
             put.unwrap().map(|ts| ts.0)
         };
         let n = |now: i64| {
-            c.read(Millis(now), |view| {
+            c.read(ReadPoint::at(Millis(now)), |view| {
                 let (_, stored) = view.by_id(Value::int32(1).as_ref())?;
                 Doc::new(stored.bytes).get("n").as_i32()
             })
@@ -136,7 +137,9 @@ mod tests {
         .unwrap();
         assert_eq!(put(17_000, doc! {"_id": 1, "n": 6}, unknown), None);
         assert_eq!(n(45_999), Some(5));
-        let counted = c.read(Millis(17_000), |view| (view.totals(), view.allocated()));
+        let counted = c.read(ReadPoint::at(Millis(17_000)), |view| {
+            (view.totals(), view.allocated())
+        });
         assert_eq!(counted.0.count, 1);
         assert!(counted.0.bytes > 5_000 && counted.1 > 5_000, "{counted:?}");
     }

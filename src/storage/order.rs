@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
-use super::{Collection, Dropped, RecordId, View};
+use super::{Collection, Dropped, ReadPoint, RecordId, View};
 use crate::aside::uncut;
 use crate::value::{DocBuf, Millis};
 
@@ -22,7 +22,7 @@ const CHUNK: usize = 128;
 impl Collection {
     /// Sees to it that there will be an ordered index of `_id`s; there may be one already when this returns.
     pub fn order_ids(self: &Arc<Self>, now: Millis) {
-        let (there, count) = self.read(now, |view| {
+        let (there, count) = self.read(ReadPoint::at(now), |view| {
             (view.way(ID_INDEX).is_some(), view.totals().count)
         });
         if there {
@@ -47,7 +47,7 @@ impl Collection {
     /// The same for somebody who can do nothing without it: it is there when this returns, whoever else may be filling it.
     pub fn order_ids_now(&self, now: Millis) {
         let ready = |view: &View<'_>| view.way(ID_INDEX).is_some_and(|index| index.ready);
-        if !self.read(now, ready)
+        if !self.read(ReadPoint::at(now), ready)
             && let Ok((number, _)) = self.begin_id_index(now)
         {
             uncut(|| self.fill_id_index(number, now));
@@ -116,7 +116,9 @@ mod tests {
         });
         assert!(matches!(part.unwrap().unwrap(), Filled::Before(_)));
         made.order_ids_now(now);
-        let seen = made.read(now, |view| whole(view.way(ID_INDEX).unwrap()));
+        let seen = made.read(ReadPoint::at(now), |view| {
+            whole(view.way(ID_INDEX).unwrap())
+        });
         assert_eq!(seen, (true, 3_000, 3_000));
     }
 }

@@ -67,6 +67,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Watcher};
     use crate::storage::Catalog;
+    use crate::storage::ReadPoint;
     use crate::storage::ttl::{DefaultTtl, Reaper};
     use crate::value::Doc;
 
@@ -116,7 +117,7 @@ mod tests {
 
     fn ids(catalog: &Catalog, name: &str, now: Millis) -> Vec<i32> {
         let collection = catalog.get("db", name).unwrap();
-        collection.read(now, |view| {
+        collection.read(ReadPoint::at(now), |view| {
             let all = view.all();
             all.iter()
                 .map(|(_, stored)| Doc::new(stored.bytes).get("_id").as_i32().unwrap())

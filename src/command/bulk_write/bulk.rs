@@ -158,7 +158,7 @@ impl Bulk {
     ) -> bool {
         let intake = Intake {
             ids: run.place.ids,
-            now: run.place.now,
+            now: run.place.now(),
         };
         let mut admitted: Vec<(usize, Cow<'_, [u8]>)> = Vec::new();
         match intake.admit(document) {

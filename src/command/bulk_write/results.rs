@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::command::write::{Numbers, Repeats};
 use crate::command::{Context, cursor, reply};
+use crate::engine::ReadPoint;
 use crate::error::Error;
 use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
 use crate::value::{Doc, DocBuf, DocBuilder, Millis, Value};
@@ -171,7 +172,7 @@ impl Answer {
         let limit = self.batch_size.unwrap_or(u32::MAX);
         let mut answer = reply.doc("cursor");
         let filled = answer.array_with("firstBatch", |out| {
-            source.fill(self.now, &mut Batch::new(out, limit))
+            source.fill(ReadPoint::at(self.now), &mut Batch::new(out, limit))
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {

@@ -85,7 +85,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "collMod option '{option}'"
         )));
     }
-    let plan = collection.read(call.now, |view| changes.plan(view))?;
+    let plan = collection.read(call.read_point(), |view| changes.plan(view))?;
     if plan.unique {
         if plan.drain {
             return Err(Error::not_implemented(

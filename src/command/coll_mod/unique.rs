@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::CollMod;
 use crate::command::{Call, Context, Outcome, Step, Task, drained};
-use crate::engine::TimeSlice;
+use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexNumber, split};
@@ -82,7 +82,7 @@ impl Task for Making {
         let slice = TimeSlice::begin();
         while !self
             .collection
-            .read(now, |view| self.look.some(view, &self.index))?
+            .read(ReadPoint::at(now), |view| self.look.some(view, &self.index))?
         {
             if slice.is_over() {
                 return Ok(Step::More);
@@ -223,6 +223,7 @@ mod tests {
     use super::{Look, MAX_DOCUMENTS, SOME};
     use crate::command::check::{ask, server};
     use crate::config::Config;
+    use crate::engine::ReadPoint;
     use crate::storage::index::IndexSpec;
     use crate::storage::ttl::DefaultTtl;
     use crate::storage::{Collection, Namespace, Options};
@@ -246,7 +247,10 @@ mod tests {
         .unwrap();
         for (later, shared) in [(9_999, 1), (10_000, 0)] {
             let mut look = Look::default();
-            let mut some = |now| c.read(Millis(now), |view| look.some(view, "a_1")).unwrap();
+            let mut some = |now| {
+                c.read(ReadPoint::at(Millis(now)), |view| look.some(view, "a_1"))
+                    .unwrap()
+            };
             assert!(!some(0));
             assert!(some(later));
             assert_eq!(look.shared.len(), shared, "{later}");
@@ -311,7 +315,10 @@ mod tests {
             })
             .unwrap();
             let mut look = Look::default();
-            while !c.read(Millis(0), |view| look.some(view, "a_1")).unwrap() {}
+            while !c
+                .read(ReadPoint::at(Millis(0)), |view| look.some(view, "a_1"))
+                .unwrap()
+            {}
             let lengths: Vec<_> = look.shared.iter().map(Vec::len).collect();
             assert_eq!(lengths, [told], "{size} {there}");
             let refusal = look.refusal();

@@ -52,7 +52,7 @@ fn would_add(call: &Call<'_>, spec: Doc<'_>) -> bool {
     };
     let key = spec.get("key");
     let same = |known: Doc<'_>| crate::value::equal(ValueRef::document(known), key);
-    there.read(call.now, |view| {
+    there.read(call.read_point(), |view| {
         let mut unique = view.indexes().filter(|index| index.spec.unique);
         view.totals().count > 0 && !unique.any(|index| same(index.spec.key.as_doc()))
     })
@@ -79,7 +79,7 @@ fn keys(call: &Call<'_>) -> Vec<DocBuf> {
     let mut keys = vec![DocBuf::build(|key| {
         key.put_i32("_id", 1);
     })];
-    keys.extend(there.read(call.now, |view| {
+    keys.extend(there.read(call.read_point(), |view| {
         let ready = view.indexes().filter(|index| index.ready);
         ready
             .map(|index| index.spec.key.clone())

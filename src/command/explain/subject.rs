@@ -139,7 +139,7 @@ impl Subject {
         if let Some(found) = found
             && count.is_of_all()
         {
-            let all = found.read(call.now, |view| view.totals().count);
+            let all = found.read(call.read_point(), |view| view.totals().count);
             let namespace = call.namespace(collection);
             return Ok(Self {
                 parsed: DocBuf::new(),
@@ -215,7 +215,7 @@ impl Subject {
     ) -> Result<Self> {
         let namespace = call.namespace(collection);
         let parsed = reading.filter.describe();
-        let way = sources.way(call.database(), collection, &reading, call.now)?;
+        let way = sources.way(call.database(), collection, &reading, call.read_point())?;
         let Some(way) = way else {
             return Ok(Self {
                 namespace,
@@ -240,7 +240,7 @@ impl Subject {
             &reading.filter,
             sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
             reading.hint.as_ref(),
-            call.now,
+            call.read_point(),
         )?;
         let mut sort_limit = None;
         if !way.sorted {
@@ -399,12 +399,12 @@ impl Subject {
                     selection.wanted.filter(),
                     sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
                     selection.hint.as_ref(),
-                    call.now,
+                    call.read_point(),
                 )?
             }
         };
         let picker = collection
-            .map(|collection| selection.picker(collection, call.now))
+            .map(|collection| selection.picker(collection, call.read_point()))
             .transpose()?;
         let outer = match update {
             Some(_) => Outer::Update,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::tree::Figures;
 use crate::engine::access;
 use crate::engine::write::{Picked, Picker, Selection};
-use crate::engine::{EngineSources, TimeSlice};
+use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{Batch, Cx, Flow, Limits, Rows, Slice};
@@ -142,7 +142,7 @@ impl Writing {
             ..
         } = &self.selection;
         while !self.ended {
-            match picker.next(now, vars, slice, &mut self.current)? {
+            match picker.next(ReadPoint::at(now), vars, slice, &mut self.current)? {
                 Picked::Pause => return Ok(false),
                 Picked::None => self.ended = true,
                 Picked::One(..) => {

@@ -25,7 +25,7 @@ pub fn add(
         };
         let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
         // Dropped in between: it is made again.
-        let Ok(inserted) = insert_batch(&collection, bytes, place.now) else {
+        let Ok(inserted) = insert_batch(&collection, bytes, place.now()) else {
             continue;
         };
         let (added, rest) = admitted.split_at(inserted.count);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::aside::is_long_expected;
 use crate::command::{Call, Client, Command, Context, Outcome, Step, Task, cosmos};
 use crate::engine::write::{BATCH, Place};
-use crate::engine::{Effort, TimeSlice};
+use crate::engine::{Effort, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::Slice;
@@ -68,7 +68,7 @@ pub fn run<S: Statements>(
             ids: &call.context.ids,
             database: call.database(),
             collection,
-            now: call.now,
+            at: call.read_point(),
         },
         vars: call.vars(),
         retry: &mut retry,
@@ -166,7 +166,7 @@ impl<S: Statements> Task for Longer<S> {
                 ids: &self.context.ids,
                 database: &self.database,
                 collection: &self.collection,
-                now: self.now,
+                at: ReadPoint::at(self.now),
             },
             vars: self.context.vars(self.now),
             retry: &mut self.retry,

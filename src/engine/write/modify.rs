@@ -4,7 +4,7 @@ use super::{Wanted, refused};
 use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
-use crate::storage::{Collection, Dropped, NewTtl, RecordId, Replaced, Stored, Writer};
+use crate::storage::{Collection, Dropped, NewTtl, ReadPoint, RecordId, Replaced, Stored, Writer};
 use crate::value::{Doc, DocBuilder, Millis, Value};
 
 /// What became of a document that was to be changed.
@@ -51,13 +51,13 @@ impl Candidate<'_> {
     /// changed by someone else meanwhile, it is looked at again, and left alone if it no longer matches.
     pub fn modify(
         mut self,
-        now: Millis,
+        at: ReadPoint,
         mut compute: impl FnMut(Doc<'_>, Millis) -> Result<Option<Vec<u8>>>,
     ) -> Result<Result<Modified, Dropped>> {
         let (collection, id) = (self.collection, self.id);
         loop {
             let computed = compute(Doc::new(self.current), self.ts)?;
-            let written = collection.write(now, |writer| {
+            let written = collection.write(at.now(), |writer| {
                 let replaced = match &computed {
                     _ if self.was_touched(writer) => Replaced::Stale,
                     Some(bytes) => writer.replace(id, self.current, bytes, self.new_ttl),
@@ -85,7 +85,7 @@ impl Candidate<'_> {
                     }));
                 }
                 Ok(Ok(None)) => {
-                    if !self.look_again(now)? {
+                    if !self.look_again(at)? {
                         return Ok(Ok(Modified::Gone));
                     }
                 }
@@ -94,10 +94,10 @@ impl Candidate<'_> {
     }
 
     /// Removes the document, if it still is there and matches. Returns the `_ts` that it had.
-    pub fn delete(mut self, now: Millis) -> Result<Result<Option<Millis>, Dropped>> {
+    pub fn delete(mut self, at: ReadPoint) -> Result<Result<Option<Millis>, Dropped>> {
         let (collection, id) = (self.collection, self.id);
         loop {
-            let removed = collection.write(now, |writer| match self.was_touched(writer) {
+            let removed = collection.write(at.now(), |writer| match self.was_touched(writer) {
                 true => None,
                 false => writer.remove_if(id, self.current),
             });
@@ -108,7 +108,7 @@ impl Candidate<'_> {
                     return Ok(Ok(Some(ts)));
                 }
                 Ok(None) => {
-                    if !self.look_again(now)? {
+                    if !self.look_again(at)? {
                         return Ok(Ok(None));
                     }
                 }
@@ -123,8 +123,8 @@ impl Candidate<'_> {
     }
 
     /// Takes the document as it is now. Says whether it still is there and matches.
-    fn look_again(&mut self, now: Millis) -> Result<bool> {
-        let found = self.collection.read(now, |view| {
+    fn look_again(&mut self, at: ReadPoint) -> Result<bool> {
+        let found = self.collection.read(at, |view| {
             view.get(self.id).map(|stored| {
                 self.current.clear();
                 self.current.extend_from_slice(stored.bytes);
@@ -197,7 +197,7 @@ mod tests {
                 },
             };
             let mut seen = Vec::new();
-            let done = candidate.modify(Millis(9_000), |_, ts| {
+            let done = candidate.modify(ReadPoint::at(Millis(9_000)), |_, ts| {
                 if seen.is_empty() {
                     let touched = collection.write(Millis(8_000), |w| w.touch(id, &bytes));
                     assert!(matches!(touched, Ok(Replaced::Done { .. })));

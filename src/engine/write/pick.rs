@@ -9,7 +9,7 @@ use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::Slice;
-use crate::storage::{Collection, RecordId};
+use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Millis;
 
 /// Yields matching documents in the order of a walk; with a sort, the first by it.
@@ -59,15 +59,15 @@ impl Picker {
 
     pub fn next(
         &mut self,
-        now: Millis,
+        at: ReadPoint,
         vars: &Vars,
         slice: &dyn Slice,
         current: &mut Vec<u8>,
     ) -> Result<Picked> {
         match self.sort.take() {
-            None => self.next_in_order(now, vars, slice, current),
+            None => self.next_in_order(at, vars, slice, current),
             Some(sort) => {
-                let picked = self.first_by(&sort, now, vars, slice, current);
+                let picked = self.first_by(&sort, at, vars, slice, current);
                 if matches!(picked, Ok(Picked::Pause)) {
                     self.sort = Some(sort);
                 }
@@ -78,14 +78,14 @@ impl Picker {
 
     fn next_in_order(
         &mut self,
-        now: Millis,
+        at: ReadPoint,
         vars: &Vars,
         slice: &dyn Slice,
         current: &mut Vec<u8>,
     ) -> Result<Picked> {
         loop {
             let mut picked = None;
-            let pace = self.walk.slice(now, &self.filter, vars, |found| {
+            let pace = self.walk.slice(at, &self.filter, vars, |found| {
                 current.clear();
                 current.extend_from_slice(found.stored.bytes);
                 picked = Some((found.id, found.stored.ts));
@@ -103,7 +103,7 @@ impl Picker {
     fn first_by(
         &mut self,
         sort: &Sort,
-        now: Millis,
+        at: ReadPoint,
         vars: &Vars,
         slice: &dyn Slice,
         current: &mut Vec<u8>,
@@ -111,7 +111,7 @@ impl Picker {
         let mut key = Vec::new();
         loop {
             let best = &mut self.best;
-            let pace = self.walk.slice(now, &self.filter, vars, |found| {
+            let pace = self.walk.slice(at, &self.filter, vars, |found| {
                 key.clear();
                 sort.key(found.shown, &mut key)?;
                 if best.as_ref().is_none_or(|best| key < best.key) {

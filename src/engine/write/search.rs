@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
 use crate::query::stage::Slice;
-use crate::storage::{Catalog, Collection, NewTtl};
+use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
 use crate::value::{Millis, ValueRef};
 
 /// Where a statement writes, and when.
@@ -19,7 +19,8 @@ pub struct Place<'a> {
     pub ids: &'a ObjectIds,
     pub database: &'a str,
     pub collection: &'a str,
-    pub now: Millis,
+    /// Where its reads start from; it writes at the same `now`.
+    pub at: ReadPoint,
 }
 
 /// Which documents a statement is about.
@@ -68,19 +69,23 @@ impl<'a> Place<'a> {
     pub fn name(&self) -> (&'a str, &'a str) {
         (self.database, self.collection)
     }
+
+    pub fn now(&self) -> Millis {
+        self.at.now()
+    }
 }
 
 // === impl Selection ===
 
 impl Selection {
     /// The way to them for a reader. A sort is not looked at.
-    pub fn walk(&self, collection: Arc<Collection>, now: Millis) -> Result<Walk> {
+    pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
         let chosen = choose(
             &collection,
             self.wanted.filter(),
             None,
             self.hint.as_ref(),
-            now,
+            at,
         )?;
         Ok(Walk::new(collection, chosen.access)
             .exact(chosen.exact)
@@ -88,13 +93,13 @@ impl Selection {
     }
 
     /// The documents one by one, for a writer.
-    pub fn picker(&self, collection: Arc<Collection>, now: Millis) -> Result<Picker> {
+    pub fn picker(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Picker> {
         let chosen = choose(
             &collection,
             self.wanted.filter(),
             self.sort.as_ref(),
             self.hint.as_ref(),
-            now,
+            at,
         )?;
         let walk = Walk::new(collection, chosen.access)
             .exact(chosen.exact)
@@ -116,9 +121,9 @@ impl Selection {
         }
     }
 
-    fn way(&self, collection: Arc<Collection>, now: Millis) -> Result<Way> {
+    fn way(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Way> {
         Ok(match self.point() {
-            None => Way::Picker(Box::new(self.picker(collection, now)?)),
+            None => Way::Picker(Box::new(self.picker(collection, at)?)),
             Some(_) => Way::Point {
                 collection,
                 gone: false,
@@ -157,21 +162,21 @@ impl Search {
         if self.way.is_none() {
             let found = place.catalog.get(place.database, place.collection);
             self.way = found
-                .map(|collection| self.selection.way(collection, place.now))
+                .map(|collection| self.selection.way(collection, place.at))
                 .transpose()?;
         }
-        let (now, current) = (place.now, &mut self.current);
+        let (at, current) = (place.at, &mut self.current);
         let (picked, collection) = match &mut self.way {
             Some(Way::Point { collection, gone }) => {
                 let picked = match self.selection.point().filter(|_| !*gone) {
-                    Some(id) => pick_point(collection, id, now, current),
+                    Some(id) => pick_point(collection, id, at, current),
                     None => Picked::None,
                 };
                 *gone = true;
                 (picked, &*collection)
             }
             Some(Way::Picker(picker)) => {
-                let picked = picker.next(now, &self.selection.vars, slice, current);
+                let picked = picker.next(at, &self.selection.vars, slice, current);
                 let picked = picked.map_err(|error| during(self.during, error))?;
                 (picked, picker.collection())
             }
@@ -227,10 +232,10 @@ fn during(what: &str, error: Error) -> Error {
 fn pick_point(
     collection: &Collection,
     id: ValueRef<'_>,
-    now: Millis,
+    at: ReadPoint,
     current: &mut Vec<u8>,
 ) -> Picked {
-    collection.read(now, |view| {
+    collection.read(at, |view| {
         view.id_usage().note();
         let Some((id, stored)) = view.by_id(id) else {
             return Picked::None;

@@ -113,13 +113,13 @@ impl Updating {
             return false;
         };
         let apply = Apply {
-            now: place.now,
+            now: place.now(),
             vars: &selection.vars,
             position: None,
             inserting: false,
         };
         let (mut len, mut version) = (0, Vec::new());
-        let patched = collection.write(place.now, |writer| {
+        let patched = collection.write(place.now(), |writer| {
             let writes = |field: &str| !update.leaves_alone(field);
             writer.patch(id, writes, |doc| {
                 let patch = update.patch(doc, &apply)?;
@@ -166,7 +166,9 @@ impl Updating {
         let Some(collection) = place.catalog.get(place.database, place.collection) else {
             return false;
         };
-        let put = collection.write(place.now, |writer| writer.put(id, &bytes, new_ttl(update)));
+        let put = collection.write(place.now(), |writer| {
+            writer.put(id, &bytes, new_ttl(update))
+        });
         let Ok(Some(ts)) = put else {
             return false;
         };
@@ -188,7 +190,7 @@ impl Updating {
         candidate.reads_ts |= update.reads_ts();
         candidate.new_ttl = new_ttl(update);
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
-        let modified = candidate.modify(place.now, |doc, ts| {
+        let modified = candidate.modify(place.at, |doc, ts| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
             let position = if update.needs_position() {
@@ -199,7 +201,7 @@ impl Updating {
             update.apply(
                 doc,
                 &Apply {
-                    now: place.now,
+                    now: place.now(),
                     vars,
                     position,
                     inserting: false,
@@ -236,7 +238,8 @@ impl Updating {
         let made = self.make(place);
         let bytes = made.map_err(|error| self.search.failed(error))?;
         let (collection, _) = collection_for(place.catalog, place.database, place.collection)?;
-        let Ok(inserted) = insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now)
+        let Ok(inserted) =
+            insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now())
         else {
             return Ok(false);
         };
@@ -245,7 +248,7 @@ impl Updating {
                 self.done.upserted = Some(Doc::new(&bytes).get("_id").to_value());
                 self.done.shown = (self.shows == Shows::After).then_some(Version {
                     bytes,
-                    ts: place.now,
+                    ts: place.now(),
                 });
                 Ok(true)
             }
@@ -261,14 +264,14 @@ impl Updating {
     fn make(&self, place: &Place<'_>) -> Result<Vec<u8>> {
         let selection = &self.search.selection;
         let apply = Apply {
-            now: place.now,
+            now: place.now(),
             vars: &selection.vars,
             position: None,
             inserting: true,
         };
         let equalities = selection.wanted.filter().equalities()?;
         self.update.upsert(&equalities, &apply, || {
-            Value::oid(place.ids.next(place.now))
+            Value::oid(place.ids.next(place.now()))
         })
     }
 }
@@ -330,7 +333,7 @@ impl Deleting {
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
         };
-        let deleted = candidate.delete(place.now);
+        let deleted = candidate.delete(place.at);
         let ts = match deleted.map_err(|error| self.search.failed(error))? {
             Ok(Some(ts)) => ts,
             lost => {

@@ -12,7 +12,7 @@ use super::idmap::IdMap;
 use super::index::{Index, Usage};
 use super::segments::Segments;
 use super::ttl::{Bounds, DefaultTtl, End};
-use super::{Namespace, Options, RecordId, SizeLimit, Totals, TsIndex, View, Writer};
+use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, Totals, TsIndex, View, Writer};
 use crate::aside::uncut;
 use crate::clock::Clock;
 use crate::value::Millis;
@@ -146,11 +146,11 @@ impl Collection {
             .unwrap_or_else(|| uncut(|| self.state.write()))
     }
 
-    /// Looks at the collection as it is at `now`, or at the latest moment at which anybody looked: what one command has
+    /// Looks at the collection from a read point, or at the latest moment at which anybody looked: what one command has
     /// seen to be gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
-    pub fn read<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
+    pub fn read<T>(&self, at: ReadPoint, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.shared();
-        let seen = self.seen(now);
+        let seen = self.seen(at.now());
         look(&View::new(&state, &self.ids, seen))
     }
 

@@ -22,7 +22,7 @@ fn add(collection: &Collection, now: i64, document: bson::Document) -> Result<Re
 }
 
 fn ids(collection: &Collection, now: i64) -> Vec<i32> {
-    collection.read(Millis(now), |view| {
+    collection.read(ReadPoint::at(Millis(now)), |view| {
         let up = view.all();
         let mut down = Vec::new();
         let _ = view.each_down(RecordId(u64::MAX), |id, _| {
@@ -79,7 +79,7 @@ fn a_patch_is_a_write_like_any_other() {
             .map(|patched| (patched.before.0, patched.ts.0))
     };
     let number = |now| {
-        c.read(Millis(now), |view| {
+        c.read(ReadPoint::at(Millis(now)), |view| {
             let (_, stored) = view.by_id(id)?;
             Doc::new(stored.bytes).get("n").as_i32()
         })
@@ -140,7 +140,7 @@ fn an_ended_document_makes_way_for_its_id_and_its_unique_keys() {
     add(&c, 10_000, doc! {"_id": 3, "u": "a"}).unwrap();
     add(&c, 15_000, doc! {"_id": 2, "u": "c"}).unwrap();
     assert_eq!(ids(&c, 15_000), [3, 2]);
-    c.read(Millis(15_000), |view| {
+    c.read(ReadPoint::at(Millis(15_000)), |view| {
         assert_eq!(view.index("u_1").unwrap().len(), 2)
     });
     assert_eq!(reap(&c, 15_000), 0);
@@ -200,7 +200,7 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
         let ids_of = bytes.each_ref().map(|bytes| add(bytes));
         // It begins at 2 s; others write at 9 s; at 9.5 s it comes to the same documents.
         for (now, seen) in [(9_000, 9_000), (2_000, 9_500)] {
-            c.read(Millis(seen), |_| ());
+            c.read(ReadPoint::at(Millis(seen)), |_| ());
             let (new, old) = match now {
                 9_000 => (&other, &bytes[0]),
                 _ => (&bytes[0], &other),
@@ -219,7 +219,7 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
         }
         assert_eq!(ids(&c, 18_999), [1, 2], "{indexed}");
         if indexed {
-            let moments: Vec<_> = c.read(Millis(18_999), |view| {
+            let moments: Vec<_> = c.read(ReadPoint::at(Millis(18_999)), |view| {
                 let index = view.index("_ts_1").unwrap();
                 let entries = index.up(Bound::Unbounded, &[0xff]);
                 entries
@@ -330,11 +330,11 @@ fn reaping_leaves_exactly_the_living_and_their_index_entries() {
         let ttl = if n % 10 == 3 { -1 } else { 1 + n % 7 };
         add(&c, 0, doc! {"_id": n, "n": n, "ttl": ttl, "pad": &pad}).unwrap();
     }
-    let before = c.read(Millis(0), |view| view.allocated());
+    let before = c.read(ReadPoint::at(Millis(0)), |view| view.allocated());
     assert_eq!(reap(&c, 7_000), 18_000);
     let living: Vec<i32> = (0..20_000).filter(|n| n % 10 == 3).collect();
     assert_eq!(ids(&c, 7_000), living);
-    c.read(Millis(7_000), |view| {
+    c.read(ReadPoint::at(Millis(7_000)), |view| {
         assert!(
             view.allocated() < before / 6,
             "{} of {before}",

@@ -76,7 +76,7 @@ pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Re
         && let Some(there) = call.context.catalog.get(call.database(), name)
     {
         let mut indexes = reply.array("indexes");
-        for index in there.read(call.now, describe_indexes) {
+        for index in there.read(call.read_point(), describe_indexes) {
             let mut entry = indexes.doc();
             entry
                 .put_body(index.as_doc().body())

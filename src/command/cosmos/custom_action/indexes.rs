@@ -89,7 +89,9 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
 impl<'a> Plan<'a> {
     pub fn new(call: &Call<'_>, collection: &str, wanted: Vec<(Doc<'a>, Wanted)>) -> Self {
         let there = call.context.catalog.get(call.database(), collection);
-        let mut gone = there.map_or_else(Vec::new, |there| there.read(call.now, describe_indexes));
+        let mut gone = there.map_or_else(Vec::new, |there| {
+            there.read(call.read_point(), describe_indexes)
+        });
         gone.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
         let mut plan = Self::default();
         let mut new = Vec::new();
