@@ -9,6 +9,7 @@ use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
+use crate::engine::ddl::check_read;
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuilder};
 
@@ -39,6 +40,7 @@ pub(super) struct Counting {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
+    check_read(call.database(), collection)?;
     let count = Count::read(call)?;
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.

@@ -3,6 +3,7 @@
 use super::args::Arg;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl};
 use crate::auth::Action;
+use crate::engine::ddl::check_created;
 use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
 use crate::storage::ttl::DefaultTtl;
@@ -33,9 +34,9 @@ struct Create {
 
 fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
-    check_new_name(call.database(), name)?;
     let create = Create::parse(call)?;
     create.check()?;
+    check_created(call.database(), name)?;
     let options = Options {
         cap: create.cap(),
         indexing_mode: create.mode,
@@ -70,32 +71,6 @@ fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
 }
-
-/// Names that a client may give. Reading a strange one is harmless; making it is not.
-pub fn check_new_name(database: &str, name: &str) -> Result<()> {
-    let invalid = |why: String| Err(Error::new(Code::InvalidNamespace, why));
-    if name.contains('$') {
-        return invalid(format!("Invalid collection name: {name}"));
-    }
-    if name.starts_with("system.") && !ALLOWED_SYSTEM.contains(&name) {
-        return invalid(format!("Invalid system namespace: {database}.{name}"));
-    }
-    let length = database.len() + 1 + name.len();
-    if length > MAX_NAMESPACE {
-        return invalid(format!(
-            "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {MAX_NAMESPACE}"
-        ));
-    }
-    Ok(())
-}
-
-const MAX_NAMESPACE: usize = 255;
-const ALLOWED_SYSTEM: &[&str] = &[
-    "system.js",
-    "system.profile",
-    "system.users",
-    "system.views",
-];
 
 // === impl Create ===
 

@@ -10,6 +10,7 @@ use super::{
     commit_quorum, default_ttl, drained, list_indexes,
 };
 use crate::auth::Action;
+use crate::engine::ddl::check_written;
 use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
@@ -71,7 +72,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         .into_iter()
         .map(|spec| index_spec::parse(spec, unknown))
         .collect::<Result<Vec<_>>>()?;
-    super::create::check_new_name(call.database(), name)?;
+    check_written(call.database(), name)?;
     let hides = |wanted: &Wanted| matches!(wanted, Wanted::Index(spec) if spec.hidden);
     if name.starts_with("system.") && wanted.iter().any(hides) {
         return Err(index_spec::hides_systems_own());

@@ -11,6 +11,7 @@ use crate::aside;
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::choose::Hint;
+use crate::engine::ddl::check_read;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Type, Value, ValueRef, key};
 
@@ -41,6 +42,7 @@ pub(super) struct Values {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
+    check_read(call.database(), collection)?;
     let distinct = Distinct::read(call)?;
     let values = Values::new(distinct.key);
     let selecting = Selecting::plain(distinct.filter, distinct.hint);

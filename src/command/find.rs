@@ -13,6 +13,7 @@ use super::{
 };
 use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality, plain_id};
+use crate::engine::ddl::check_read;
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -86,15 +87,7 @@ impl<'a> Find<'a> {
             collection: call.collection()?,
             ..Self::default()
         };
-        if find.collection.starts_with('$') {
-            return Err(Error::new(
-                Code::InvalidNamespace,
-                format!(
-                    "Invalid collection name: {}",
-                    call.namespace(find.collection)
-                ),
-            ));
-        }
+        check_read(call.database(), find.collection)?;
         for arg in call.args().skip(1) {
             match arg.name_bytes() {
                 b"filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),

@@ -6,6 +6,7 @@ use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{self, Target};
+use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
@@ -74,6 +75,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             .put_i32("retriedStmtId", args.stmt_id);
         return Ok(Outcome::Reply);
     }
+    check_written(call.database(), collection)?;
     let statement = args.parse(call)?;
     write::run(call, collection, statement, reply)
 }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::write::{self, Options, Running, Statements, Tally};
 use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Needs, Outcome};
 use crate::auth::Action;
+use crate::engine::ddl::check_written;
 use crate::engine::write::Intake;
 use crate::error::Result;
 use crate::query::stage::Slice;
@@ -27,6 +28,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = call.collection()?;
     let mut options = Options::read(call, LIST, &[])?;
     let count = write::check_statements(call, LIST, call.documents(LIST)?)?;
+    check_written(call.database(), collection)?;
     let inserts = Inserts {
         offset: 0,
         next: 0,

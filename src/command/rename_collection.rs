@@ -1,11 +1,11 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
 use super::args::{Arg, required};
-use super::create::check_new_name;
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database, collection_uuid,
 };
 use crate::auth::{Action, Target};
+use crate::engine::ddl::check_created;
 use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
 use crate::storage::{Namespace, RenameError};
@@ -144,7 +144,7 @@ fn check(namespace: &Namespace) -> Result<()> {
             "error with namespace: cannot rename the oplog {namespace}"
         ));
     }
-    match check_new_name(namespace.database(), name) {
+    match check_created(namespace.database(), name) {
         Ok(()) => Ok(()),
         Err(error) => illegal(format!("error with namespace: {}", error.message())),
     }

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod choose;
+pub mod ddl;
 mod effort;
 mod holders;
 mod merge;

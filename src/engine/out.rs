@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::ddl::check_created;
 use super::stats::put_options;
 use super::write::{BATCH, Intake, insert_batch, other_case};
 use super::{ObjectIds, STEP};
@@ -51,6 +52,12 @@ pub fn begin(
     into: &Target,
     cx: &Cx<'_>,
 ) -> Result<Out> {
+    check_created(&into.db, &into.coll).map_err(|error| {
+        Error::new(
+            Code::IllegalOperation,
+            format!("error with target namespace: {}", error.message()),
+        )
+    })?;
     let now = cx.vars.now();
     let found = catalog.get(&into.db, &into.coll);
     let (target, specs, ttl) = match &found {

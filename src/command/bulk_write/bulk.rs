@@ -18,8 +18,8 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 pub struct Namespace {
     pub database: String,
     pub collection: String,
-    /// The client means another one: told by every operation on it.
-    pub mismatch: Option<Error>,
+    /// Why no operation can run on it: its name, or a UUID that belongs to another one. Each of them is told.
+    pub refused: Option<Error>,
 }
 
 pub struct Bulk {
@@ -78,7 +78,7 @@ impl Bulk {
             return Ok(Some(true));
         }
         let namespace = self.namespaces.get(op.namespace());
-        if let Some(error) = namespace.and_then(|namespace| namespace.mismatch.clone()) {
+        if let Some(error) = namespace.and_then(|namespace| namespace.refused.clone()) {
             let modified = matches!(op, Op::Update(..)).then_some(0);
             return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }

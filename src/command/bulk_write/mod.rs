@@ -12,6 +12,7 @@ use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{check_collection, check_database};
 use super::{collection_uuid, cursor};
 use crate::auth::{Action, Target};
+use crate::engine::ddl::check_written;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 use bulk::{Bulk, Namespace};
@@ -158,8 +159,11 @@ fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
         namespaces.push(Namespace {
             database: database.to_owned(),
             collection: collection.to_owned(),
-            mismatch: uuid
-                .and_then(|uuid| collection_uuid::check_in(call, database, collection, uuid).err()),
+            refused: check_written(database, collection).err().or_else(|| {
+                uuid.and_then(|uuid| {
+                    collection_uuid::check_in(call, database, collection, uuid).err()
+                })
+            }),
         });
     }
     Ok(namespaces)

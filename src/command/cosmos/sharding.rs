@@ -2,6 +2,7 @@
 
 use crate::auth::{Action, Target};
 use crate::command::args::{fields, required};
+use crate::command::write::collation;
 use crate::command::{
     Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
 };
@@ -158,7 +159,12 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
             // Where documents go: here, in any case.
             "unique" | "presplitHashedZones" | "enforceUniquenessCheck" => drop(arg.bool()?),
             "numInitialChunks" => drop(arg.int()?),
-            "collation" | "timeseries" => drop(arg.doc()?),
+            "collation" => collation(&arg)?,
+            "timeseries" => {
+                if arg.doc()?.is_some() {
+                    return Err(arg.not_implemented());
+                }
+            }
             _ => return Err(arg.unknown()),
         }
     }

@@ -4,6 +4,7 @@
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
 use crate::aside::is_long_expected;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
+use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
 use crate::error::Result;
 use crate::query::Vars;
@@ -67,6 +68,7 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
             read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
         }
     }
+    check_written(call.database(), collection)?;
     let each = Each::<K> {
         let_vars: options.let_vars.map(DocBuf::from),
         offset: 0,

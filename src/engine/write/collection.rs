@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::ddl::check_created;
 use crate::error::{Code, Error, Result};
 use crate::storage::{Catalog, Collection, OtherCase};
 
@@ -11,6 +12,10 @@ pub fn collection_for(
     database: &str,
     collection: &str,
 ) -> Result<(Arc<Collection>, bool)> {
+    if let Some(there) = catalog.get(database, collection) {
+        return Ok((there, false));
+    }
+    check_created(database, collection)?;
     catalog
         .get_or_create(database, collection)
         .map_err(|other| other_case(&other))

@@ -51,12 +51,6 @@ pub(super) fn parse(
             format!("Can't $out to special collection: {}", into.coll),
         ));
     }
-    if into.coll.starts_with('$') || into.to_string().len() > 255 {
-        return Err(Error::new(
-            Code::IllegalOperation,
-            format!("Cannot $out to a collection of that name: '{into}'"),
-        ));
-    }
     if timeseries {
         return Err(Error::not_implemented("$out to a time-series collection"));
     }

@@ -82,6 +82,15 @@ fn what_is_refused() {
             doc! {"shardCollection": "shop.c", "key": {"a": 1}, "nope": 1},
             40415,
         ),
+        (
+            doc! {"shardCollection": "shop.c", "key": {"a": 1}, "collation": {"locale": "de"}},
+            238,
+        ),
+        (
+            doc! {"shardCollection": "shop.c", "key": {"a": 1}, "timeseries": {"timeField": "t"}},
+            238,
+        ),
+        (doc! {"shardCollection": "shop.c$", "key": {"a": 1}}, 73),
         (doc! {"enableSharding": 1}, 14),
         (doc! {"enableSharding": "a.b"}, 73),
         (doc! {"enableSharding": "shop", "primaryShard": "other"}, 70),

@@ -1,0 +1,118 @@
+//! The names that a collection may have: one set of rules for every way in which a collection comes to be.
+//!
+//! As in MongoDB, reading under a strange name is mostly harmless and finds nothing, but nobody may create it or write to it.
+
+use crate::error::{Code, Error, Result};
+
+/// Database, dot and collection together.
+const MAX_NAMESPACE: usize = 255;
+
+/// Collections that the server or its tools keep in any database.
+const SYSTEM: &[&str] = &[
+    "system.js",
+    "system.profile",
+    "system.users",
+    "system.views",
+];
+
+/// The same in one database only.
+const SYSTEM_OF: &[(&str, &[&str])] = &[
+    (
+        "admin",
+        &[
+            "system.backup_users",
+            "system.keys",
+            "system.roles",
+            "system.version",
+        ],
+    ),
+    (
+        "config",
+        &["system.indexBuilds", "system.preimages", "system.sessions"],
+    ),
+    ("local", &["system.healthlog", "system.replset"]),
+];
+
+/// Only the server itself writes to these.
+const NEVER_WRITTEN: &[&str] = &["system.profile", "system.views"];
+
+/// Whether a collection of that name may be created.
+pub fn check_created(database: &str, name: &str) -> Result<()> {
+    if name.contains('$') {
+        return invalid(format!("Invalid collection name: {name}"));
+    }
+    if name.starts_with("system.") && !is_system(database, name) {
+        return invalid(format!("Invalid system namespace: {database}.{name}"));
+    }
+    if database.len() + 1 + name.len() > MAX_NAMESPACE {
+        return invalid(format!(
+            "Fully qualified namespace is too long. Namespace: {database}.{name} Max: {MAX_NAMESPACE}"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a client may write to a collection of that name, or create indexes there.
+#[inline]
+pub fn check_written(database: &str, name: &str) -> Result<()> {
+    if name.starts_with("system.") && NEVER_WRITTEN.contains(&name) {
+        return invalid(format!("cannot write to {database}.{name}"));
+    }
+    check_created(database, name)
+}
+
+/// Whether find, count and distinct take the name.
+#[inline]
+pub fn check_read(database: &str, name: &str) -> Result<()> {
+    if name.contains('$') && (database, name) != ("local", "oplog.$main") {
+        return invalid(format!("Invalid collection name: {database}.{name}"));
+    }
+    Ok(())
+}
+
+fn is_system(database: &str, name: &str) -> bool {
+    let own = SYSTEM_OF.iter().find(|(owner, _)| *owner == database);
+    SYSTEM.contains(&name) || own.is_some_and(|(_, names)| names.contains(&name))
+}
+
+fn invalid(why: String) -> Result<()> {
+    Err(Error::new(Code::InvalidNamespace, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As mongod 6.0.5 answers create, insert and find.
+    #[test]
+    fn names_are_refused_as_mongod_refuses_them() {
+        let long = "x".repeat(MAX_NAMESPACE - 1);
+        let fits = &long[..MAX_NAMESPACE - 2];
+        for (database, name, created, written, read) in [
+            ("d", "a", true, true, true),
+            ("d", "a..b", true, true, true),
+            ("d", "system", true, true, true),
+            ("d", "a$b", false, false, false),
+            ("d", "$a", false, false, false),
+            ("d", "a.$cmd", false, false, false),
+            ("local", "oplog.$main", false, false, true),
+            ("d", fits, true, true, true),
+            ("d", long.as_str(), false, false, true),
+            ("d", "system.x", false, false, true),
+            ("d", "system.", false, false, true),
+            ("d", "system.js", true, true, true),
+            ("d", "system.users", true, true, true),
+            ("d", "system.profile", true, false, true),
+            ("d", "system.views", true, false, true),
+            ("d", "system.roles", false, false, true),
+            ("admin", "system.roles", true, true, true),
+            ("admin", "system.sessions", false, false, true),
+            ("config", "system.sessions", true, true, true),
+            ("local", "system.replset", true, true, true),
+        ] {
+            let answers = [check_created, check_written, check_read]
+                .map(|check| check(database, name).is_ok());
+            assert_eq!(answers, [created, written, read], "{database}.{name}");
+        }
+    }
+}
