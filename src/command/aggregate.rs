@@ -9,11 +9,13 @@ use super::write::{collation, hint};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
-use crate::auth::{Action, Target};
+use crate::auth::Target;
 use crate::engine::choose::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Empty, Limits, Output, Pipeline, Place, names_root};
+use crate::query::stage::{
+    self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable, names_root,
+};
 use crate::query::{Scope, Vars, bind_let};
 use crate::storage::index::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
@@ -31,18 +33,6 @@ pub(super) const COMMAND: Command = Command::ready(
         .and(Flags::SECONDARY),
 )
 .needs(Needs::Asked(may));
-
-/// Stages that are no part of MongoDB's stable API.
-const UNSTABLE: &[&str] = &[
-    "$currentOp",
-    "$indexStats",
-    "$listLocalSessions",
-    "$listSessions",
-    "$planCacheStats",
-    "$search",
-    "$searchMeta",
-    "$vectorSearch",
-];
 
 /// What an aggregate says.
 pub(super) struct Aggregate<'a> {
@@ -67,27 +57,16 @@ pub(super) struct Prepared {
     pub show_ts: bool,
 }
 
-/// With the collection that it runs on; what else it reads and writes is looked at when it is parsed.
+/// With the collection that it runs on; what the stages inside stages need is looked at when they are parsed.
 fn may(call: &Call<'_>) -> Result<bool> {
-    let db = call.database();
     let stages = call.arg("pipeline").and_then(|arg| arg.value().as_array());
-    let first = stages.and_then(|stages| stages.first()?.value.as_doc()?.first());
-    let (first, spec) = first.map_or(("", ValueRef::MISSING), |stage| (stage.name(), stage.value));
-    let Some(name) = call.target().as_str() else {
-        return Ok(match first {
-            "$documents" => call.user().is_some(),
-            "$currentOp" => current_op::may_see(call, spec),
-            _ => call.may(Target::Database(db), Action::Find),
-        });
+    let first = stages.and_then(|stages| stage::names(stages).next());
+    let first = first.and_then(|first| Some((stage::find(first.name())?, first.value)));
+    let on = match call.target().as_str() {
+        Some(name) => Target::Collection(call.database(), name),
+        None => Target::Database(call.database()),
     };
-    let place = Target::Collection(db, name);
-    Ok(match first {
-        "$collStats" => call.may(place, Action::CollStats),
-        "$indexStats" => call.may(place, Action::IndexStats),
-        "$planCacheStats" => call.may(place, Action::PlanCacheRead),
-        "$changeStream" => call.may(place, Action::ChangeStream) && call.may(place, Action::Find),
-        _ => call.may(place, Action::Find),
-    })
+    Ok(guard::may_begin(call, first, on))
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -185,20 +164,25 @@ impl<'a> Aggregate<'a> {
         };
         let place = Place::new(&scope, call.database(), self.collection);
         let pipeline = Pipeline::parse(self.pipeline, &place)?;
-        guard::check_pipeline(call, &pipeline)?;
+        let target = self
+            .collection
+            .map(|name| stage::Target::new(call.database(), name));
+        let on = target.as_ref().map_or(On::Nothing, On::Collection);
+        guard::check_pipeline(call, &pipeline, on)?;
         if self.collection.is_none() && pipeline.is_empty() {
             return Err(Error::new(
                 Code::InvalidNamespace,
                 "{aggregate: 1} is not valid for an empty pipeline.",
             ));
         }
-        let lists_operations = pipeline
+        let about_server = pipeline
             .steps()
             .first()
-            .is_some_and(|step| step.name == "$currentOp");
-        if lists_operations {
-            only_local(call.body(), "$currentOp")?;
+            .filter(|step| step.row.rows_from == RowsFrom::Server);
+        if let Some(step) = about_server {
+            only_local(call.body(), step.row.name)?;
         }
+        let operations = about_server.map(|_| current_op::lister(call));
         if pipeline.output().is_some() && read_level(call.body()) == Some("linearizable") {
             return Err(Error::new(
                 Code::InvalidOptions,
@@ -212,7 +196,6 @@ impl<'a> Aggregate<'a> {
         let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
         let show_ts = names_ts || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
-        let operations = lists_operations.then(|| current_op::lister(call));
         let sources =
             Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host(), operations));
         let limits = Limits {
@@ -294,7 +277,7 @@ fn flag(arg: &Arg<'_>) -> Result<bool> {
         .ok_or_else(|| arg.wrong_type(&[Type::Bool]))
 }
 
-/// Under `apiStrict` only the stages of the stable API may be used.
+/// Under `apiStrict` only the stages of the stable API may be used, at whatever level.
 fn check_stable(call: &Call<'_>, pipeline: Doc<'_>, explain: bool) -> Result<()> {
     if call.body().get("apiStrict").as_bool() != Some(true) {
         return Ok(());
@@ -308,22 +291,12 @@ fn check_stable(call: &Call<'_>, pipeline: Doc<'_>, explain: bool) -> Result<()>
     if explain {
         return refuse("explain of an aggregation");
     }
-    for stage in pipeline {
-        let Some(stage) = stage.value.as_doc().and_then(|doc| doc.first()) else {
-            continue;
-        };
-        let stable = match stage.name() {
-            "$collStats" => stage
-                .value
-                .as_doc()
-                .is_none_or(|spec| spec.iter().all(|option| option.name() == "count")),
-            name => !UNSTABLE.contains(&name),
-        };
-        if !stable {
-            return refuse(&format!("stage {}", stage.name()));
-        }
-    }
-    Ok(())
+    stage::each_stage(pipeline, &mut |row, spec| match row.stable {
+        Stable::Always => Ok(()),
+        Stable::If(is_stable, _) if is_stable(spec) => Ok(()),
+        Stable::If(_, words) => Err(Error::new(Code::APIStrictError, words)),
+        Stable::Never => refuse(row.name),
+    })
 }
 
 #[cfg(test)]
@@ -332,6 +305,60 @@ mod tests {
 
     use super::super::check::{ask, server};
     use crate::config::Config;
+
+    /// A stage outside the stable API is refused at every level, before anything is parsed.
+    #[test]
+    fn the_stable_api_has_no_back_door() {
+        let mut server = server(Config::default());
+        ask(
+            &mut server,
+            doc! {"insert": "e", "documents": [{}], "$db": "d"},
+        );
+        let stats = bson!([{"$indexStats": {}}]);
+        let within = |stages: Bson| bson!([{"$unionWith": {"coll": "e", "pipeline": stages}}]);
+        let refused = "$indexStats is not allowed with 'apiStrict: true' in API Version 1";
+        let count = "only the 'count' option to $collStats is supported in API Version 1";
+        for (pipeline, expected) in [
+            (stats.clone(), Some(refused)),
+            (within(stats.clone()), Some(refused)),
+            (
+                bson!([{"$lookup": {"from": "e", "as": "x", "pipeline": within(stats.clone())}}]),
+                Some(refused),
+            ),
+            (
+                bson!([{"$match": {"$bad": 1}}, {"$facet": {"f": within(stats.clone())}}]),
+                Some(refused),
+            ),
+            (
+                within(bson!([{"$collStats": {"storageStats": {}}}])),
+                Some(count),
+            ),
+            (within(bson!([{"$collStats": {"count": {}}}])), None),
+            (
+                within(bson!([{"$listSessions": {}}])),
+                Some("$listSessions is not allowed with 'apiStrict: true' in API Version 1"),
+            ),
+            (within(bson!([{"$match": {}}])), None),
+            // As mongod, which looks for names first.
+            (
+                bson!([{"$nope": 1}, {"$indexStats": {}}]),
+                Some("Unrecognized pipeline stage name: '$nope'"),
+            ),
+        ] {
+            let reply = ask(
+                &mut server,
+                doc! {
+                    "aggregate": "c", "pipeline": pipeline.clone(), "cursor": {}, "$db": "d",
+                    "apiVersion": "1", "apiStrict": true,
+                },
+            );
+            assert_eq!(reply.get_str("errmsg").ok(), expected, "{pipeline}");
+            assert!(
+                expected.is_none() || matches!(reply.get_i32("code"), Ok(323 | 40324)),
+                "{reply}"
+            );
+        }
+    }
 
     /// What `$lookup` finds through an index of the foreign field is what it finds without one.
     #[test]

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::args::truthy;
-use super::{Access, Call, Command, Flags};
+use super::{Access, Call, Command, Flags, current_op};
 use crate::auth::{Action, Privileges, Target, User};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Output, Pipeline, WhenMatched, WhenNotMatched};
+use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
 use crate::value::{Doc, DocBuf, ValueRef};
 use crate::wire::Request;
 
@@ -138,22 +138,66 @@ pub(super) fn redacted(command: &Command, request: &Request) -> Bytes {
     shown.into_bytes().into()
 }
 
-/// What a pipeline reads and writes besides the collection that it runs on.
-pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline) -> Result<()> {
+/// What a pipeline and every one inside its stages read and write. `on`: what the outermost one runs on.
+pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline, on: On<'_>) -> Result<()> {
     if matches!(call.rights, Rights::All) {
         return Ok(());
     }
     let mut allowed = true;
-    pipeline.reads(&mut |from| {
-        allowed &= call.may(Target::Collection(&from.db, &from.coll), Action::Find);
+    pipeline.each_level(on, &mut |level, on| {
+        let first = level
+            .steps()
+            .first()
+            .map(|step| (step.row, step.spec.as_ref()));
+        allowed &= match on {
+            On::Collection(from) => {
+                may_begin(call, first, Target::Collection(&from.db, &from.coll))
+            }
+            On::Nothing => may_begin(call, first, Target::Database(call.database())),
+            // They are read for the stage around it.
+            On::SameRows => true,
+        };
+        if let Some(output) = level.output() {
+            let into = Output::into(output);
+            let into = Target::Collection(&into.db, &into.coll);
+            allowed &= writes(output).iter().all(|action| call.may(into, *action));
+            allowed &= call.may_bypass(into);
+        }
     });
-    if let Some(output) = pipeline.output() {
-        let into = Output::into(output);
-        let into = Target::Collection(&into.db, &into.coll);
-        allowed &= writes(output).iter().all(|action| call.may(into, *action));
-        allowed &= call.may_bypass(into);
-    }
     if allowed { Ok(()) } else { Err(refusal(call)) }
+}
+
+/// Whether the sender may begin a pipeline on that collection or database with that stage and its argument. A pipeline without
+/// any stage reads what it runs on.
+pub(super) fn may_begin(
+    call: &Call<'_>,
+    first: Option<(&Entry, ValueRef<'_>)>,
+    on: Target<'_>,
+) -> bool {
+    let (need, spec) = first.map_or((Need::Find, ValueRef::MISSING), |(row, spec)| {
+        (row.needs, spec)
+    });
+    let logged_in = || matches!(call.rights, Rights::All | Rights::User(_));
+    match need {
+        Need::Find => call.may(on, Action::Find),
+        Need::LoggedIn => logged_in(),
+        Need::ChangeStream => call.may(on, Action::ChangeStream) && call.may(on, Action::Find),
+        Need::CollStats => call.may(on, Action::CollStats),
+        Need::IndexStats => call.may(on, Action::IndexStats),
+        Need::ListCatalog => {
+            call.may(on, Action::ListCollections) && call.may(on, Action::ListIndexes)
+        }
+        Need::ListSearchIndexes => call.may(on, Action::ListSearchIndexes),
+        Need::PlanCacheRead => call.may(on, Action::PlanCacheRead),
+        Need::CurrentOp => current_op::may_see(call, spec),
+        Need::ListSessions => {
+            let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
+            let others = truthy(spec.get("allUsers")) || spec.has("users");
+            !others && logged_in() || call.may(Target::Cluster, Action::ListSessions)
+        }
+        Need::QueryStats => call.may(Target::Cluster, Action::QueryStatsRead),
+        Need::Everything => call.rights.everything(),
+    }
 }
 
 /// The actions that `$out` and `$merge` are made of.

@@ -1,10 +1,12 @@
 //! The commands of Azure Cosmos DB's API for MongoDB, and where its rules meet ours.
 //!
 //! [`custom_action`] makes databases and collections with throughput, [`sharding`] accepts what a client says about shards,
-//! [`meter`] measures requests and says what the last one cost, [`strict`] asks the rules of `--strict cosmos`.
+//! [`meter`] measures requests and says what the last one cost, [`strict`] asks the rules of `--strict cosmos`,
+//! [`pipeline`] those about pipelines.
 
 mod custom_action;
 mod meter;
+mod pipeline;
 mod sharding;
 mod strict;
 #[cfg(test)]

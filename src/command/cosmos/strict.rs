@@ -1,5 +1,6 @@
 //! The rules of `--strict cosmos`, asked before a command begins, or before it is explained.
 
+use super::pipeline;
 use crate::command::{Call, Flags};
 use crate::cosmos::strict;
 use crate::error::Result;
@@ -34,8 +35,8 @@ pub fn check(call: &Call<'_>) -> Result<()> {
         }
         "aggregate" => {
             let stages = array_of("pipeline").unwrap_or(Doc::EMPTY);
-            strict::check_pipeline(stages)?;
-            for sort in strict::sorts_of_source(stages) {
+            pipeline::check_stages(stages)?;
+            for sort in pipeline::sorts_of_source(stages) {
                 check_sort(call, Some(sort))?;
             }
         }

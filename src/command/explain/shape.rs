@@ -4,6 +4,7 @@
 //! a query's shape if they also ask in the same order, with values of the same types. The hashes are Sundown's own;
 //! what is alike is MongoDB's.
 
+use crate::query::stage::Entry;
 use crate::value::{Doc, Type, ValueRef};
 
 /// What is hashed.
@@ -12,20 +13,6 @@ pub(super) struct Shape {
     plan: String,
     query: String,
 }
-
-/// Stages that take part in a plan's shape.
-const PLANNED_STAGES: &[&str] = &[
-    "$bucket",
-    "$count",
-    "$densify",
-    "$group",
-    "$lookup",
-    "$project",
-    "$replaceRoot",
-    "$setWindowFields",
-    "$sort",
-    "$sortByCount",
-];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
@@ -71,9 +58,10 @@ impl Shape {
         self.query.push_str(what);
     }
 
-    pub fn stage(&mut self, name: &str, spec: ValueRef<'_>) {
+    pub fn stage(&mut self, row: &Entry, spec: ValueRef<'_>) {
+        let name = row.name;
         self.query.push_str(&format!(" {name} {}", anything(spec)));
-        if PLANNED_STAGES.contains(&name) {
+        if row.in_plan_shape {
             self.plan.push_str(&format!(" {name}"));
         }
     }

@@ -328,7 +328,7 @@ impl Subject {
             }
         };
         for step in prepared.pipeline.steps() {
-            subject.shape.stage(step.name, step.spec.as_ref());
+            subject.shape.stage(step.row, step.spec.as_ref());
         }
         let (rest, output) = rest.split_output();
         let mut open = |input: Box<dyn Rows>| {
@@ -342,7 +342,7 @@ impl Subject {
                     shown.n = Arc::clone(&n);
                 } else {
                     stages.push(StageShown {
-                        name: step.name,
+                        name: step.row.name,
                         spec: step.spec.clone(),
                         n: Arc::clone(&n),
                     });
@@ -358,7 +358,7 @@ impl Subject {
         }
         // What would be written is not.
         stages.extend(output.map(|step| StageShown {
-            name: step.name,
+            name: step.row.name,
             spec: step.spec,
             n: Arc::default(),
         }));

@@ -224,6 +224,9 @@ fn pipelines_show_their_stages_and_do_not_write() {
     let bare = doc! {"aggregate": 1, "pipeline": [{"$documents": [{"x": 1}]}], "explain": true, "$db": "d"};
     let reply = ask(&mut server, bare);
     assert_eq!(reply.get_array("stages").unwrap().len(), 1, "{reply}");
+    let bare = doc! {"aggregate": 1, "pipeline": [{"$documents": [{"x": 1}]}], "cursor": {}};
+    let reply = explained(&mut server, bare, "queryPlanner");
+    assert_eq!(reply.get_array("stages").unwrap().len(), 1, "{reply}");
 }
 
 #[test]

@@ -108,9 +108,51 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             doc! {"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}},
             "mcx",
         ),
+        // The same within other stages, on top of what the outer pipeline needs.
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$lookup": {"from": "d", "pipeline": [{"$indexStats": {}}], "as": "e"}}], "cursor": {}},
+            "x",
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$unionWith": {"coll": "d", "pipeline": [{"$indexStats": {}}]}}], "cursor": {}},
+            "x",
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$lookup": {"from": "d", "pipeline": [{"$unionWith": {"coll": "c", "pipeline": [{"$indexStats": {}}]}}], "as": "e"}}], "cursor": {}},
+            "x",
+        ),
+        (
+            "shop",
+            doc! {"explain": {"aggregate": "c", "pipeline": [{"$unionWith": {"coll": "d", "pipeline": [{"$indexStats": {}}]}}], "cursor": {}}},
+            "x",
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$unionWith": {"coll": "d", "pipeline": [{"$collStats": {"count": {}}}]}}], "cursor": {}},
+            READS,
+        ),
+        (
+            "shop",
+            doc! {"aggregate": "c", "pipeline": [{"$unionWith": {"pipeline": [{"$documents": []}]}}], "cursor": {}},
+            READS,
+        ),
+        // A stage that is not built yet.
+        (
+            "shop",
+            doc! {"aggregate": 1, "pipeline": [{"$backupCursor": {}}], "cursor": {}},
+            "x",
+        ),
         (
             "shop",
             doc! {"aggregate": 1, "pipeline": [{"$documents": []}], "cursor": {}},
+            ALL,
+        ),
+        (
+            "shop",
+            doc! {"explain": {"aggregate": 1, "pipeline": [{"$documents": []}], "cursor": {}}},
             ALL,
         ),
         // Writing.
@@ -320,6 +362,10 @@ fn each_role_against_each_kind_of_command() {
             );
         }
     }
+    let of = |command: &Document| {
+        let explained = command.get_document("explain");
+        explained.unwrap_or(command).clone()
+    };
     let mut nobody = logged_in(&[]);
     let none = [
         "connectionStatus",
@@ -336,7 +382,7 @@ fn each_role_against_each_kind_of_command() {
             || command
                 .get_document("usersInfo")
                 .is_ok_and(|who| who.contains_key("user"))
-            || command.get_array("pipeline").is_ok_and(|stages| {
+            || of(command).get_array("pipeline").is_ok_and(|stages| {
                 stages.first().is_some_and(|stage| {
                     let stage = stage.as_document().unwrap();
                     stage.contains_key("$documents")

@@ -1,11 +1,11 @@
 //! `--strict cosmos`: what the service refuses, with its codes and, where they are known, its words.
 //!
-//! One table of [rules](RULES), so that a team sees on its own machine what would break in Azure. [`pipeline`] and [`sort`] say which
-//! documents of a command a rule is about; the commands ask before they begin. Only the size of documents is asked where they are
-//! stored, since nobody knows before how large an update makes one.
+//! One table of [rules](RULES), so that a team sees on its own machine what would break in Azure. The commands ask
+//! before they begin. Only the size of documents is checked where they are stored: before, it is not known how large an update
+//! makes one.
 
 mod index;
-mod pipeline;
+mod lookup;
 mod rules;
 mod sort;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::value::{Type, ValueRef};
 
 pub use index::check_index;
-pub use pipeline::{check_pipeline, sorts_of_source};
+pub use lookup::check_lookup;
 pub use rules::{RULES, Rule};
 pub use sort::{check_lone_sort, check_sort};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::each::{Each, Mapped};
+use super::Place;
+use super::each::Each;
 use super::field_path::FieldPath;
-use super::{Place, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::named::Named;
@@ -32,31 +32,26 @@ struct Run<'r> {
     start: usize,
 }
 
-pub(super) fn parse_add_fields(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    let fields = parse_fields("$addFields", value, place)?;
-    push(Stage::Op(Arc::new(Mapped(fields))));
-    Ok(())
+pub(super) fn parse_add_fields(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+    parse_fields("$addFields", value, place)
 }
 
-pub(super) fn parse_set(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    let fields = parse_fields("$set", value, place)?;
-    push(Stage::Op(Arc::new(Mapped(fields))));
-    Ok(())
+pub(super) fn parse_set(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+    parse_fields("$set", value, place)
 }
 
-pub(super) fn parse_fields(
+/// The fields that are set.
+pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+    for field in spec.as_doc().into_iter().flatten() {
+        visit(field.name());
+    }
+}
+
+fn parse_fields(
     name: &'static str,
     value: ValueRef<'_>,
     place: &Place<'_>,
-) -> Result<AddFields> {
+) -> Result<Arc<dyn Each>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(
             40272,
@@ -66,7 +61,9 @@ pub(super) fn parse_fields(
             ),
         )
     })?;
-    AddFields::parse(spec, place.scope).map_err(|error| error.caused(&format!("Invalid {name}")))
+    let fields = AddFields::parse(spec, place.scope)
+        .map_err(|error| error.caused(&format!("Invalid {name}")))?;
+    Ok(Arc::new(fields))
 }
 
 // === impl AddFields ===

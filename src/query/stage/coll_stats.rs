@@ -62,6 +62,12 @@ pub(super) fn parse(
     Ok(())
 }
 
+/// Whether nothing but the number of documents is asked for.
+pub(super) fn only_counts(spec: ValueRef<'_>) -> bool {
+    let mut options = spec.as_doc().into_iter().flatten();
+    options.all(|option| option.name() == "count")
+}
+
 /// What is said of one kind of figures; `None` for null, which asks for nothing.
 fn nested<'a>(name: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
     match value.ty() {
@@ -131,10 +137,6 @@ fn scale(options: Doc<'_>) -> Result<f64> {
 impl Op for Reports {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(Running(self))
-    }
-
-    fn is_source(&self) -> bool {
-        true
     }
 }
 

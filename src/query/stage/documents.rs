@@ -38,10 +38,6 @@ impl Op for Documents {
             offset: 0,
         })
     }
-
-    fn is_source(&self) -> bool {
-        true
-    }
 }
 
 // === impl Running ===

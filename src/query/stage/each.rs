@@ -15,7 +15,7 @@ pub trait Each: Send + Sync {
 }
 
 /// The stage of an [`Each`].
-pub(super) struct Mapped<E>(pub E);
+pub(super) struct Mapped(pub Arc<dyn Each>);
 
 struct Running<F> {
     input: Box<dyn Rows>,
@@ -42,7 +42,7 @@ where
 
 // === impl Mapped ===
 
-impl<E: Each + 'static> Op for Mapped<E> {
+impl Op for Mapped {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         map(input, move |row, vars, out| {
             self.0.apply(row.doc, vars, out)

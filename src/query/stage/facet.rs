@@ -8,10 +8,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::place::Within;
-use super::{Batch, Cx, Flow, Op, Pipeline, Place, Rows, Stage, Target, sort::too_much};
+use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, sort::too_much};
 use crate::error::{Error, Result};
 use crate::query::expr;
-use crate::value::{ArrayBuilder, DocBuilder, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
 
 struct Facet {
     parts: Vec<(Box<str>, Pipeline)>,
@@ -52,6 +52,28 @@ struct Feed {
 /// The source of a pipeline in `$facet`.
 struct Source(Arc<Mutex<Feed>>);
 
+const WITHIN: Within = Within {
+    same_rows: true,
+    refusal: (40600, "to be used within a $facet stage"),
+    not_a_document: |ty| {
+        Error::location(
+            40171,
+            format!(
+                "elements of arrays in $facet spec must be non-empty objects, found: {}",
+                ty.alias()
+            ),
+        )
+    },
+};
+
+/// The pipelines in a specification.
+pub(super) fn inner<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
+    let parts = spec.as_doc().into_iter().flatten();
+    parts
+        .filter_map(|part| part.value.as_array())
+        .for_each(visit);
+}
+
 pub(super) fn parse(
     value: ValueRef<'_>,
     place: &Place<'_>,
@@ -76,7 +98,7 @@ pub(super) fn parse(
                 ),
             )
         })?;
-        let inside = place.inside(Within::Facet, place.scope)?;
+        let inside = place.inside(&WITHIN, place.scope)?;
         parts.push((name.into(), Pipeline::parse(stages, &inside)?));
     }
     push(Stage::Op(Arc::new(Facet { parts })));
@@ -102,13 +124,9 @@ impl Op for Facet {
         })
     }
 
-    fn is_stable(&self) -> bool {
-        self.parts.iter().all(|(_, pipeline)| pipeline.is_stable())
-    }
-
-    fn reads(&self, each: &mut dyn FnMut(&Target)) {
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
         for (_, pipeline) in &self.parts {
-            pipeline.reads(each);
+            visit(pipeline, On::SameRows);
         }
     }
 }

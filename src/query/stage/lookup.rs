@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::field_path::FieldPath;
 use super::lookup_spec::Lookup;
 use super::values::values_at;
-use super::{Batch, Cx, Empty, Flow, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
+use super::{Batch, Cx, Empty, Flow, On, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
@@ -17,7 +17,7 @@ use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, ValueRef};
 
-pub(super) use super::lookup_spec::parse;
+pub(super) use super::lookup_spec::{parse, written};
 
 /// What mongod lets the documents for one row come to.
 const MAX_JOINED: usize = 100 * 1024 * 1024;
@@ -66,16 +66,14 @@ impl Op for Lookup {
         })
     }
 
-    fn is_stable(&self) -> bool {
-        self.sub.as_ref().is_none_or(|sub| sub.stable)
-    }
-
-    fn reads(&self, each: &mut dyn FnMut(&Target)) {
-        if let Some(from) = &self.from {
-            each(from);
-        }
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
         if let Some(sub) = &self.sub {
-            sub.whole.reads(each);
+            visit(&sub.whole, on);
+        }
+        // To join by fields, the documents are read whatever the pipeline begins with.
+        if self.fields.is_some() && self.from.is_some() {
+            visit(&Pipeline::EMPTY, on);
         }
     }
 }
@@ -374,14 +372,15 @@ pub(super) struct Sub {
     pub whole: Pipeline,
     spec: SourceSpec,
     rest: Pipeline,
-    pub stable: bool,
+    /// For the same variables it yields the same rows.
+    pub deterministic: bool,
 }
 
 impl Sub {
     pub fn new(whole: Pipeline) -> Self {
         let (spec, rest) = whole.clone().split_source();
         Self {
-            stable: whole.is_stable(),
+            deterministic: whole.is_deterministic(),
             whole,
             spec,
             rest,

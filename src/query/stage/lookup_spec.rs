@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::field_path::FieldPath;
+use super::levels::brings_rows;
 use super::lookup::Sub;
-use super::place::{Within, stages_of};
+use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Pipeline, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
 use crate::query::{Expr, scope};
@@ -18,6 +19,18 @@ pub(super) struct Lookup {
     pub fields: Option<(FieldPath, FieldPath)>,
     pub lets: Vec<(Box<str>, Expr)>,
     pub sub: Option<Sub>,
+}
+
+const WITHIN: Within = Within {
+    same_rows: false,
+    refusal: (51047, "within a $lookup's sub-pipeline"),
+    not_a_document: stage_is_no_document,
+};
+
+/// The field that the stage sets.
+pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+    let into = spec.as_doc().and_then(|spec| spec.get("as").as_str());
+    into.into_iter().for_each(visit);
 }
 
 pub(super) fn parse(
@@ -56,8 +69,7 @@ pub(super) fn parse(
     // A pipeline that brings its own rows needs no collection.
     let own_rows = pipeline
         .and_then(ValueRef::as_array)
-        .and_then(|stages| stages.first()?.value.as_doc()?.first())
-        .is_some_and(|first| first.name() == "$documents");
+        .is_some_and(brings_rows);
     let from = match from {
         None if !own_rows => {
             return Err(Error::failed_to_parse(
@@ -93,7 +105,7 @@ pub(super) fn parse(
         None => None,
         Some(pipeline) => {
             let inner = place.scope.with(lets.iter().map(|(name, _)| &**name));
-            let mut inside = place.inside(Within::Lookup, &inner)?;
+            let mut inside = place.inside(&WITHIN, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
             Some(Sub::new(Pipeline::parse(stages_of(pipeline)?, &inside)?))
         }
@@ -202,6 +214,6 @@ impl Lookup {
     pub fn is_uncorrelated(&self) -> bool {
         self.fields.is_none()
             && self.lets.is_empty()
-            && self.sub.as_ref().is_some_and(|sub| sub.stable)
+            && self.sub.as_ref().is_some_and(|sub| sub.deterministic)
     }
 }

@@ -4,7 +4,8 @@
 //! ([`Pipeline::split_source`]), the rest is opened behind the rows that engine makes of that. At run time a stage is
 //! [`Rows`]: it owns its input and appends to a [`Batch`] when it is asked to. Nothing is locked between two pulls, and
 //! every pull ends soon ([`Flow::Pause`]). Other collections are reached through [`Sources`], which engine implements. To add
-//! a stage: write its file, add its row.
+//! a stage: write its file, add its row. The row says all that others ask about a stage ([`Entry`]): rights, place, stable API,
+//! updates, views, inner pipelines. Nobody else keeps a list of stages.
 
 mod add_fields;
 mod batch;
@@ -17,11 +18,13 @@ mod depth;
 mod documents;
 mod each;
 mod facet;
+mod facts;
 mod field_path;
 mod granularity;
 mod group;
 mod held;
 mod index_stats;
+mod levels;
 mod limit;
 mod lookup;
 mod lookup_spec;
@@ -53,16 +56,18 @@ mod values;
 pub use batch::{Batch, Origin, Row};
 pub use current_op::CurrentOps;
 pub use each::map;
+pub use facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, Status};
+pub use levels::{each_stage, names};
 pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};
 pub use names::names_root;
-pub use pipeline::{Op, Pipeline, Stage, Step};
+pub use pipeline::{On, Op, Pipeline, Stage, Step};
 pub use place::Place;
 pub use project::{found_rows as project_found, rows as project};
 pub use rows::{Cx, Empty, Endless, Flow, Limits, Rows, Slice};
 pub use skip::rows as skip;
 pub use sort::rows as sort;
 pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
-pub use table::{Entry, STAGES, Status};
+pub use table::{STAGES, find};
 pub use transform::Transform;

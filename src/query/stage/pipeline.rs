@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::depth::{self, Depth};
-use super::place::{Place, Position, Within};
-use super::table::{Entry, RunsOn, Status, find};
-use super::{Output, Rows, SourceSpec, limit, match_, skip, sort};
+use super::each::Mapped;
+use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn, Status};
+use super::levels::row_of;
+use super::place::{Place, stage_is_no_document};
+use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::value::{Doc, Elem, Value};
+use crate::value::{Doc, Elem, Type, Value};
 
 /// MongoDB's bound on the number of stages.
 const MAX_STAGES: usize = 1000;
@@ -23,7 +25,7 @@ pub struct Pipeline {
 /// One parsed stage, and what the client wrote (for explain).
 #[derive(Clone)]
 pub struct Step {
-    pub name: &'static str,
+    pub row: &'static Entry,
     pub spec: Value,
     pub stage: Stage,
     /// How many levels of nesting it can add to a row.
@@ -44,11 +46,6 @@ pub enum Stage {
 pub trait Op: Send + Sync {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows>;
 
-    /// The stage brings its own rows: nothing is read in front of it.
-    fn is_source(&self) -> bool {
-        false
-    }
-
     /// Where the stage writes to.
     fn output(&self) -> Option<&Arc<Output>> {
         None
@@ -59,18 +56,31 @@ pub trait Op: Send + Sync {
         false
     }
 
-    /// The same input gives the same output (no `$sample`).
-    fn is_stable(&self) -> bool {
+    /// The same input gives the same output (no `$sample`), whatever its inner pipelines do.
+    fn is_deterministic(&self) -> bool {
         true
     }
 
-    /// The collections that it reads besides its input.
-    fn reads(&self, _: &mut dyn FnMut(&super::Target)) {}
+    /// Shows every pipeline directly within, and what it runs on. A collection whose documents the stage reads itself is
+    /// shown with [`Pipeline::EMPTY`].
+    fn inner(&self, _: &mut dyn FnMut(&Pipeline, On<'_>)) {}
+}
+
+/// What a pipeline runs on.
+#[derive(Debug, Clone, Copy)]
+pub enum On<'a> {
+    Collection(&'a Target),
+    /// The input of the stage around it.
+    SameRows,
+    /// No collection: it begins with a stage that brings its own rows.
+    Nothing,
 }
 
 // === impl Pipeline ===
 
 impl Pipeline {
+    pub const EMPTY: Pipeline = Pipeline { steps: Vec::new() };
+
     pub fn parse(stages: Doc<'_>, place: &Place<'_>) -> Result<Self> {
         let count = stages.count();
         if count > MAX_STAGES {
@@ -81,10 +91,14 @@ impl Pipeline {
         }
         let mut steps = Vec::with_capacity(count);
         for (index, elem) in stages.iter().enumerate() {
-            let spec = elem
-                .value
-                .as_doc()
-                .ok_or_else(|| place.within.not_a_document(elem.value.ty()))?;
+            let spec = elem.value.as_doc().ok_or_else(|| {
+                let refuse = place
+                    .within
+                    .map_or(stage_is_no_document as fn(Type) -> Error, |within| {
+                        within.not_a_document
+                    });
+                refuse(elem.value.ty())
+            })?;
             let place = place.at(index == 0);
             parse_stage(spec, index, index + 1 == count, &place, &mut steps)?;
         }
@@ -101,7 +115,9 @@ impl Pipeline {
 
     /// The pipeline begins with a stage that brings its own rows (`$documents`, `$collStats`).
     pub fn is_own_source(&self) -> bool {
-        matches!(self.steps.first(), Some(Step { stage: Stage::Op(op), .. }) if op.is_source())
+        self.steps
+            .first()
+            .is_some_and(|step| step.row.rows_from != RowsFrom::Input)
     }
 
     /// Where it writes to, if it does.
@@ -112,20 +128,25 @@ impl Pipeline {
         }
     }
 
-    /// Every collection that it reads besides the one it runs on.
-    pub fn reads(&self, each: &mut dyn FnMut(&super::Target)) {
+    /// Shows this pipeline and every one within, at whatever level.
+    pub fn each_level(&self, on: On<'_>, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+        visit(self, on);
         for step in &self.steps {
             if let Stage::Op(op) = &step.stage {
-                op.reads(each);
+                op.inner(&mut |pipeline, on| pipeline.each_level(on, visit));
             }
         }
     }
 
-    pub(super) fn is_stable(&self) -> bool {
-        self.steps.iter().all(|step| match &step.stage {
-            Stage::Op(op) => op.is_stable(),
-            _ => true,
-        })
+    pub(super) fn is_deterministic(&self) -> bool {
+        let mut all = true;
+        self.each_level(On::Nothing, &mut |pipeline, _| {
+            all &= pipeline.steps.iter().all(|step| match &step.stage {
+                Stage::Op(op) => op.is_deterministic(),
+                _ => true,
+            });
+        });
+        all
     }
 
     /// Splits off what a source can do: filter, then sort, then skip, then limit.
@@ -233,24 +254,21 @@ fn parse_stage(
     steps: &mut Vec<Step>,
 ) -> Result<()> {
     let field = only_field(spec)?;
-    let name = field.name();
-    let row = find(name).ok_or_else(|| {
-        Error::location(40324, format!("Unrecognized pipeline stage name: '{name}'"))
-    })?;
+    let row = row_of(field.name())?;
     check_collectionless(row, index, place)?;
-    let refusal = match place.within {
-        Within::Lookup | Within::UnionWith if !row.in_sub => Some(place.within.refusal(row.name)),
-        _ if place.in_facet && !row.in_facet => Some(Within::Facet.refusal(row.name)),
+    let refusal = match (place.within, place.in_facet) {
+        (Some(within), _) if !within.same_rows && !row.in_sub => Some(within.refuse(row.name)),
+        (_, Some(facet)) if !row.in_facet => Some(facet.refuse(row.name)),
         _ => None,
     };
     let before = steps.len();
     match row.status {
         Status::Ready(parse) => {
             let levels = depth::levels(field.value);
-            parse(field.value, place, &mut |stage| {
+            let mut push = |stage| {
                 let first = steps.len() == before;
                 steps.push(Step {
-                    name: row.name,
+                    row,
                     spec: if first {
                         field.value.to_value()
                     } else {
@@ -262,14 +280,20 @@ fn parse_stage(
                     },
                     stage,
                 });
-            })?;
+            };
+            match parse {
+                Parse::Stages(parse) => parse(field.value, place, &mut push)?,
+                Parse::Each(parse) => {
+                    push(Stage::Op(Arc::new(Mapped(parse(field.value, place)?))));
+                }
+            }
         }
         Status::Planned => {}
     }
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    let begins = index == 0 && place.within != Within::Facet;
+    let begins = index == 0 && !place.is_over_same_rows();
     if row.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
         return Err(Error::new(
             Code::InvalidNamespace,
@@ -280,8 +304,8 @@ fn parse_stage(
         ));
     }
     match row.position {
-        Position::First if index > 0 => Err(Error::location(
-            if row.name == "$geoNear" { 40603 } else { 40602 },
+        Position::First { code } if index > 0 => Err(Error::location(
+            code,
             format!(
                 "{} is only valid as the first stage in a pipeline",
                 row.name
@@ -304,13 +328,14 @@ fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<
             format!("{} {why}", row.name),
         ))
     };
-    let begins = index == 0 && place.within != Within::Facet;
-    if row.runs_on == RunsOn::Database && place.coll.is_some() && begins {
-        return refuse("can only be run with {aggregate: 1}");
+    let begins = index == 0 && !place.is_over_same_rows();
+    match row.runs_on {
+        RunsOn::Database if place.coll.is_some() && begins => {
+            refuse("can only be run with {aggregate: 1}")
+        }
+        RunsOn::Only { db, coll } if (place.db, place.coll) != (db, Some(coll)) => {
+            refuse(&format!("may only be run against {db}.{coll}"))
+        }
+        _ => Ok(()),
     }
-    if row.name == "$listSessions" && (place.db, place.coll) != ("config", Some("system.sessions"))
-    {
-        return refuse("may only be run against config.system.sessions");
-    }
-    Ok(())
 }

@@ -14,28 +14,23 @@ pub struct Place<'a> {
     pub db: &'a str,
     /// The collection the command names; none for `{aggregate: 1}`.
     pub coll: Option<&'a str>,
-    pub within: Within,
-    /// A `$facet` stands around it, near or far.
-    pub in_facet: bool,
+    /// The stage whose inner pipeline this is; none for the pipeline of the command.
+    pub within: Option<&'static Within>,
+    /// The `$facet` around it, near or far.
+    pub in_facet: Option<&'static Within>,
     /// The stage is the first of its pipeline.
     pub first: bool,
     depth: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Within {
-    Command,
-    Facet,
-    Lookup,
-    UnionWith,
-}
-
-/// Where in a pipeline a stage may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    Any,
-    First,
-    Last,
+/// What a stage with inner pipelines says of them.
+pub struct Within {
+    /// Its pipelines run over its own input, not over a collection.
+    pub same_rows: bool,
+    /// The code and, behind the name of a stage, the words for one that may not stand there.
+    pub refusal: (i32, &'static str),
+    /// What is said of a stage that is no document.
+    pub not_a_document: fn(Type) -> Error,
 }
 
 // === impl Place ===
@@ -46,8 +41,8 @@ impl<'a> Place<'a> {
             scope,
             db,
             coll,
-            within: Within::Command,
-            in_facet: false,
+            within: None,
+            in_facet: None,
             first: true,
             depth: 0,
         }
@@ -58,8 +53,13 @@ impl<'a> Place<'a> {
         Self { first, ..self }
     }
 
+    /// The rows in front of the pipeline are those of the stage around it.
+    pub(super) fn is_over_same_rows(self) -> bool {
+        self.within.is_some_and(|within| within.same_rows)
+    }
+
     /// The place of a pipeline inside a stage that stands here.
-    pub fn inside(self, within: Within, scope: &'a Scope) -> Result<Self> {
+    pub fn inside(self, within: &'static Within, scope: &'a Scope) -> Result<Self> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::new(
                 Code::MaxSubPipelineDepthExceeded,
@@ -68,8 +68,8 @@ impl<'a> Place<'a> {
         }
         Ok(Self {
             scope,
-            within,
-            in_facet: self.in_facet || within == Within::Facet,
+            within: Some(within),
+            in_facet: self.in_facet.or(within.same_rows.then_some(within)),
             depth: self.depth + 1,
             ..self
         })
@@ -79,37 +79,15 @@ impl<'a> Place<'a> {
 // === impl Within ===
 
 impl Within {
-    /// Refuses a stage by name, as mongod does for each kind of inner pipeline.
-    pub fn refusal(self, stage: &str) -> Error {
-        match self {
-            Self::Facet => Error::location(
-                40600,
-                format!("{stage} is not allowed to be used within a $facet stage"),
-            ),
-            Self::UnionWith => Error::location(
-                31441,
-                format!("{stage} is not allowed within a $unionWith's sub-pipeline"),
-            ),
-            _ => Error::location(
-                51047,
-                format!("{stage} is not allowed within a $lookup's sub-pipeline"),
-            ),
-        }
+    /// Refuses a stage by name.
+    pub fn refuse(&self, stage: &str) -> Error {
+        let (code, words) = self.refusal;
+        Error::location(code, format!("{stage} is not allowed {words}"))
     }
+}
 
-    /// What is said of a stage that is no document.
-    pub fn not_a_document(self, ty: Type) -> Error {
-        match self {
-            Self::Facet => Error::location(
-                40171,
-                format!(
-                    "elements of arrays in $facet spec must be non-empty objects, found: {}",
-                    ty.alias()
-                ),
-            ),
-            _ => Error::type_mismatch("Each element of the 'pipeline' array must be an object"),
-        }
-    }
+pub(super) fn stage_is_no_document(_: Type) -> Error {
+    Error::type_mismatch("Each element of the 'pipeline' array must be an object")
 }
 
 /// The elements of a `pipeline` argument.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, Mapped, map};
-use super::{Place, Rows, Stage};
+use super::each::{Each, map};
+use super::{Place, Rows};
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -35,22 +35,25 @@ pub fn found_rows(
     })
 }
 
-pub(super) fn parse(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    push(Stage::Op(Arc::new(Mapped(parse_project(value, place)?))));
-    Ok(())
-}
-
-pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Project> {
+pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;
-    Projection::parse(spec, place.scope, Kind::Aggregate)
-        .map(Project)
-        .map_err(|error| error.caused("Invalid $project"))
+    let projection = Projection::parse(spec, place.scope, Kind::Aggregate)
+        .map_err(|error| error.caused("Invalid $project"))?;
+    Ok(Arc::new(Project(projection)))
+}
+
+/// The fields that are computed or left out; those that are named to stay do not count.
+pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+    let stays = |flag: ValueRef<'_>| {
+        flag.as_bool() == Some(true) || flag.as_num().is_some_and(|number| !number.is_zero())
+    };
+    for field in spec.as_doc().into_iter().flatten() {
+        if !stays(field.value) {
+            visit(field.name());
+        }
+    }
 }
 
 // === impl Project ===

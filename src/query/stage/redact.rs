@@ -31,7 +31,7 @@ pub(super) fn parse(
 ) -> Result<()> {
     let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
-    push(Stage::Op(Arc::new(Mapped(Redact { expr }))));
+    push(Stage::Op(Arc::new(Mapped(Arc::new(Redact { expr })))));
     Ok(())
 }
 

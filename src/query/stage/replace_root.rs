@@ -2,28 +2,19 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, Mapped};
-use super::{Place, Stage};
+use super::Place;
+use super::each::Each;
 use crate::error::{Error, Result};
 use crate::query::{Expr, Vars};
 use crate::value::{Doc, ValueRef};
 
-pub(super) struct ReplaceRoot {
+struct ReplaceRoot {
     root: Expr,
     /// What the error calls the expression.
     argument: &'static str,
 }
 
-pub(super) fn parse_replace_root(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    push(Stage::Op(Arc::new(Mapped(replace_root(value, place)?))));
-    Ok(())
-}
-
-pub(super) fn replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<ReplaceRoot> {
+pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(
             40229,
@@ -41,26 +32,17 @@ pub(super) fn replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<Rep
         root = Some(Expr::parse(elem.value, place.scope)?);
     }
     let root = root.ok_or_else(|| Error::missing_field("$replaceRoot", "newRoot"))?;
-    Ok(ReplaceRoot {
+    Ok(Arc::new(ReplaceRoot {
         root,
         argument: "'newRoot' expression",
-    })
+    }))
 }
 
-pub(super) fn parse_replace_with(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    push(Stage::Op(Arc::new(Mapped(replace_with(value, place)?))));
-    Ok(())
-}
-
-pub(super) fn replace_with(value: ValueRef<'_>, place: &Place<'_>) -> Result<ReplaceRoot> {
-    Ok(ReplaceRoot {
+pub(super) fn parse_replace_with(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+    Ok(Arc::new(ReplaceRoot {
         root: Expr::parse(value, place.scope)?,
         argument: "'replacement document'",
-    })
+    }))
 }
 
 // === impl ReplaceRoot ===

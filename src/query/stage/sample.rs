@@ -51,7 +51,7 @@ impl Op for Sample {
         limit::rows(Box::new(drawn), self.size)
     }
 
-    fn is_stable(&self) -> bool {
+    fn is_deterministic(&self) -> bool {
         false
     }
 }

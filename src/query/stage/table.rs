@@ -1,184 +1,146 @@
 //! Every stage that MongoDB 8.2 knows.
 
-use super::place::{Place, Position};
+use super::facts::{Changes, Entry, Need, Position, RowsFrom, RunsOn, Stable};
+use super::levels::{fused, only_pipeline};
 use super::{
-    Stage, add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
+    add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
     index_stats, limit, lookup, match_, merge, out, project, redact, replace_root, sample, skip,
     sort, sort_by_count, union_with, unset, unwind,
 };
-use crate::error::Result;
 use crate::value::ValueRef;
-
-/// One row of the table.
-pub struct Entry {
-    pub name: &'static str,
-    pub status: Status,
-    pub position: Position,
-    /// May stand in a pipeline of `$facet`.
-    pub in_facet: bool,
-    /// May stand in the pipeline of `$lookup` or `$unionWith`.
-    pub in_sub: bool,
-    pub runs_on: RunsOn,
-}
-
-/// What an aggregate that begins with the stage has to name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunsOn {
-    Collection,
-    Database,
-    Both,
-}
-
-#[derive(Clone, Copy)]
-pub enum Status {
-    Ready(Parse),
-    /// Known, and refused by name.
-    Planned,
-}
-
-/// Parses the argument of a stage and pushes what it comes to: mostly one stage, for some a row of simpler ones.
-pub type Parse = fn(ValueRef<'_>, &Place<'_>, &mut dyn FnMut(Stage)) -> Result<()>;
-
-const fn any(name: &'static str, parse: Parse) -> Entry {
-    Entry {
-        name,
-        status: Status::Ready(parse),
-        position: Position::Any,
-        in_facet: true,
-        in_sub: true,
-        runs_on: RunsOn::Collection,
-    }
-}
-
-/// Stands first; brings its own rows.
-const fn first(name: &'static str, parse: Parse) -> Entry {
-    Entry {
-        position: Position::First,
-        in_facet: false,
-        ..any(name, parse)
-    }
-}
-
-/// Stands last; writes.
-const fn last(name: &'static str, parse: Parse) -> Entry {
-    Entry {
-        position: Position::Last,
-        in_facet: false,
-        in_sub: false,
-        ..any(name, parse)
-    }
-}
-
-const fn planned(name: &'static str) -> Entry {
-    Entry {
-        name,
-        status: Status::Planned,
-        position: Position::Any,
-        in_facet: true,
-        in_sub: true,
-        runs_on: RunsOn::Collection,
-    }
-}
-
-/// Not built yet; would stand first.
-const fn planned_first(name: &'static str) -> Entry {
-    Entry {
-        position: Position::First,
-        in_facet: false,
-        ..planned(name)
-    }
-}
-
-/// Not built yet; would stand first, and never in a pipeline of another stage.
-const fn planned_top(name: &'static str) -> Entry {
-    Entry {
-        in_sub: false,
-        ..planned_first(name)
-    }
-}
-
-/// Not built yet; would run on a collection or on a database.
-const fn planned_both(name: &'static str) -> Entry {
-    Entry {
-        runs_on: RunsOn::Both,
-        ..planned_top(name)
-    }
-}
-
-/// Not built yet; would run on a database.
-const fn planned_database(name: &'static str) -> Entry {
-    Entry {
-        runs_on: RunsOn::Database,
-        ..planned_first(name)
-    }
-}
 
 /// Sorted by name.
 pub static STAGES: &[Entry] = &[
-    any("$addFields", add_fields::parse_add_fields),
-    planned_database("$backupCursor"),
-    planned_database("$backupCursorExtend"),
-    any("$bucket", bucket::parse),
-    any("$bucketAuto", bucket_auto::parse),
-    planned_both("$changeStream"),
-    planned_top("$changeStreamSplitLargeEvent"),
-    first("$collStats", coll_stats::parse),
-    any("$count", count::parse),
+    Entry::each("$addFields", add_fields::parse_add_fields)
+        .changes(Changes::Fields(add_fields::written)),
+    planned_server("$backupCursor", Need::Everything),
+    planned_server("$backupCursorExtend", Need::Everything),
+    Entry::ready("$bucket", bucket::parse).in_plan_shape(),
+    Entry::ready("$bucketAuto", bucket_auto::parse),
+    Entry::planned("$changeStream")
+        .first(RowsFrom::Stage, Need::ChangeStream)
+        .on_both()
+        .not_in_sub()
+        .not_in_view(),
+    Entry::planned("$changeStreamSplitLargeEvent")
+        .first(RowsFrom::Input, Need::ChangeStream)
+        .not_in_sub()
+        .not_in_view(),
+    Entry::ready("$collStats", coll_stats::parse)
+        .first(RowsFrom::Stage, Need::CollStats)
+        .stable(Stable::If(
+            coll_stats::only_counts,
+            "only the 'count' option to $collStats is supported in API Version 1",
+        )),
+    Entry::ready("$count", count::parse).in_plan_shape(),
+    Entry::ready("$currentOp", current_op::parse)
+        .first(RowsFrom::Server, Need::CurrentOp)
+        .on_database()
+        .stable(Stable::Never),
+    Entry::planned("$densify").in_plan_shape(),
+    Entry::ready("$documents", documents::parse)
+        .first(RowsFrom::Command, Need::LoggedIn)
+        .on_database(),
+    Entry::ready("$facet", facet::parse)
+        .not_in_facet()
+        .inner(facet::inner),
+    Entry::planned("$fill").changes(Changes::Fields(output)),
     Entry {
-        runs_on: RunsOn::Database,
-        ..first("$currentOp", current_op::parse)
+        position: Position::First { code: 40603 },
+        ..Entry::planned("$geoNear").first(RowsFrom::Stage, Need::Find)
     },
-    planned("$densify"),
+    Entry::planned("$graphLookup").changes(Changes::Fields(lookup::written)),
+    Entry::ready("$group", group::parse).in_plan_shape(),
+    Entry::ready("$indexStats", index_stats::parse)
+        .first(RowsFrom::Stage, Need::IndexStats)
+        .stable(Stable::Never),
+    Entry::ready("$limit", limit::parse).changes(Changes::Nothing),
+    Entry::planned("$listCatalog")
+        .first(RowsFrom::Stage, Need::ListCatalog)
+        .on_both()
+        .not_in_sub()
+        .stable(Stable::Never),
+    planned_server("$listClusterCatalog", Need::ListCatalog),
+    planned_server("$listLocalSessions", Need::ListSessions),
+    planned_server("$listSampledQueries", Need::Everything),
+    Entry::planned("$listSearchIndexes")
+        .first(RowsFrom::Stage, Need::ListSearchIndexes)
+        .stable(Stable::Never),
     Entry {
-        runs_on: RunsOn::Database,
-        ..first("$documents", documents::parse)
+        runs_on: RunsOn::Only {
+            db: "config",
+            coll: "system.sessions",
+        },
+        ..Entry::planned("$listSessions")
+            .first(RowsFrom::Stage, Need::ListSessions)
+            .not_in_sub()
+            .not_in_view()
+            .stable(Stable::Never)
     },
-    Entry {
-        in_facet: false,
-        ..any("$facet", facet::parse)
-    },
-    planned("$fill"),
-    planned_first("$geoNear"),
-    planned("$graphLookup"),
-    any("$group", group::parse),
-    first("$indexStats", index_stats::parse),
-    any("$limit", limit::parse),
-    planned_both("$listCatalog"),
-    planned_database("$listClusterCatalog"),
-    planned_database("$listLocalSessions"),
-    planned_database("$listSampledQueries"),
-    planned_first("$listSearchIndexes"),
-    planned_top("$listSessions"),
-    any("$lookup", lookup::parse),
-    any("$match", match_::parse),
-    last("$merge", merge::parse),
-    planned_database("$operationMetrics"),
-    last("$out", out::parse),
-    planned_first("$planCacheStats"),
-    any("$project", project::parse),
-    planned_database("$querySettings"),
-    planned_database("$queryStats"),
-    planned_first("$rankFusion"),
-    any("$redact", redact::parse),
-    any("$replaceRoot", replace_root::parse_replace_root),
-    any("$replaceWith", replace_root::parse_replace_with),
-    any("$sample", sample::parse),
-    planned("$score"),
-    planned_first("$scoreFusion"),
-    planned_first("$search"),
-    planned_first("$searchBeta"),
-    planned_first("$searchMeta"),
-    any("$set", add_fields::parse_set),
-    planned("$setWindowFields"),
-    planned_database("$shardedDataDistribution"),
-    any("$skip", skip::parse),
-    any("$sort", sort::parse),
-    any("$sortByCount", sort_by_count::parse),
-    any("$unionWith", union_with::parse),
-    any("$unset", unset::parse),
-    any("$unwind", unwind::parse),
-    planned_first("$vectorSearch"),
+    Entry::ready("$lookup", lookup::parse)
+        .changes(Changes::Fields(lookup::written))
+        .in_plan_shape()
+        .inner(only_pipeline),
+    Entry::ready("$match", match_::parse).changes(Changes::Nothing),
+    Entry::ready("$merge", merge::parse).last(),
+    planned_server("$operationMetrics", Need::Everything),
+    Entry::ready("$out", out::parse).last(),
+    Entry::planned("$planCacheStats")
+        .first(RowsFrom::Stage, Need::PlanCacheRead)
+        .stable(Stable::Never),
+    Entry::each("$project", project::parse_project)
+        .changes(Changes::Fields(project::written))
+        .in_plan_shape(),
+    planned_server("$querySettings", Need::Everything),
+    planned_server("$queryStats", Need::QueryStats),
+    planned_search("$rankFusion").inner(fused),
+    Entry::ready("$redact", redact::parse),
+    Entry::each("$replaceRoot", replace_root::parse_replace_root).in_plan_shape(),
+    Entry::each("$replaceWith", replace_root::parse_replace_with),
+    Entry::ready("$sample", sample::parse).changes(Changes::Nothing),
+    Entry::planned("$score").stable(Stable::Never),
+    planned_search("$scoreFusion").inner(fused),
+    planned_search("$search"),
+    planned_search("$searchBeta"),
+    planned_search("$searchMeta"),
+    Entry::each("$set", add_fields::parse_set).changes(Changes::Fields(add_fields::written)),
+    Entry::planned("$setWindowFields")
+        .changes(Changes::Fields(output))
+        .in_plan_shape(),
+    planned_server("$shardedDataDistribution", Need::Everything),
+    Entry::ready("$skip", skip::parse).changes(Changes::Nothing),
+    Entry::ready("$sort", sort::parse)
+        .changes(Changes::Nothing)
+        .in_plan_shape(),
+    Entry::ready("$sortByCount", sort_by_count::parse).in_plan_shape(),
+    Entry::ready("$unionWith", union_with::parse).inner(only_pipeline),
+    Entry::each("$unset", unset::parse_unset).changes(Changes::Fields(unset::written)),
+    Entry::ready("$unwind", unwind::parse),
+    planned_search("$vectorSearch"),
 ];
+
+/// A stage about the server as a whole.
+const fn planned_server(name: &'static str, needs: Need) -> Entry {
+    Entry::planned(name)
+        .first(RowsFrom::Server, needs)
+        .on_database()
+        .stable(Stable::Never)
+}
+
+/// A stage that asks a search index.
+const fn planned_search(name: &'static str) -> Entry {
+    Entry::planned(name)
+        .first(RowsFrom::Stage, Need::Find)
+        .stable(Stable::Never)
+}
+
+/// The fields of `output`, as `$fill` and `$setWindowFields` write them.
+fn output<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+    let output = spec.as_doc().and_then(|spec| spec.get("output").as_doc());
+    for field in output.into_iter().flatten() {
+        visit(field.name());
+    }
+}
 
 pub fn find(name: &str) -> Option<&'static Entry> {
     STAGES

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::add_fields::AddFields;
 use super::each::Each;
+use super::facts::{Parse, Status};
+use super::levels::row_of;
 use super::pipeline::only_field;
-use super::place::Place;
-use super::{add_fields, project, replace_root, unset};
+use super::place::{Place, stage_is_no_document};
 use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
@@ -25,9 +25,10 @@ impl Transform {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut parsed = Self::default();
         for elem in stages {
-            let stage = elem.value.as_doc().ok_or_else(|| {
-                Error::type_mismatch("Each element of the 'pipeline' array must be an object")
-            })?;
+            let stage = elem
+                .value
+                .as_doc()
+                .ok_or_else(|| stage_is_no_document(elem.value.ty()))?;
             let field = only_field(stage)?;
             parsed.push(field.name(), field.value, scope)?;
         }
@@ -36,30 +37,15 @@ impl Transform {
 
     /// Parses one more stage.
     pub fn push(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
-        let place = Place::new(scope, "", None);
-        let each: Arc<dyn Each> = match name {
-            "$addFields" | "$set" => {
-                let fields: AddFields = add_fields::parse_fields(name_of(name), value, &place)?;
-                Arc::new(fields)
-            }
-            "$project" => Arc::new(project::parse_project(value, &place)?),
-            "$unset" => Arc::new(unset::parse_unset(value, &place)?),
-            "$replaceRoot" => Arc::new(replace_root::replace_root(value, &place)?),
-            "$replaceWith" => Arc::new(replace_root::replace_with(value, &place)?),
-            other if super::table::find(other).is_some() => {
-                return Err(Error::new(
-                    Code::InvalidOptions,
-                    format!("{other} is not allowed to be used within an update"),
-                ));
-            }
-            other => {
-                return Err(Error::location(
-                    40324,
-                    format!("Unrecognized pipeline stage name: '{other}'"),
-                ));
-            }
+        let row = row_of(name)?;
+        let Status::Ready(Parse::Each(parse)) = row.status else {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!("{name} is not allowed to be used within an update"),
+            ));
         };
-        self.stages.push(each);
+        self.stages
+            .push(parse(value, &Place::new(scope, "", None))?);
         Ok(())
     }
 
@@ -76,8 +62,4 @@ impl Transform {
         }
         Ok(current)
     }
-}
-
-fn name_of(name: &str) -> &'static str {
-    if name == "$set" { "$set" } else { "$addFields" }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::lookup_spec::{collection, duplicate_field};
-use super::place::{Within, stages_of};
-use super::{Batch, Cx, Flow, Op, Pipeline, Place, Rows, Stage, Target};
+use super::place::{Within, stage_is_no_document, stages_of};
+use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, Target};
 use crate::error::{Error, Result};
 use crate::value::{Type, ValueRef};
 
@@ -20,6 +21,12 @@ struct Running {
     rows: Box<dyn Rows>,
     second: bool,
 }
+
+const WITHIN: Within = Within {
+    same_rows: false,
+    refusal: (31441, "within a $unionWith's sub-pipeline"),
+    not_a_document: stage_is_no_document,
+};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
@@ -59,12 +66,9 @@ pub(super) fn parse(
         }
     }
     let from = coll.map(|coll| collection(place.db, coll)).transpose()?;
-    let mut inside = place.inside(Within::UnionWith, place.scope)?;
+    let mut inside = place.inside(&WITHIN, place.scope)?;
     inside.coll = coll;
-    let own_rows = pipeline
-        .and_then(|stages| stages.first()?.value.as_doc()?.first())
-        .is_some_and(|first| first.name() == "$documents");
-    if from.is_none() && !own_rows {
+    if from.is_none() && !pipeline.is_some_and(brings_rows) {
         return Err(if pipeline.is_some() {
             Error::failed_to_parse(
                 "$unionWith stage without explicit collection must have a pipeline with $documents as first stage",
@@ -95,15 +99,9 @@ impl Op for UnionWith {
         })
     }
 
-    fn is_stable(&self) -> bool {
-        self.sub.stable
-    }
-
-    fn reads(&self, each: &mut dyn FnMut(&Target)) {
-        if let Some(from) = &self.from {
-            each(from);
-        }
-        self.sub.whole.reads(each);
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
+        visit(&self.sub.whole, on);
     }
 }
 

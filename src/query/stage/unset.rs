@@ -3,23 +3,20 @@
 use std::sync::Arc;
 
 use super::Place;
-use super::Stage;
-use super::each::Mapped;
+use super::each::Each;
 use super::project::Project;
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::value::{DocBuf, Type, ValueRef};
 
-pub(super) fn parse(
-    value: ValueRef<'_>,
-    place: &Place<'_>,
-    push: &mut dyn FnMut(Stage),
-) -> Result<()> {
-    push(Stage::Op(Arc::new(Mapped(parse_unset(value, place)?))));
-    Ok(())
+/// The fields that are removed.
+pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+    let list = spec.as_array().into_iter().flatten().map(|elem| elem.value);
+    let fields = std::iter::once(spec).chain(list);
+    fields.filter_map(ValueRef::as_str).for_each(visit);
 }
 
-pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Project> {
+pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
     let mut fields = Vec::new();
     match value.ty() {
         Type::String => fields.extend(value.as_str()),
@@ -62,7 +59,7 @@ pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Proj
             doc.put_i32(field, 0);
         }
     });
-    Projection::parse(exclusion.as_doc(), place.scope, Kind::Aggregate)
-        .map(Project)
-        .map_err(|error| error.caused("Invalid $unset"))
+    let projection = Projection::parse(exclusion.as_doc(), place.scope, Kind::Aggregate)
+        .map_err(|error| error.caused("Invalid $unset"))?;
+    Ok(Arc::new(Project(projection)))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::query::Scope;
-use crate::query::stage::{Transform, names_root};
+use crate::query::stage::{self, Changes, Transform, names_root};
 use crate::value::{Doc, ValueRef};
 
 use super::Apply;
@@ -21,11 +21,7 @@ pub struct Pipeline {
 impl Pipeline {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let transform = Transform::parse(stages, scope)?;
-        for stage in stages {
-            if let Some(stage) = stage.value.as_doc().and_then(Doc::first) {
-                check_written(stage.name(), stage.value)?;
-            }
-        }
+        check_written(stages)?;
         Ok(Self {
             stages: transform,
             reads_ts: names_root(ValueRef::array(stages), "_ts"),
@@ -46,34 +42,20 @@ impl Pipeline {
     }
 }
 
-/// No stage may name `_ts` as a field to write or to take away.
-fn check_written(stage: &str, spec: ValueRef<'_>) -> Result<()> {
-    let check = |path: &str| check_reserved(path.split('.').next().unwrap_or_default(), path);
-    match stage {
-        "$set" | "$addFields" => {
-            for elem in spec.as_doc().into_iter().flatten() {
-                check(elem.name())?;
+/// No stage may name `_ts` as a field to write or to remove.
+fn check_written(stages: Doc<'_>) -> Result<()> {
+    for stage in stage::names(stages) {
+        let Some(Changes::Fields(written)) = stage::find(stage.name()).map(|row| row.changes)
+        else {
+            continue;
+        };
+        let mut checked = Ok(());
+        written(stage.value, &mut |path| {
+            if checked.is_ok() {
+                checked = check_reserved(path.split('.').next().unwrap_or_default(), path);
             }
-        }
-        "$project" => {
-            // To name it as one of the fields that stay is no harm.
-            let kept = |value: ValueRef<'_>| {
-                value.as_bool() == Some(true)
-                    || value.as_num().is_some_and(|number| !number.is_zero())
-            };
-            for elem in spec.as_doc().into_iter().flatten() {
-                if !kept(elem.value) {
-                    check(elem.name())?;
-                }
-            }
-        }
-        "$unset" => {
-            let list = spec.as_array().into_iter().flatten().map(|elem| elem.value);
-            for field in std::iter::once(spec).chain(list) {
-                check(field.as_str().unwrap_or_default())?;
-            }
-        }
-        _ => {}
+        });
+        checked?;
     }
     Ok(())
 }

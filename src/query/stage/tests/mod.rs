@@ -1,5 +1,6 @@
 //! Pipelines over rows in memory.
 
+mod facts;
 mod memory;
 
 use bson::{Bson, Document, bson, doc};

@@ -1,69 +1,39 @@
-//! What a pipeline asks for that is refused.
+//! The rules of `--strict cosmos` that are about pipelines.
 
-use super::is_on;
-use super::rules::LOOKUP;
+use crate::cosmos::strict;
 use crate::error::Result;
+use crate::query::stage::{self, Changes};
 use crate::value::Doc;
 
 /// The stages of a pipeline, and of those within it.
-pub fn check_pipeline(stages: Doc<'_>) -> Result<()> {
-    for stage in stages {
-        let Some(stage) = stage.value.as_doc().and_then(|stage| stage.first()) else {
-            continue;
-        };
-        let Some(said) = stage.value.as_doc() else {
-            continue;
-        };
-        match stage.name() {
-            "$lookup" => {
-                if let Some(option) = ["let", "pipeline"].iter().find(|name| said.has(name)) {
-                    return Err(LOOKUP.about(option));
-                }
-            }
-            "$facet" => {
-                for branch in said {
-                    check_pipeline(branch.value.as_array().unwrap_or(Doc::EMPTY))?;
-                }
-            }
-            "$unionWith" => {
-                check_pipeline(said.get("pipeline").as_array().unwrap_or(Doc::EMPTY))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+pub fn check_stages(stages: Doc<'_>) -> Result<()> {
+    stage::each_stage(stages, &mut |row, spec| match row.name {
+        "$lookup" => strict::check_lookup(spec.as_doc().unwrap_or(Doc::EMPTY)),
+        _ => Ok(()),
+    })
 }
 
 /// The sorts that the collection has to serve: by fields that its documents have, behind stages that only filter them or
 /// change other fields. What comes out of any other stage is sorted in memory.
 pub fn sorts_of_source(stages: Doc<'_>) -> Vec<Doc<'_>> {
     let mut sorts = Vec::new();
-    // Fields that a stage has made or taken away.
+    // Fields that a stage has made or removed.
     let mut changed: Vec<&str> = Vec::new();
-    for stage in stages {
-        let Some(stage) = stage.value.as_doc().and_then(|stage| stage.first()) else {
+    for stage in stage::names(stages) {
+        let Some(row) = stage::find(stage.name()) else {
             break;
         };
-        let said = stage.value.as_doc().unwrap_or(Doc::EMPTY);
-        match stage.name() {
-            "$match" | "$limit" | "$skip" | "$sample" => {}
-            "$addFields" | "$set" => changed.extend(said.iter().map(|field| field.name())),
-            "$project" => {
-                let others = said.iter().filter(|field| !is_on(field.value));
-                changed.extend(others.map(|field| field.name()));
-            }
-            "$unset" => match stage.value.as_array() {
-                Some(names) => changed.extend(names.iter().filter_map(|name| name.value.as_str())),
-                None => changed.extend(stage.value.as_str()),
-            },
-            "$lookup" => changed.extend(said.get("as").as_str()),
-            "$sort" => {
+        match row.changes {
+            Changes::Everything => break,
+            Changes::Fields(written) => written(stage.value, &mut |path| changed.push(path)),
+            Changes::Nothing if row.name == "$sort" => {
+                let sort = stage.value.as_doc().unwrap_or(Doc::EMPTY);
                 let own = |name: &str| changed.iter().all(|other| root(other) != root(name));
-                if said.iter().all(|field| own(field.name())) {
-                    sorts.push(said);
+                if sort.iter().all(|field| own(field.name())) {
+                    sorts.push(sort);
                 }
             }
-            _ => break,
+            Changes::Nothing => {}
         }
     }
     sorts
@@ -110,7 +80,7 @@ mod tests {
         ];
         for (stage, refused) in rows {
             let pipeline = stages(std::slice::from_ref(&stage));
-            let got = check_pipeline(pipeline.as_doc().get("p").as_array().unwrap());
+            let got = check_stages(pipeline.as_doc().get("p").as_array().unwrap());
             let words = refused.map(|name| format!("Unrecognized parameter to $lookup: {name}"));
             let got = got.err().map(|error| error.message().to_owned());
             assert_eq!(got, words, "{stage}");

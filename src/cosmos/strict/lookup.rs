@@ -1,0 +1,12 @@
+//! What a `$lookup` may not ask for.
+
+use super::rules::LOOKUP;
+use crate::error::Result;
+use crate::value::Doc;
+
+pub fn check_lookup(said: Doc<'_>) -> Result<()> {
+    match ["let", "pipeline"].iter().find(|name| said.has(name)) {
+        Some(option) => Err(LOOKUP.about(option)),
+        None => Ok(()),
+    }
+}

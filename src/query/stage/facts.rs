@@ -1,0 +1,246 @@
+//! What the row of a stage says: everything that others have to know of a stage before, or without, running it.
+//!
+//! A stage that is not built yet says the same, so that its rights, its place and its part in the stable API are right on the
+//! day when it is.
+
+use std::sync::Arc;
+
+use super::each::Each;
+use super::{Place, Stage};
+use crate::error::Result;
+use crate::value::{Doc, ValueRef};
+
+/// One row of the table.
+pub struct Entry {
+    pub name: &'static str,
+    pub status: Status,
+    pub position: Position,
+    pub runs_on: RunsOn,
+    /// May stand in a pipeline of `$facet`.
+    pub in_facet: bool,
+    /// May stand in the pipeline of `$lookup` or `$unionWith`.
+    pub in_sub: bool,
+    /// May stand in the definition of a view.
+    pub in_view: bool,
+    pub rows_from: RowsFrom,
+    pub needs: Need,
+    pub stable: Stable,
+    pub changes: Changes,
+    /// Two queries that differ in this stage have plans of different shapes (explain's `planCacheShapeHash`).
+    pub in_plan_shape: bool,
+    /// Shows the pipelines inside the stage, as the client wrote them.
+    pub inner: EachInner,
+}
+
+#[derive(Clone, Copy)]
+pub enum Status {
+    Ready(Parse),
+    /// Known, and refused by name.
+    Planned,
+}
+
+/// Parses the argument of a stage.
+#[derive(Clone, Copy)]
+pub enum Parse {
+    /// Pushes what it comes to: mostly one stage, for some a row of simpler ones.
+    Stages(ParseStages),
+    /// One document comes out for each that goes in. Such stages may also stand in an update.
+    Each(ParseEach),
+}
+
+pub type ParseStages = fn(ValueRef<'_>, &Place<'_>, &mut dyn FnMut(Stage)) -> Result<()>;
+pub type ParseEach = fn(ValueRef<'_>, &Place<'_>) -> Result<Arc<dyn Each>>;
+pub type EachInner = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(Doc<'v>));
+
+/// Where in a pipeline a stage may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    Any,
+    /// `code`: what mongod refuses it with anywhere else.
+    First {
+        code: i32,
+    },
+    Last,
+}
+
+/// What an aggregate that begins with the stage has to name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsOn {
+    Collection,
+    Database,
+    Both,
+    /// This collection and no other.
+    Only {
+        db: &'static str,
+        coll: &'static str,
+    },
+}
+
+/// Where the rows come from if a pipeline begins with the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsFrom {
+    /// Documents of the collection, read in front of the stage.
+    Input,
+    /// The command itself: no collection is needed.
+    Command,
+    /// The stage finds or makes them itself.
+    Stage,
+    /// The state of the server. Only the read concern `local` makes sense of it.
+    Server,
+}
+
+/// What a user must be allowed to do if a pipeline begins with the stage, with the collection (or database) that it runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    Find,
+    /// To have logged in.
+    LoggedIn,
+    ChangeStream,
+    CollStats,
+    IndexStats,
+    ListCatalog,
+    ListSearchIndexes,
+    PlanCacheRead,
+    /// To see what runs: one's own commands always, those of others with a right of their own.
+    CurrentOp,
+    /// The same for sessions.
+    ListSessions,
+    QueryStats,
+    /// A matter of the whole server for which no built-in role but root is enough here.
+    Everything,
+}
+
+/// Whether the stage is part of MongoDB's stable API.
+#[derive(Debug, Clone, Copy)]
+pub enum Stable {
+    Always,
+    Never,
+    /// With these options, or it is refused with these words.
+    If(fn(ValueRef<'_>) -> bool, &'static str),
+}
+
+/// What the stage does to the fields of its rows.
+#[derive(Debug, Clone, Copy)]
+pub enum Changes {
+    /// Rows pass as they are, or not at all.
+    Nothing,
+    /// Shows the paths that are set or removed; all other fields pass.
+    Fields(for<'v> fn(ValueRef<'v>, &mut dyn FnMut(&'v str))),
+    /// Other rows come out.
+    Everything,
+}
+
+/// The usual code for a stage that has to be the first.
+const NOT_FIRST: i32 = 40602;
+
+// === impl Entry ===
+
+impl Entry {
+    const fn new(name: &'static str, status: Status) -> Self {
+        Self {
+            name,
+            status,
+            position: Position::Any,
+            runs_on: RunsOn::Collection,
+            in_facet: true,
+            in_sub: true,
+            in_view: true,
+            rows_from: RowsFrom::Input,
+            needs: Need::Find,
+            stable: Stable::Always,
+            changes: Changes::Everything,
+            in_plan_shape: false,
+            inner: |_, _| {},
+        }
+    }
+
+    pub(super) const fn ready(name: &'static str, parse: ParseStages) -> Self {
+        Self::new(name, Status::Ready(Parse::Stages(parse)))
+    }
+
+    pub(super) const fn each(name: &'static str, parse: ParseEach) -> Self {
+        Self::new(name, Status::Ready(Parse::Each(parse)))
+    }
+
+    pub(super) const fn planned(name: &'static str) -> Self {
+        Self::new(name, Status::Planned)
+    }
+
+    /// Only at the beginning of a pipeline, with rows of its own.
+    pub(super) const fn first(self, rows_from: RowsFrom, needs: Need) -> Self {
+        Self {
+            position: Position::First { code: NOT_FIRST },
+            in_facet: false,
+            rows_from,
+            needs,
+            ..self
+        }
+    }
+
+    /// The same, for a collection or a database as a whole.
+    pub(super) const fn on_both(self) -> Self {
+        Self {
+            runs_on: RunsOn::Both,
+            ..self
+        }
+    }
+
+    /// The same, for a database alone. A view is made of a collection.
+    pub(super) const fn on_database(self) -> Self {
+        Self {
+            runs_on: RunsOn::Database,
+            in_view: false,
+            ..self
+        }
+    }
+
+    /// Only at the end of a pipeline: it writes.
+    pub(super) const fn last(self) -> Self {
+        Self {
+            position: Position::Last,
+            in_facet: false,
+            in_view: false,
+            ..self.not_in_sub()
+        }
+    }
+
+    pub(super) const fn not_in_sub(self) -> Self {
+        Self {
+            in_sub: false,
+            ..self
+        }
+    }
+
+    pub(super) const fn not_in_facet(self) -> Self {
+        Self {
+            in_facet: false,
+            ..self
+        }
+    }
+
+    pub(super) const fn not_in_view(self) -> Self {
+        Self {
+            in_view: false,
+            ..self
+        }
+    }
+
+    pub(super) const fn stable(self, stable: Stable) -> Self {
+        Self { stable, ..self }
+    }
+
+    pub(super) const fn changes(self, changes: Changes) -> Self {
+        Self { changes, ..self }
+    }
+
+    pub(super) const fn in_plan_shape(self) -> Self {
+        Self {
+            in_plan_shape: true,
+            ..self
+        }
+    }
+
+    pub(super) const fn inner(self, inner: EachInner) -> Self {
+        Self { inner, ..self }
+    }
+}

@@ -1,0 +1,147 @@
+//! Laws of the table of stages.
+
+use bson::{Bson, bson};
+
+use super::super::facts::{Parse, Position, RunsOn};
+use super::*;
+
+fn argument(spec: &Bson) -> DocBuf {
+    DocBuf::from(doc! {"v": spec.clone()})
+}
+
+/// What a row shows of the pipelines inside a specification is what the parsed stage runs.
+#[test]
+fn rows_and_parsed_stages_show_the_same_inner_pipelines() {
+    let empty = bson!([]);
+    let stages = bson!([{"$match": {"a": 1}}, {"$limit": 1}]);
+    let by_fields = bson!({"from": "b", "localField": "a", "foreignField": "b", "as": "x"});
+    for (name, spec) in [
+        ("$facet", bson!({"a": empty.clone(), "b": stages.clone()})),
+        (
+            "$lookup",
+            bson!({"from": "b", "pipeline": stages.clone(), "as": "x"}),
+        ),
+        ("$lookup", by_fields),
+        ("$unionWith", bson!({"coll": "b", "pipeline": stages})),
+        ("$unionWith", bson!({"coll": "b", "pipeline": empty})),
+        ("$match", bson!({"pipeline": [{"$limit": 1}]})),
+    ] {
+        let pipeline = DocBuf::from(doc! {"p": [{name: spec.clone()}]});
+        let stages = pipeline.as_doc().get("p").as_array().unwrap();
+        let scope = Scope::new();
+        let parsed = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
+        let mut run = Vec::new();
+        parsed.each_level(On::Nothing, &mut |level, _| {
+            run.extend(level.steps().iter().map(|step| step.row.name));
+        });
+        let mut shown = Vec::new();
+        each_stage(stages, &mut |row, _| {
+            shown.push(row.name);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(run, shown, "{name}: {spec}");
+    }
+}
+
+/// Every stage whose specification shows pipelines is one of the rows above, or not built yet.
+#[test]
+fn which_stages_have_inner_pipelines() {
+    let stages = bson!([{"$limit": 1}]);
+    let spec = argument(&bson!({
+        "pipeline": stages.clone(), "a": stages.clone(), "input": {"pipelines": {"p": stages}},
+    }));
+    let having: Vec<&str> = STAGES
+        .iter()
+        .filter(|row| {
+            let mut count = 0;
+            (row.inner)(spec.as_doc().get("v"), &mut |_| count += 1);
+            count > 0
+        })
+        .map(|row| row.name)
+        .collect();
+    let expected = [
+        "$facet",
+        "$lookup",
+        "$rankFusion",
+        "$scoreFusion",
+        "$unionWith",
+    ];
+    assert_eq!(having, expected);
+}
+
+/// What rows say of a stage fits together.
+#[test]
+fn facts_agree() {
+    for row in STAGES {
+        let name = row.name;
+        let first = matches!(row.position, Position::First { .. });
+        let own_rows = row.rows_from != RowsFrom::Input;
+        assert!(first || !own_rows, "{name} brings rows, so it stands first");
+        assert!(
+            own_rows || matches!(row.needs, Need::Find | Need::ChangeStream),
+            "{name} reads documents"
+        );
+        assert!(!first || !row.in_facet, "{name}: $facet has its input");
+        assert!(
+            row.runs_on == RunsOn::Database || row.rows_from != RowsFrom::Server,
+            "{name} is about the server"
+        );
+        let writes = row.position == Position::Last;
+        let whole = matches!(row.runs_on, RunsOn::Database | RunsOn::Only { .. });
+        let bars_view = writes || whole || row.needs == Need::ChangeStream;
+        assert_eq!(row.in_view, !bars_view, "{name} in a view");
+        assert!(!writes || !row.in_sub, "{name} writes");
+    }
+}
+
+/// mongod's list of the stages that an update may use.
+#[test]
+fn stages_of_updates() {
+    let updates: Vec<&str> = STAGES
+        .iter()
+        .filter(|row| matches!(row.status, Status::Ready(Parse::Each(_))))
+        .map(|row| row.name)
+        .collect();
+    assert_eq!(
+        updates,
+        [
+            "$addFields",
+            "$project",
+            "$replaceRoot",
+            "$replaceWith",
+            "$set",
+            "$unset"
+        ]
+    );
+}
+
+/// The fields that a stage sets or removes.
+#[test]
+fn fields_that_are_written() {
+    let rows: Vec<(&str, Bson, &[&str])> = vec![
+        ("$set", bson!({"a": 1, "b.c": "$x"}), &["a", "b.c"]),
+        (
+            "$project",
+            bson!({"a": 1, "b": 0, "c": "$x", "d": true, "e": false}),
+            &["b", "c", "e"],
+        ),
+        ("$unset", bson!("a"), &["a"]),
+        ("$unset", bson!(["a", "b.c"]), &["a", "b.c"]),
+        ("$lookup", bson!({"as": "x"}), &["x"]),
+        (
+            "$setWindowFields",
+            bson!({"output": {"x": 1, "y": 1}}),
+            &["x", "y"],
+        ),
+    ];
+    for (name, spec, expected) in rows {
+        let argument = argument(&spec);
+        let Changes::Fields(written) = find(name).unwrap().changes else {
+            panic!("{name}");
+        };
+        let mut found = Vec::new();
+        written(argument.as_doc().get("v"), &mut |path| found.push(path));
+        assert_eq!(found, expected, "{name}: {spec}");
+    }
+}
