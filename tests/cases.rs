@@ -21,7 +21,8 @@ use sundown::query::filter::{FILTERS, Status};
 use sundown::query::stage::{self, STAGES};
 use sundown::query::update::UPDATES;
 use support::client::Client;
-use support::script::{Difference, Script, Statement};
+use support::difference::Difference;
+use support::script::{Script, Statement};
 use support::statement::Runner;
 use tokio::runtime::Runtime;
 
@@ -59,6 +60,60 @@ fn golden() {
         files.len(),
         failures.join("\n")
     );
+}
+
+/// What a script must say about its expectations, and the form that it must have.
+#[test]
+fn scripts_are_checked() {
+    let rows = [
+        ("# from: mongod 6.0.5\n> find t\n(nothing)\n", ""),
+        ("# from: here\n# skip: clock\nclock> advance 1s\n", ""),
+        (
+            "# from: mongod 6.0.5\n> find t\n1\n# 6.0: version: why\n# 6.0| 2\n",
+            "",
+        ),
+        ("# No source.\n> find t\n", "a source is one of"),
+        ("# from: hearsay\n> find t\n", "a source is one of"),
+        ("# from: here\n> find t\n", "or it has `# skip: reason`"),
+        (
+            "# from: mongod 6.0.5\n# skip: clock\n> find t\n",
+            "or it has `# skip: reason`",
+        ),
+        ("# from: here\n# skip:\n> find t\n", "gives no reason"),
+        (
+            "# from: mongod 6.0.5\nclock> advance 1s\n",
+            "cannot be moved",
+        ),
+        (
+            "# from: mongod 6.0.5\n> find t\n1\n# 6.0: ?\n# 6.0| 2\n",
+            "kind: reason",
+        ),
+        (
+            "# from: mongod 6.0.5\n> find t\n1\n# 6.0: vague: x\n# 6.0| 2\n",
+            "kind: reason",
+        ),
+        // The marks of a block count for that block alone, those of the opening for all.
+        (
+            "# from: mongod 6.0.5\n\n# from: here\n# skip: clock\n> find a\n\n> find b\n",
+            "",
+        ),
+        (
+            "# A title.\n\n# from: mongod 6.0.5\n> find a\n\n> find b\n",
+            "line 6: ",
+        ),
+    ];
+    for (text, problem) in rows {
+        let mut script = Script::parse(text).expect(text);
+        assert_eq!(script.render(), text);
+        let problems = script.problems().join("\n");
+        match problem {
+            "" => assert_eq!(problems, "", "{text}"),
+            problem => assert!(problems.contains(problem), "{text}\n{problems}"),
+        }
+    }
+    for text in ["{_id: 1}\n", "> find t\n1\n\n---\n"] {
+        assert!(Script::parse(text).is_err(), "{text}");
+    }
 }
 
 /// Adding an operator means adding its case.
@@ -147,6 +202,11 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
         Ok(script) => script,
         Err(problem) => return Some(format!("{name}: {problem}")),
     };
+    let update = std::env::var("UPDATE").is_ok_and(|update| update == "1");
+    let unmarked = script.problems();
+    if !unmarked.is_empty() && !update {
+        return Some(format!("{name}: {}", unmarked.join("\n  ")));
+    }
     let problems = match std::env::var("MONGODB_URI") {
         Ok(uri) => {
             let server = address(&uri);
@@ -181,7 +241,7 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
     if problems.is_empty() {
         return None;
     }
-    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+    if update {
         return match fs::write(file, script.render()) {
             Ok(()) => None,
             Err(error) => Some(format!("{name}: {error}")),
@@ -223,8 +283,9 @@ fn compare(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
                 ));
             }
             if answer != statement.answer {
-                let reason = listed.map_or("?".to_owned(), |listed| listed.reason);
-                statement.differs = Some(Difference { reason, answer });
+                let given = listed.map(|listed| listed.reason);
+                let differs = Difference::new(&statement.answer, answer, given);
+                statement.differs = Some(differs);
             }
         }
     }

@@ -6,6 +6,7 @@
 pub mod binary;
 pub mod client;
 pub mod dice;
+pub mod difference;
 pub mod literal;
 pub mod print;
 pub mod script;

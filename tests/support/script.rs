@@ -18,6 +18,8 @@
 
 use std::fmt::Write;
 
+use super::difference::{Difference, KINDS};
+
 /// The answer of a statement that prints no line.
 pub const NOTHING: &str = "(nothing)";
 
@@ -30,11 +32,6 @@ const SOURCES: &[&str] = &[
     "COSMOS.md",
     "here",
 ];
-
-/// Why mongod 6.0.5 answers otherwise. `version`: 8.2 answers as Sundown does. `wording`: the same error, in other words.
-/// `server`: what depends on the machine, on the storage engine or on how the server was started. `own`: Sundown means to
-/// differ. `unbuilt`: Sundown refuses what is not built. `fault`: Sundown is wrong and will be mended.
-const KINDS: &[&str] = &["version", "wording", "server", "own", "unbuilt", "fault"];
 
 pub struct Script {
     parts: Vec<Part>,
@@ -70,13 +67,6 @@ pub struct Statement {
     pub answer: Vec<String>,
     /// What mongod 6.0.5 answers, where that is something else.
     pub differs: Option<Difference>,
-}
-
-#[derive(Default)]
-pub struct Difference {
-    /// `kind: reason`, see [`KINDS`].
-    pub reason: String,
-    pub answer: Vec<String>,
 }
 
 // === impl Script ===
@@ -138,6 +128,11 @@ impl Script {
         })
     }
 
+    /// What the marks of its blocks lack or say wrongly.
+    pub fn problems(&mut self) -> Vec<String> {
+        self.blocks().flat_map(|block| block.problems()).collect()
+    }
+
     /// The script as text, with the answers as they are now.
     pub fn render(&self) -> String {
         let mut out = String::new();
@@ -165,8 +160,7 @@ impl Block {
         self.marks.skip.is_some()
     }
 
-    /// What its marks lack or say wrongly.
-    pub fn problems(&self) -> Vec<String> {
+    fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let from = self.marks.from.as_deref().unwrap_or_default();
         let sources: Vec<&str> = from.split(", ").collect();
@@ -196,8 +190,7 @@ impl Block {
             let Some(differs) = &statement.differs else {
                 continue;
             };
-            let (kind, reason) = differs.reason.split_once(": ").unwrap_or_default();
-            if !KINDS.contains(&kind) || reason.is_empty() {
+            if !differs.is_explained() {
                 problems.push(format!(
                     "line {line}: `# 6.0: kind: reason`, where the kind is one of {KINDS:?}"
                 ));

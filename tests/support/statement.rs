@@ -67,6 +67,10 @@ impl<'a> Runner<'a> {
         self.speaking = speaker.to_owned();
         let mut reader = Reader::new(text);
         let verb = reader.word();
+        let paths = match verb {
+            "show" | "types" => paths(&mut reader),
+            _ => Vec::new(),
+        };
         let command = self.command(speaker, verb, &mut reader)?;
         self.printer.learn(&Bson::Document(command.clone()));
         let database = match command.get_str("$db") {
@@ -78,6 +82,9 @@ impl<'a> Runner<'a> {
             .client
             .command(&database, command)
             .map_err(|error| error.to_string())?;
+        if !paths.is_empty() && succeeded(&reply) {
+            return Ok(vec![self.printer.document(&parts(verb, &reply, &paths))]);
+        }
         Ok(self.print(verb, &reply))
     }
 
@@ -96,7 +103,7 @@ impl<'a> Runner<'a> {
     }
 
     fn command(&self, speaker: &str, verb: &str, reader: &mut Reader<'_>) -> Read<Document> {
-        if verb == "run" {
+        if matches!(verb, "run" | "show" | "types" | "rows") {
             return reader.document();
         }
         if verb == "eval" {
@@ -212,12 +219,16 @@ impl<'a> Runner<'a> {
     }
 
     fn print(&mut self, verb: &str, reply: &Document) -> Vec<String> {
-        if reply.get("ok").and_then(number) != Some(1) {
+        if !succeeded(reply) {
             return vec![self.error(reply)];
         }
         let mut lines = Vec::new();
         match verb {
             "find" | "aggregate" | "more" => self.print_cursor(reply, &mut lines),
+            "rows" => {
+                self.print_cursor(reply, &mut lines);
+                lines.sort_unstable();
+            }
             "eval" => {
                 let row = reply
                     .get_document("cursor")
@@ -270,7 +281,13 @@ impl<'a> Runner<'a> {
             "create" | "drop" | "index" => lines.push("ok".to_owned()),
             _ => {
                 let mut reply = reply.clone();
-                for volatile in ["$clusterTime", "operationTime", "electionId", "opTime"] {
+                for volatile in [
+                    "$clusterTime",
+                    "operationTime",
+                    "electionId",
+                    "opTime",
+                    "millis",
+                ] {
                     reply.remove(volatile);
                 }
                 lines.push(self.printer.document(&reply));
@@ -310,24 +327,15 @@ impl<'a> Runner<'a> {
     fn error(&mut self, error: &Document) -> String {
         let code = error.get("code").and_then(number).unwrap_or(0);
         let message = error.get_str("errmsg").unwrap_or("no message");
-        // mongod leads in what fails while documents are read; what the script is about comes behind it.
-        let message = LEADS
-            .iter()
-            .find_map(|lead| message.strip_prefix(lead))
-            .unwrap_or(message);
-        let message = without_uuids(message);
+        // mongod prints plans over several lines.
+        let message = message.replace('\n', "\\n");
+        let message = without_uuids(&message);
         match error.get_str("codeName") {
             Ok(name) => format!("error {code} {name}: {message}"),
             Err(_) => format!("error {code}: {message}"),
         }
     }
 }
-
-const LEADS: &[&str] = &[
-    "PlanExecutor error during aggregation :: caused by :: ",
-    "Executor error during find command :: caused by :: ",
-    "Plan executor error during findAndModify :: caused by :: ",
-];
 
 /// `name=value name=value ...` up to the end of the line.
 fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
@@ -339,6 +347,38 @@ fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
         into.insert(name, reader.value()?);
     }
     Ok(())
+}
+
+/// The paths before a command, as in `show version {buildInfo: 1}`.
+fn paths(reader: &mut Reader<'_>) -> Vec<String> {
+    let mut paths = Vec::new();
+    while reader.peek().is_some_and(|c| c != '{') {
+        let path = reader.word();
+        if path.is_empty() {
+            break;
+        }
+        paths.push(path.to_owned());
+    }
+    paths
+}
+
+/// The fields at some paths of a reply, or the names of their types.
+fn parts(verb: &str, reply: &Document, paths: &[String]) -> Document {
+    let found = paths.iter().filter_map(|path| {
+        let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
+        let mut steps = parents.split('.').filter(|step| !step.is_empty());
+        let inner = steps.try_fold(reply, |inner, step| inner.get_document(step).ok());
+        let value = inner?.get(name)?.clone();
+        Some(match verb {
+            "types" => (path.clone(), format!("{:?}", value.element_type()).into()),
+            _ => (path.clone(), value),
+        })
+    });
+    found.collect()
+}
+
+fn succeeded(reply: &Document) -> bool {
+    reply.get("ok").and_then(number) == Some(1)
 }
 
 /// UUIDs in messages differ from run to run.

@@ -1,0 +1,131 @@
+//! Where mongod 6.0.5 answers a statement otherwise than Sundown, and why.
+//!
+//! Sundown follows 8.2, so most differences are those of the version. Each is listed under its statement:
+//!
+//! ```text
+//! # 6.0: kind: reason
+//! # 6.0| what 6.0.5 answers
+//! ```
+
+/// The kinds of reasons.
+pub const KINDS: &[&str] = &[
+    // 8.2 answers as Sundown does.
+    "version", // The same code with other words.
+    "wording", // The same fields in another order. What 8.2 does is not known.
+    "order",
+    // It depends on the machine, the storage engine, or on being a standalone server.
+    "server",  // Sundown means to differ.
+    "own",     // Sundown refuses what it has not built.
+    "unbuilt", // Sundown is wrong, and is to be mended.
+    "fault",   // 8.2 may answer either way.
+    "unknown",
+];
+
+#[derive(Default)]
+pub struct Difference {
+    /// `kind: reason`; a lone `?` where nobody has given one.
+    pub reason: String,
+    pub answer: Vec<String>,
+}
+
+/// What 8.2 puts before the message of an error that documents brought about: (beginning, end).
+const LEADS: &[(&str, &str)] = &[
+    ("Executor error during ", " :: caused by :: "),
+    ("Plan executor error during ", " :: caused by :: "),
+    ("PlanExecutor error during ", " :: caused by :: "),
+];
+
+/// What only the answer of a standalone server contains.
+const STANDALONE: &[&str] = &[
+    "NotAReplicaSet",
+    "Standalones can't",
+    "on standalone nodes",
+    "without replication enabled",
+    "only supported on replica sets",
+];
+
+/// What 6.0.5 says of an operator that it does not know.
+const UNKNOWN_OPERATOR: &[&str] = &[
+    "Unknown expression $",
+    "Unrecognized expression '$",
+    "unknown group operator '$",
+    "Unrecognized pipeline stage name: '$",
+    "CommandNotFound: no such command",
+];
+
+// === impl Difference ===
+
+impl Difference {
+    /// With the reason that is already given, or else one that shows by itself.
+    pub fn new(ours: &[String], answer: Vec<String>, given: Option<String>) -> Self {
+        let given = given.filter(|reason| reason != "?");
+        let reason = given.unwrap_or_else(|| evident(&ours.join("\n"), &answer.join("\n")).into());
+        Self { reason, answer }
+    }
+
+    /// Whether a kind and a reason are given.
+    pub fn is_explained(&self) -> bool {
+        let (kind, reason) = self.reason.split_once(": ").unwrap_or_default();
+        KINDS.contains(&kind) && !reason.is_empty()
+    }
+}
+
+/// The reasons that the two answers show.
+fn evident(ours: &str, theirs: &str) -> &'static str {
+    let (plain, theirs_plain) = (without_lead(ours), without_lead(theirs));
+    let named = plain
+        .replace("IDLUnknownField", "Location40415")
+        .replace("IDLFailedToParse", "Location40414");
+    let has = |signs: &[&str]| signs.iter().any(|sign| theirs.contains(sign));
+    if plain == theirs_plain {
+        "wording: 8.2 says which command failed"
+    } else if named == theirs_plain {
+        "version: 8.2 names the codes 40414 and 40415"
+    } else if letters(&plain) == letters(&theirs_plain) {
+        "order: the same fields"
+    } else if ours.contains("error 238 NotImplemented") {
+        "unbuilt: Sundown refuses it by name"
+    } else if has(STANDALONE) {
+        "server: mongod runs as a standalone here"
+    } else if has(UNKNOWN_OPERATOR) {
+        "version: newer than 6.0"
+    } else if theirs.starts_with("error 51024 ") && ours.starts_with("error 2 BadValue") {
+        "version: 8.2 has BadValue for a number out of range"
+    } else if theirs.starts_with("error 0: ") {
+        "version: 6.0 gives no code"
+    } else if code(ours).is_some() && code(ours) == code(theirs) {
+        "wording: the code is the same"
+    } else {
+        "?"
+    }
+}
+
+/// `error 14 TypeMismatch: ...`: the code.
+fn code(answer: &str) -> Option<&str> {
+    answer
+        .strip_prefix("error ")?
+        .split([' ', ':'])
+        .next()
+        .filter(|_| !answer.contains('\n'))
+}
+
+/// A text with every lead-in taken out.
+fn without_lead(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (start, end) in LEADS {
+        while let Some(at) = text.find(start) {
+            let Some(length) = text[at..].find(end) else {
+                break;
+            };
+            text.replace_range(at..at + length + end.len(), "");
+        }
+    }
+    text
+}
+
+/// The letters of a text, sorted: equal for the same fields in another order.
+fn letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().collect();
+    letters.sort_unstable();
+    letters
+}
