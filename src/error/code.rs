@@ -71,7 +71,7 @@ codes! {
     29 NonExistentPath,
     30 InvalidPath,
     31 RoleNotFound,
-    33 CannotBackfillArray,
+    34 CannotBackfillArray,
     40 ConflictingUpdateOperators,
     43 CursorNotFound,
     46 LockBusy,

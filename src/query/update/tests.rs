@@ -203,7 +203,7 @@ fn set_and_unset() {
         {_id: 1, a: [1, 2]} | {$set: {'a.01': 9}} | {_id: 1, a: [1, 9]}
         {_id: 1, a: [1, 2]} | {$set: {'a.01': 9, 'a.1': 8}} | error 40
         {_id: 1, a: [1, 2]} | {$set: {'a.5.b': 9}, $unset: {'a.9': 1}} | {_id: 1, a: [1, 2, null, null, null, {b: 9}]}
-        {_id: 1, a: [1]} | {$set: {'a.1600000': 9}} | error 33
+        {_id: 1, a: [1]} | {$set: {'a.1600000': 9}} | error 34
         {_id: 1, a: 5} | {$set: {'a.b': 9}} | error 28
         {_id: 1, a: null} | {$set: {'a.b': 9}} | error 28
         {_id: 1, a: [5]} | {$set: {'a.b': 9}} | error 28
