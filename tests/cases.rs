@@ -238,14 +238,18 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
             problems
         }
     };
-    if problems.is_empty() {
-        return None;
-    }
     if update {
-        return match fs::write(file, script.render()) {
+        let fresh = script.render();
+        if fresh == text {
+            return None;
+        }
+        return match fs::write(file, fresh) {
             Ok(()) => None,
             Err(error) => Some(format!("{name}: {error}")),
         };
+    }
+    if problems.is_empty() {
+        return None;
     }
     Some(format!("{name}\n{}", problems.join("\n")))
 }

@@ -30,9 +30,10 @@ pub struct Difference {
 
 /// What 8.2 puts before the message of an error that documents brought about: (beginning, end).
 const LEADS: &[(&str, &str)] = &[
+    // Before the one that it ends with.
+    ("PlanExecutor error during ", " :: caused by :: "),
     ("Executor error during ", " :: caused by :: "),
     ("Plan executor error during ", " :: caused by :: "),
-    ("PlanExecutor error during ", " :: caused by :: "),
 ];
 
 /// What only the answer of a standalone server contains.
