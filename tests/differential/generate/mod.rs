@@ -1,0 +1,43 @@
+//! Random commands. Documents follow a loose schema (`n` holds numbers, `s` text, and so on), so that most commands
+//! compute something; a few values of another type in every place reach the refusals.
+
+mod command;
+mod expression;
+mod filter;
+mod pipeline;
+mod projection;
+mod spoil;
+mod update;
+mod value;
+mod vocabulary;
+
+pub use command::round;
+pub use vocabulary::check_complete;
+
+use crate::random::Random;
+
+/// What the commands of one round may take for granted.
+pub struct Generator {
+    pub random: Random,
+    /// No secondary index and `_id`s in ascending order: the order of results is known without a sort.
+    pub plain: bool,
+}
+
+/// A command and how its cursor is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub command: bson::Document,
+    /// The batch size of the getMores that follow; nothing if the cursor is left open.
+    pub more: Option<i32>,
+}
+
+// === impl Step ===
+
+impl Step {
+    pub fn new(command: bson::Document) -> Self {
+        Self {
+            command,
+            more: Some(0),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Random commands to Sundown and to a genuine mongod 6.0.5; what they answer, and what their collections hold afterwards,
+//! must be the same.
+//!
+//! `MONGODB_URI` names the mongod (`tests/mongod.sh start DIR` starts one). Without it nothing is compared, and a line says so.
+//! A long run: `SEED=1 ROUNDS=10000 cargo test --test differential -- --ignored long`. A finding is cut down to a few lines;
+//! with those in a file, `SCRIPT=file cargo test --test differential -- --ignored script` plays them again.
+//! [`known`] lists the differences that have a reason.
+
+#![allow(clippy::unwrap_used)] // a panic says where
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod generate;
+mod known;
+mod pair;
+mod random;
+mod reply;
+mod script;
+mod shrink;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use bson::Bson;
+
+use pair::{Difference, Pair};
+
+/// Commands of a round, besides those that fill its collections.
+const COMMANDS: usize = 12;
+/// A run ends when it has so many.
+const ENOUGH: usize = 30;
+
+/// The servers, if there is a mongod to compare with.
+fn servers(test: &str) -> Option<Pair> {
+    match std::env::var("MONGODB_URI") {
+        Ok(uri) => Some(Pair::new(&uri)),
+        Err(_) => {
+            // Past the harness, which shows nothing of a test that passes.
+            let _ = writeln!(
+                std::io::stderr(),
+                "differential: {test} DID NOT RUN: MONGODB_URI names no mongod (tests/mongod.sh starts one)"
+            );
+            None
+        }
+    }
+}
+
+/// Plays rounds; the faults that they show, each once, and how often each known reason was met.
+fn explore(pair: &mut Pair, first: u64, rounds: u64) {
+    let mut faults: BTreeMap<String, (u64, Difference)> = BTreeMap::new();
+    for seed in first..first + rounds {
+        let steps = generate::round(seed, COMMANDS);
+        let Some(found) = pair.play(&steps) else {
+            continue;
+        };
+        let Some(small) = shrink::shrink(pair, found) else {
+            continue;
+        };
+        faults.entry(name(&small)).or_insert((seed, small));
+        if faults.len() >= ENOUGH {
+            break;
+        }
+    }
+    let mut shown = String::new();
+    for (seed, fault) in faults.values() {
+        shown += &format!("\nseed {seed}\n{}", script::print(fault));
+    }
+    let _ = writeln!(
+        std::io::stderr(),
+        "differential: known reasons {reasons:#?}"
+    );
+    assert!(faults.is_empty(), "{} faults:\n{shown}", faults.len());
+}
+
+/// Two findings with the same name have most likely one cause: the operators that are left, and the codes.
+fn name(fault: &Difference) -> String {
+    let mut words = BTreeSet::new();
+    for step in &fault.steps {
+        operators(&Bson::Document(step.command.clone()), &mut words);
+    }
+    let verb = fault.command().keys().next();
+    format!("{verb:?} {:?} {:?} {words:?}", fault.what, fault.codes())
+}
+
+fn operators(value: &Bson, into: &mut BTreeSet<String>) {
+    match value {
+        Bson::Document(document) => {
+            for (name, value) in document {
+                if name.starts_with('$') {
+                    into.insert(name.clone());
+                }
+                operators(value, into);
+            }
+        }
+        Bson::Array(list) => list.iter().for_each(|value| operators(value, into)),
+        _ => {}
+    }
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else {
+        return otherwise;
+    };
+    text.parse()
+        .unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
+#[test]
+fn every_operator_is_sent() {
+    generate::check_complete();
+}
+
+/// The gate's share: the same commands every time.
+#[test]
+fn short() {
+    if let Some(mut pair) = servers("short") {
+        explore(&mut pair, 1, 150);
+    }
+}
+
+#[test]
+#[ignore = "as long as ROUNDS says; needs a mongod"]
+fn long() {
+    if let Some(mut pair) = servers("long") {
+        explore(&mut pair, number("SEED", 1), number("ROUNDS", 1_000));
+    }
+}
+
+#[test]
+#[ignore = "needs a mongod and SCRIPT=file"]
+fn script() {
+    let path = std::env::var("SCRIPT").expect("SCRIPT names a file");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let Some(mut pair) = servers("script") else {
+        return;
+    };
+    // Each paragraph is a script.
+    let mut shown = Vec::new();
+    for part in text.split("\n\n") {
+        let found = pair.play(&script::parse(part));
+        shown.extend(found.map(|found| script::print(&found)));
+    }
+    assert!(shown.is_empty(), "\n{}", shown.join("\n"));
+}

@@ -1,0 +1,200 @@
+//! When two replies are the same. Values, their types, the order of fields and rows, error codes and their names count; words of
+//! messages do not, nor what each server makes up for itself (ids of cursors, ObjectIds, UUIDs, the time).
+
+use bson::{Bson, DateTime, Document, doc};
+
+use crate::generate::Step;
+use crate::support::print::Printer;
+
+pub fn differ(steps: &[Step], theirs: &[Document], ours: &[Document]) -> bool {
+    text(steps, theirs) != text(steps, ours)
+}
+
+/// The replies as text, without what may differ.
+pub fn text(steps: &[Step], replies: &[Document]) -> String {
+    let command = &steps[steps.len() - 1].command;
+    let mut printer = Printer::default();
+    for step in steps {
+        printer.learn(&Bson::Document(step.command.clone()));
+    }
+    let order = Order::of(steps);
+    let lines = replies.iter().map(|reply| {
+        let reply = essence(command, reply);
+        let mut reply = settled(reply.into());
+        if order != Order::Known {
+            sort_rows(&mut reply, order);
+        }
+        printer.value(&reply)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    if order != Order::Known && lines.len() > 1 {
+        // Which row came in which batch is not known either.
+        lines = rows_of_all(replies, &mut printer);
+    }
+    lines.join("\n")
+}
+
+/// What is known about the order of the rows in a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Known,
+    Unknown,
+    /// Nor that of elements in the arrays of `$addToSet`.
+    Anywhere,
+}
+
+// === impl Order ===
+
+impl Order {
+    fn of(steps: &[Step]) -> Self {
+        let command = &steps[steps.len() - 1].command;
+        let said = command.to_string();
+        if command.contains_key("pipeline") && said.contains("$addToSet") {
+            return Self::Anywhere;
+        }
+        let indexed = steps
+            .iter()
+            .any(|step| step.command.contains_key("createIndexes"));
+        let sorted = said.contains("sort") && said.contains("_id");
+        // A filter on _id may be answered in the order of its index.
+        if sorted || !(indexed || said.contains("\"_id\"")) {
+            return Self::Known;
+        }
+        Self::Unknown
+    }
+}
+
+/// The part of a reply that both servers must give.
+fn essence(command: &Document, reply: &Document) -> Document {
+    let verb = match reply
+        .get_document("cursor")
+        .and_then(|cursor| cursor.get_array("firstBatch"))
+    {
+        // Also where the state of a collection is asked for.
+        Ok(rows) if rows.iter().all(is_index) && !rows.is_empty() => "listIndexes",
+        _ => command.keys().next().map_or("", String::as_str),
+    };
+    if reply.get_f64("ok").ok() != Some(1.0) {
+        let kept = ["ok", "code", "codeName", "keyPattern", "keyValue", "lost"];
+        return only(reply, &kept);
+    }
+    match verb {
+        "explain" => return only(reply, &["ok"]),
+        "validate" => return only(reply, &["ok", "valid", "nrecords", "nIndexes"]),
+        _ => {}
+    }
+    let mut essence = Document::new();
+    let mut fields: Vec<_> = reply.iter().collect();
+    // The order of a reply's own fields is nobody's business; that of a document's is.
+    fields.sort_by_key(|(name, _)| *name);
+    for (name, value) in fields {
+        let value = match (name.as_str(), value) {
+            ("$clusterTime" | "operationTime", _) => continue,
+            ("writeErrors", Bson::Array(errors)) => {
+                let kept = ["index", "code", "codeName", "keyPattern", "keyValue"];
+                let errors = errors.iter().filter_map(Bson::as_document);
+                let errors: Vec<Document> = errors.map(|error| only(error, &kept)).collect();
+                errors.into()
+            }
+            ("cursor", Bson::Document(cursor)) => {
+                let open = cursor.get_i64("id").is_ok_and(|id| id != 0);
+                let mut sorted = sorted(cursor);
+                sorted.insert("id", i64::from(open));
+                if verb == "listIndexes" {
+                    sort_descriptions(&mut sorted);
+                }
+                sorted.into()
+            }
+            _ => value.clone(),
+        };
+        essence.insert(name, value);
+    }
+    essence
+}
+
+fn is_index(row: &Bson) -> bool {
+    let row = row.as_document();
+    row.is_some_and(|row| row.contains_key("v") && row.contains_key("key"))
+}
+
+fn sorted(document: &Document) -> Document {
+    let mut fields: Vec<_> = document.clone().into_iter().collect();
+    fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+    fields.into_iter().collect()
+}
+
+/// Descriptions of indexes are made by the server, each in its own order.
+fn sort_descriptions(cursor: &mut Document) {
+    if let Ok(rows) = cursor.get_array_mut("firstBatch") {
+        for row in rows.iter_mut() {
+            if let Bson::Document(row) = row {
+                *row = sorted(row);
+            }
+        }
+    }
+}
+
+fn only(document: &Document, names: &[&str]) -> Document {
+    let kept = document
+        .iter()
+        .filter(|(name, _)| names.contains(&name.as_str()));
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// The present as one instant, and NaN as one value.
+fn settled(value: Bson) -> Bson {
+    match value {
+        Bson::DateTime(date) => {
+            let now = DateTime::now().timestamp_millis();
+            let near = (now - 600_000..now + 600_000).contains(&date.timestamp_millis());
+            Bson::DateTime(if near { DateTime::from_millis(0) } else { date })
+        }
+        Bson::Array(list) => list.into_iter().map(settled).collect::<Vec<_>>().into(),
+        Bson::Document(document) => {
+            let fields = document.into_iter();
+            let fields = fields.map(|(name, value)| (name, settled(value)));
+            fields.collect::<Document>().into()
+        }
+        other => other,
+    }
+}
+
+fn sort_rows(reply: &mut Bson, order: Order) {
+    match reply {
+        Bson::Document(document) => {
+            for (name, value) in document.iter_mut() {
+                let rows = ["firstBatch", "nextBatch", "values"].contains(&name.as_str());
+                if let (Bson::Array(list), true) = (&mut *value, rows || order == Order::Anywhere) {
+                    list.sort_by_cached_key(Bson::to_string);
+                }
+                sort_rows(value, order);
+            }
+        }
+        Bson::Array(list) => list.iter_mut().for_each(|value| sort_rows(value, order)),
+        _ => {}
+    }
+}
+
+fn rows_of_all(replies: &[Document], printer: &mut Printer) -> Vec<String> {
+    let mut rows = Vec::new();
+    for reply in replies {
+        let cursor = reply.get_document("cursor").cloned().unwrap_or_default();
+        let batch = cursor
+            .get_array("firstBatch")
+            .or_else(|_| cursor.get_array("nextBatch"));
+        match batch {
+            Ok(batch) => {
+                rows.push(printer.value(&Bson::Document(doc! {"rows": (batch.len() as i32)})));
+                let mut sorted: Vec<Bson> = batch.iter().cloned().map(settled).collect();
+                for row in &mut sorted {
+                    sort_rows(row, Order::Anywhere);
+                }
+                rows.extend(sorted.iter().map(|row| printer.value(row)));
+            }
+            Err(_) => rows.push(printer.value(&settled(only(reply, &["ok", "code"]).into()))),
+        }
+    }
+    rows.sort();
+    rows
+}

@@ -1,0 +1,75 @@
+//! Scripts as text: `> run {...}` is a statement of a golden case, too.
+
+use std::fmt::Write;
+
+use bson::Bson;
+
+use crate::generate::Step;
+use crate::pair::{Difference, What};
+use crate::reply;
+use crate::support::literal::Reader;
+use crate::support::print::Printer;
+
+/// The difference as lines that show it and that can be played again.
+pub fn print(difference: &Difference) -> String {
+    let mut out = String::new();
+    for step in &difference.steps {
+        let mut printer = Printer::default();
+        printer.learn(&Bson::Document(step.command.clone()));
+        let _ = write!(out, "> run {}", printer.document(&step.command));
+        let _ = match step.more {
+            Some(0) => writeln!(out),
+            Some(size) => writeln!(out, " batchSize={size}"),
+            None => writeln!(out, " unread"),
+        };
+    }
+    let what = match difference.what {
+        What::Reply => "",
+        What::State => " (what the collections hold)",
+    };
+    for (who, replies) in [
+        ("mongod", &difference.theirs),
+        ("Sundown", &difference.ours),
+    ] {
+        let _ = writeln!(out, "{who}{what}:");
+        for line in reply::text(&difference.steps, replies).lines() {
+            let _ = writeln!(out, "    {line}");
+        }
+        let messages = replies.iter().filter_map(message);
+        for message in messages.filter(|_| difference.what == What::Reply) {
+            let _ = writeln!(out, "    # {message}");
+        }
+    }
+    out
+}
+
+fn message(reply: &bson::Document) -> Option<&str> {
+    let inner = reply.get_array("writeErrors").ok();
+    let inner = inner.and_then(|errors| errors.first()?.as_document());
+    inner.unwrap_or(reply).get_str("errmsg").ok()
+}
+
+/// The statements of a script; other lines say nothing.
+pub fn parse(text: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for line in text.lines() {
+        let Some(said) = line.trim().strip_prefix("> run ") else {
+            continue;
+        };
+        let mut reader = Reader::new(said);
+        let command = reader
+            .document()
+            .unwrap_or_else(|problem| panic!("{line}: {problem}"));
+        let more = match reader.word() {
+            "unread" => None,
+            "batchSize" => {
+                assert!(reader.take('='), "{line}");
+                let size = reader.value().ok().and_then(|size| size.as_i32());
+                Some(size.unwrap_or_else(|| panic!("{line}: no batch size")))
+            }
+            _ => Some(0),
+        };
+        steps.push(Step { command, more });
+    }
+    steps
+}

@@ -1,0 +1,190 @@
+//! Cuts a script down while it still shows the same kind of difference.
+
+use bson::{Bson, Document};
+
+use crate::generate::Step;
+use crate::pair::{Difference, Pair, What};
+
+/// How often a script is played at most.
+const PLAYS: usize = 900;
+
+/// The smallest script that was found; nothing if two things are wrong in it, and the servers only disagree about which
+/// of them they tell.
+pub fn shrink(pair: &mut Pair, found: Difference) -> Option<Difference> {
+    let mut shrinker = Shrinker {
+        pair,
+        kind: Kind::of(&found),
+        plays: 0,
+        best: found,
+    };
+    // Each cut may make way for another.
+    loop {
+        let before = shrinker.best.steps.clone();
+        shrinker.drop_steps();
+        shrinker.cut_values();
+        if shrinker.best.steps == before || shrinker.plays >= PLAYS {
+            let two = shrinker.has_two_faults();
+            return (!two).then_some(shrinker.best);
+        }
+    }
+}
+
+struct Shrinker<'a> {
+    pair: &'a mut Pair,
+    kind: Kind,
+    plays: usize,
+    best: Difference,
+}
+
+/// What stays the same while a script gets shorter.
+#[derive(PartialEq)]
+struct Kind {
+    what: What,
+    codes: (i32, i32),
+    verb: Option<String>,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    fn of(difference: &Difference) -> Self {
+        Self {
+            what: difference.what,
+            codes: difference.codes(),
+            verb: difference.command().keys().next().cloned(),
+        }
+    }
+}
+
+// === impl Shrinker ===
+
+impl Shrinker<'_> {
+    /// Takes the steps if they show the same.
+    fn take(&mut self, steps: &[Step]) -> bool {
+        if self.plays >= PLAYS {
+            return false;
+        }
+        self.plays += 1;
+        let Some(again) = self.pair.play(steps) else {
+            return false;
+        };
+        let same = Kind::of(&again) == self.kind;
+        if same {
+            self.best = again;
+        }
+        same
+    }
+
+    /// True if one change of the command leaves the one complaint, and another change the other.
+    fn has_two_faults(&mut self) -> bool {
+        let (theirs, ours) = self.kind.codes;
+        if theirs == 0 || ours == 0 || self.kind.what == What::State {
+            return false;
+        }
+        let last = self.best.steps.len() - 1;
+        let mut seen = (false, false);
+        for form in smaller_document(&self.best.steps[last].command, true) {
+            let mut steps = self.best.steps.clone();
+            steps[last].command = form;
+            if self.pair.play(&steps).is_none() {
+                seen.0 |= self.pair.agreed == theirs;
+                seen.1 |= self.pair.agreed == ours;
+            }
+        }
+        seen == (true, true)
+    }
+
+    fn drop_steps(&mut self) {
+        let mut at = self.best.steps.len().saturating_sub(1);
+        while at > 0 {
+            at -= 1;
+            let mut fewer = self.best.steps.clone();
+            if at + 1 < fewer.len() {
+                fewer.remove(at);
+                self.take(&fewer);
+            }
+        }
+    }
+
+    fn cut_values(&mut self) {
+        let mut at = self.best.steps.len();
+        while at > 0 {
+            at -= 1;
+            if at >= self.best.steps.len() {
+                continue;
+            }
+            if self.best.steps[at].more != Some(0) {
+                let mut plain = self.best.steps.clone();
+                plain[at].more = Some(0);
+                self.take(&plain);
+            }
+            // Smaller forms of a command are tried until none is taken.
+            let mut nth = 0;
+            loop {
+                let forms = smaller_document(&self.best.steps[at].command, true);
+                let Some(form) = forms.get(nth) else { break };
+                let mut steps = self.best.steps.clone();
+                steps[at].command = form.clone();
+                match self.take(&steps) {
+                    true if at < self.best.steps.len() => {}
+                    true => break,
+                    false => nth += 1,
+                }
+                if self.plays >= PLAYS {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The document without a field, or with a smaller value in one. The first field of a command names it and stays.
+fn smaller_document(document: &Document, command: bool) -> Vec<Document> {
+    let mut forms = Vec::new();
+    let kept = usize::from(command);
+    for name in document.keys().skip(kept) {
+        let mut fewer = document.clone();
+        fewer.remove(name);
+        forms.push(fewer);
+    }
+    for (name, value) in document.iter().skip(kept) {
+        for smaller in smaller_value(value) {
+            let mut other = document.clone();
+            other.insert(name, smaller);
+            forms.push(other);
+        }
+    }
+    forms
+}
+
+fn smaller_value(value: &Bson) -> Vec<Bson> {
+    match value {
+        Bson::Document(document) => {
+            // What is inside may do without it.
+            let inside = document.values().cloned();
+            let fewer = smaller_document(document, false).into_iter();
+            inside.chain(fewer.map(Bson::Document)).collect()
+        }
+        Bson::Array(list) => {
+            let mut forms: Vec<Bson> = list.clone();
+            for at in 0..list.len() {
+                let mut fewer = list.clone();
+                fewer.remove(at);
+                forms.push(fewer.into());
+            }
+            for (at, element) in list.iter().enumerate() {
+                for smaller in smaller_value(element) {
+                    let mut other = list.clone();
+                    other[at] = smaller;
+                    forms.push(other.into());
+                }
+            }
+            forms
+        }
+        Bson::Int32(0 | 1) | Bson::Null | Bson::Boolean(_) => Vec::new(),
+        Bson::String(text) if text.is_empty() => vec![Bson::Int32(1)],
+        Bson::String(text) if text.starts_with('$') => vec![Bson::Int32(1), Bson::Null],
+        Bson::String(_) => vec!["".into(), Bson::Int32(1)],
+        _ => vec![Bson::Int32(1), Bson::Null],
+    }
+}
