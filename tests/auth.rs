@@ -61,7 +61,7 @@ async fn client(
         .build();
     credential.mechanism = mechanism;
     options.credential = Some(credential);
-    options.server_selection_timeout = Some(Duration::from_secs(10));
+    options.server_selection_timeout = Some(Duration::from_secs(60));
     mongodb::Client::with_options(options).unwrap()
 }
 

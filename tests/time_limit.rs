@@ -17,7 +17,7 @@ const MAX_TIME_MS_EXPIRED: i32 = 50;
 /// A filter that takes long for each document and lets none pass.
 fn slow() -> Document {
     let sum = doc! {"$reduce": {
-        "input": {"$range": [0, 500]},
+        "input": {"$range": [0, 5_000]},
         "initialValue": "$_id",
         "in": {"$add": ["$$value", "$$this"]},
     }};
@@ -57,8 +57,8 @@ fn every_command_ends_at_its_time_limit() {
             Some(MAX_TIME_MS_EXPIRED),
             "{command}: {reply}"
         );
-        // Soon, though not to the millisecond: tests run side by side on whatever machine there is.
-        assert!(monotonic() - began < Duration::from_secs(15), "{command}");
+        // Only what does not look at its limit takes that long.
+        assert!(monotonic() - began < Duration::from_secs(120), "{command}");
     }
     let mut admin = Client::connect(world.server.local_addr()).unwrap();
     let bulk = doc! {
@@ -83,12 +83,19 @@ fn the_limit_of_a_find_covers_its_get_mores() {
     let mut run = |command: Document| client.command("test", command).unwrap();
     let documents: Vec<Document> = (0..2_000).map(|n| doc! {"_id": n}).collect();
     run(doc! {"insert": "t", "documents": documents});
-    let found = run(doc! {
-        "find": "t",
-        "filter": {"$or": [{"_id": {"$lt": 2}}, slow()]},
-        "batchSize": 2,
-        "maxTimeMS": 40,
-    });
+    // On a busy machine the first batch may take longer than a short limit allows.
+    let mut limits = [40, 200].into_iter();
+    let found = loop {
+        let found = run(doc! {
+            "find": "t",
+            "filter": {"$or": [{"_id": {"$lt": 2}}, slow()]},
+            "batchSize": 2,
+            "maxTimeMS": limits.next().expect("a first batch in time"),
+        });
+        if found.get_i32("code").ok() != Some(MAX_TIME_MS_EXPIRED) {
+            break found;
+        }
+    };
     let id = found.get_document("cursor").unwrap().get_i64("id").unwrap();
     assert_ne!(id, 0, "{found}");
     let more = doc! {"getMore": id, "collection": "t"};

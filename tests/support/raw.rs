@@ -19,7 +19,7 @@ pub const MORE_TO_COME: u32 = 2;
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 
 /// Nothing here takes that long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for something that happens on the other side of a socket, where nothing tells of it.
 pub async fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
