@@ -1,17 +1,16 @@
-//! Commands put together from the server's own vocabulary, run one after the other against one server in memory. Whatever is
+//! Commands put together from the server's own vocabulary, run one after the other against a fresh server in memory. Whatever is
 //! asked: no panic, every reply is one valid document with an `ok`, and no command runs forever without a pause.
 
 #![no_main]
 
 mod source;
 
-use std::cell::RefCell;
-
 use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{COMMANDS, Commands, Connection, Context};
 use sundown::config::Config;
 use sundown::handler::{Handler, Outcome, Peer, Progress};
+use sundown::query::accumulator::ACCUMULATORS;
 use sundown::query::expr::EXPRESSIONS;
 use sundown::query::filter::FILTERS;
 use sundown::query::stage::STAGES;
@@ -40,6 +39,7 @@ impl Source<'_> {
             1 => self.pick(UPDATES).name,
             2 => self.pick(EXPRESSIONS).name,
             3 => self.pick(STAGES).name,
+            4 => self.pick(ACCUMULATORS).name,
             _ => *self.pick(NAMES),
         }
     }
@@ -133,23 +133,19 @@ impl Source<'_> {
     }
 }
 
-thread_local! {
-    static SERVER: RefCell<(Commands, Connection)> = RefCell::new({
-        let config = Config { enable_test_commands: true, ..Config::default() };
-        let commands = Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))));
-        let peer = Peer::plain(1, ([127, 0, 0, 1], 1).into());
-        let connection = commands.open(peer);
-        (commands, connection)
-    });
+/// A server of its own for every input, so that a finding shows itself again from its bytes alone.
+fn server() -> Commands {
+    let config = Config { enable_test_commands: true, ..Config::default() };
+    Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))))
 }
 
 fuzz_target!(|data: &[u8]| {
     let mut source = Source(data);
-    SERVER.with_borrow_mut(|(commands, connection)| {
-        while !source.0.is_empty() {
-            run(commands, connection, source.command());
-        }
-    });
+    let commands = server();
+    let mut connection = commands.open(Peer::plain(1, ([127, 0, 0, 1], 1).into()));
+    while !source.0.is_empty() {
+        run(&commands, &mut connection, source.command());
+    }
 });
 
 fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {

@@ -6,8 +6,6 @@
 
 mod source;
 
-use std::cell::RefCell;
-
 use libfuzzer_sys::fuzz_target;
 use sundown::clock::{Clock, Millis};
 use sundown::command::{Commands, Context};
@@ -116,42 +114,39 @@ impl Source<'_> {
     }
 }
 
-thread_local! {
-    static SERVER: RefCell<Commands> = RefCell::new(Commands::new(Context::new(
-        Config { compressors: "zlib,snappy".parse().expect("names of compressors"), ..Config::default() },
-        Clock::frozen(Millis(1_800_000_000_000)),
-    )));
+/// A server of its own for every input.
+fn server() -> Commands {
+    let config = Config { compressors: "zlib,snappy".parse().expect("names of compressors"), ..Config::default() };
+    Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))))
 }
 
 fuzz_target!(|data: &[u8]| {
     greet(data);
-    SERVER.with_borrow(|commands| {
-        let mut source = Source(data);
-        let peer = Peer::plain(1, ([127, 0, 0, 1], 1).into());
-        let mut connection = commands.open(peer);
-        let process = commands.context().process;
-        while !source.0.is_empty() {
-            let exhaust = source.byte().is_multiple_of(2);
-            let body = source.hello(&process);
-            let request = Request { exhaust_allowed: exhaust, ..Request::new(body.clone()) };
-            let mut reply = Vec::new();
-            let Ok(outcome) = commands.call(&mut connection, request, &mut reply) else { continue };
-            let streams = match outcome {
-                Outcome::Replied => false,
-                Outcome::Streaming => true,
-                Outcome::Work(mut work) => loop {
-                    match work.step(&mut reply) {
-                        Ok(Progress::Done) => break false,
-                        Ok(Progress::Streaming) => break true,
-                        // It has slept when it is asked again.
-                        Ok(Progress::More | Progress::Sleep(_)) => {}
-                        Err(_) => return,
-                    }
-                },
-            };
-            check(Doc::new(&body), &reply, exhaust, streams);
-        }
-    });
+    let commands = server();
+    let mut source = Source(data);
+    let mut connection = commands.open(Peer::plain(1, ([127, 0, 0, 1], 1).into()));
+    let process = commands.context().process;
+    while !source.0.is_empty() {
+        let exhaust = source.byte().is_multiple_of(2);
+        let body = source.hello(&process);
+        let request = Request { exhaust_allowed: exhaust, ..Request::new(body.clone()) };
+        let mut reply = Vec::new();
+        let Ok(outcome) = commands.call(&mut connection, request, &mut reply) else { continue };
+        let streams = match outcome {
+            Outcome::Replied => false,
+            Outcome::Streaming => true,
+            Outcome::Work(mut work) => loop {
+                match work.step(&mut reply) {
+                    Ok(Progress::Done) => break false,
+                    Ok(Progress::Streaming) => break true,
+                    // It has slept when it is asked again.
+                    Ok(Progress::More | Progress::Sleep(_)) => {}
+                    Err(_) => return,
+                }
+            },
+        };
+        check(Doc::new(&body), &reply, exhaust, streams);
+    }
 });
 
 /// Once it is clear what a client wants it stays so, whatever else comes.
