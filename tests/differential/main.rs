@@ -68,7 +68,9 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64) {
     }
     let _ = writeln!(
         std::io::stderr(),
-        "differential: known reasons {reasons:#?}"
+        "differential: {} commands, known differences: {:#?}",
+        pair.commands,
+        pair.reasons
     );
     assert!(faults.is_empty(), "{} faults:\n{shown}", faults.len());
 }

@@ -87,7 +87,7 @@ impl Pair {
             self.commands += 1;
             let played = &steps[..=at];
             let replies = (self.theirs.run(step), self.ours.run(step));
-            if reply::differ(played, &replies.0, &replies.1) {
+            if reply::differ(played, What::Reply, &replies.0, &replies.1) {
                 let found = Difference::new(played, What::Reply, replies);
                 if !self.is_known(&found) {
                     return Some(found);
@@ -97,7 +97,7 @@ impl Pair {
             }
             if writes(&step.command) {
                 let states = (self.theirs.state(), self.ours.state());
-                if reply::differ(played, &states.0, &states.1) {
+                if reply::differ(played, What::State, &states.0, &states.1) {
                     // From here on they cannot agree.
                     let found = Difference::new(played, What::State, states);
                     return (!self.is_known(&found)).then_some(found);
@@ -205,6 +205,19 @@ impl Difference {
     /// True if the last command has a field or operator of that name anywhere.
     pub fn says(&self, name: &str) -> bool {
         mentions(&Bson::Document(self.command().clone()), name)
+    }
+
+    pub fn verb(&self) -> &str {
+        self.command().keys().next().map_or("", String::as_str)
+    }
+
+    /// True if the last command changes documents by a pipeline.
+    pub fn updates_by_pipeline(&self) -> bool {
+        let command = self.command();
+        let in_list = command.get_array("updates").ok();
+        let in_list = in_list.and_then(|list| list.first()?.as_document()?.get("u"));
+        let update = in_list.or_else(|| command.get("update"));
+        matches!(update, Some(Bson::Array(_)))
     }
 
     pub fn command(&self) -> &Document {

@@ -4,20 +4,24 @@
 use bson::{Bson, DateTime, Document, doc};
 
 use crate::generate::Step;
+use crate::pair::What;
 use crate::support::print::Printer;
 
-pub fn differ(steps: &[Step], theirs: &[Document], ours: &[Document]) -> bool {
-    text(steps, theirs) != text(steps, ours)
+pub fn differ(steps: &[Step], what: What, theirs: &[Document], ours: &[Document]) -> bool {
+    text(steps, what, theirs) != text(steps, what, ours)
 }
 
 /// The replies as text, without what may differ.
-pub fn text(steps: &[Step], replies: &[Document]) -> String {
+pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     let command = &steps[steps.len() - 1].command;
     let mut printer = Printer::default();
     for step in steps {
         printer.learn(&Bson::Document(step.command.clone()));
     }
-    let order = Order::of(steps);
+    let order = match what {
+        What::Reply => Order::of(steps),
+        What::State => Order::Known,
+    };
     let lines = replies.iter().map(|reply| {
         let reply = essence(command, reply);
         let mut reply = settled(reply.into());
@@ -131,6 +135,25 @@ fn sort_descriptions(cursor: &mut Document) {
                 *row = sorted(row);
             }
         }
+    }
+}
+
+/// The value with the fields of all its documents in the order of their names; cursors without their ids.
+pub fn sorted_deeply(value: Bson) -> Bson {
+    match value {
+        Bson::Array(list) => list
+            .into_iter()
+            .map(sorted_deeply)
+            .collect::<Vec<_>>()
+            .into(),
+        Bson::Document(document) => {
+            let fields = sorted(&document)
+                .into_iter()
+                .filter(|(name, _)| name != "id");
+            let fields = fields.map(|(name, value)| (name, sorted_deeply(value)));
+            fields.collect::<Document>().into()
+        }
+        other => other,
     }
 }
 

@@ -32,7 +32,7 @@ pub fn print(difference: &Difference) -> String {
         ("Sundown", &difference.ours),
     ] {
         let _ = writeln!(out, "{who}{what}:");
-        for line in reply::text(&difference.steps, replies).lines() {
+        for line in reply::text(&difference.steps, difference.what, replies).lines() {
             let _ = writeln!(out, "    {line}");
         }
         let messages = replies.iter().filter_map(message);

@@ -17,6 +17,10 @@ pub fn shrink(pair: &mut Pair, found: Difference) -> Option<Difference> {
         plays: 0,
         best: found,
     };
+    shrinker.drop_steps();
+    if shrinker.has_two_faults() {
+        return None;
+    }
     // Each cut may make way for another.
     loop {
         let before = shrinker.best.steps.clone();
