@@ -66,9 +66,14 @@ impl Pair {
         });
         // Tests that run at the same time must not meet on the server that they share.
         let database = format!("differential_{}", std::process::id());
+        let mut theirs = Server::new(address, &database);
+        // The other engine of 6.0 runs parts of some pipelines and has codes of its own for the same errors.
+        let classic = doc! {"setParameter": 1, "internalQueryForceClassicEngine": true};
+        let set = theirs.client.command("admin", classic).expect("a reply");
+        assert_eq!(set.get_f64("ok").ok(), Some(1.0), "{set}");
         Self {
             ours: Server::new(world.server.local_addr(), &database),
-            theirs: Server::new(address, &database),
+            theirs,
             _world: world,
             commands: 0,
             reasons: BTreeMap::new(),
@@ -86,12 +91,14 @@ impl Pair {
         for (at, step) in steps.iter().enumerate() {
             self.commands += 1;
             let played = &steps[..=at];
+            let mut expected = false;
             let replies = (self.theirs.run(step), self.ours.run(step));
             if reply::differ(played, What::Reply, &replies.0, &replies.1) {
                 let found = Difference::new(played, What::Reply, replies);
                 if !self.is_known(&found) {
                     return Some(found);
                 }
+                expected = true;
             } else {
                 self.agreed = code(&replies.0);
             }
@@ -100,7 +107,7 @@ impl Pair {
                 if reply::differ(played, What::State, &states.0, &states.1) {
                     // From here on they cannot agree.
                     let found = Difference::new(played, What::State, states);
-                    return (!self.is_known(&found)).then_some(found);
+                    return (!expected && !self.is_known(&found)).then_some(found);
                 }
             }
         }
@@ -205,6 +212,16 @@ impl Difference {
     /// True if the last command has a field or operator of that name anywhere.
     pub fn says(&self, name: &str) -> bool {
         mentions(&Bson::Document(self.command().clone()), name)
+    }
+
+    /// True if a `$group` of the last command has an object as its `_id`.
+    pub fn groups_by_object(&self) -> bool {
+        let stages = self.command().get_array("pipeline").ok();
+        let mut stages = stages.into_iter().flatten().filter_map(Bson::as_document);
+        stages.any(|stage| {
+            let group = stage.get_document("$group");
+            group.is_ok_and(|group| group.get_document("_id").is_ok())
+        })
     }
 
     pub fn verb(&self) -> &str {

@@ -27,12 +27,19 @@ pub fn print(difference: &Difference) -> String {
         What::Reply => "",
         What::State => " (what the collections hold)",
     };
-    for (who, replies) in [
-        ("mongod", &difference.theirs),
-        ("Sundown", &difference.ours),
-    ] {
+    let text = |replies| reply::text(&difference.steps, difference.what, replies);
+    let (theirs, ours) = (text(&difference.theirs), text(&difference.ours));
+    let sides = [
+        ("mongod", &difference.theirs, &theirs, &ours),
+        ("Sundown", &difference.ours, &ours, &theirs),
+    ];
+    for (who, replies, said, other) in sides {
         let _ = writeln!(out, "{who}{what}:");
-        for line in reply::text(&difference.steps, difference.what, replies).lines() {
+        // Lines that both have say nothing.
+        let differing = said
+            .lines()
+            .filter(|line| other.lines().all(|other| other != *line));
+        for line in differing {
             let _ = writeln!(out, "    {line}");
         }
         let messages = replies.iter().filter_map(message);

@@ -15,6 +15,7 @@ pub fn shrink(pair: &mut Pair, found: Difference) -> Option<Difference> {
         pair,
         kind: Kind::of(&found),
         plays: 0,
+        agreed: (false, false),
         best: found,
     };
     shrinker.drop_steps();
@@ -37,6 +38,8 @@ struct Shrinker<'a> {
     pair: &'a mut Pair,
     kind: Kind,
     plays: usize,
+    /// Whether both servers gave mongod's code, or Sundown's, to another form of the command.
+    agreed: (bool, bool),
     best: Difference,
 }
 
@@ -70,6 +73,7 @@ impl Shrinker<'_> {
         }
         self.plays += 1;
         let Some(again) = self.pair.play(steps) else {
+            self.note_agreement();
             return false;
         };
         let same = Kind::of(&again) == self.kind;
@@ -79,23 +83,27 @@ impl Shrinker<'_> {
         same
     }
 
-    /// True if one change of the command leaves the one complaint, and another change the other.
+    /// True if one change of the command has both servers give the one code, and another change the other code.
     fn has_two_faults(&mut self) -> bool {
         let (theirs, ours) = self.kind.codes;
         if theirs == 0 || ours == 0 || self.kind.what == What::State {
             return false;
         }
         let last = self.best.steps.len() - 1;
-        let mut seen = (false, false);
         for form in smaller_document(&self.best.steps[last].command, true) {
             let mut steps = self.best.steps.clone();
             steps[last].command = form;
             if self.pair.play(&steps).is_none() {
-                seen.0 |= self.pair.agreed == theirs;
-                seen.1 |= self.pair.agreed == ours;
+                self.note_agreement();
             }
         }
-        seen == (true, true)
+        self.agreed == (true, true)
+    }
+
+    /// Both servers gave the same reply to another form of the command.
+    fn note_agreement(&mut self) {
+        self.agreed.0 |= self.pair.agreed == self.kind.codes.0;
+        self.agreed.1 |= self.pair.agreed == self.kind.codes.1;
     }
 
     fn drop_steps(&mut self) {

@@ -203,12 +203,10 @@ impl Generator {
                     .expect("no zero"),
                 options: self.random.pick(&["", "i"]).try_into().expect("no zero"),
             }),
-            15 => self
-                .random
-                .below(2)
-                .eq(&0)
-                .then_some(Bson::MinKey)
-                .unwrap_or(Bson::MaxKey),
+            15 => match self.random.chance(50) {
+                true => Bson::MinKey,
+                false => Bson::MaxKey,
+            },
             16 => match self.random.below(5) {
                 0 => Bson::JavaScriptCode("f()".to_owned()),
                 1 => Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
