@@ -11,13 +11,12 @@ use super::{
 };
 use crate::auth::Target;
 use crate::engine::choose::Hint;
-use crate::engine::{EngineSources, check_on};
+use crate::engine::{EngineSources, TS_FIELD, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
     self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable, names_root,
 };
 use crate::query::{Scope, Vars, bind_let};
-use crate::storage::index::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(

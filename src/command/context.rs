@@ -17,11 +17,9 @@ use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
 use crate::cosmos::{Cosmos, strict};
-use crate::engine::ObjectIds;
+use crate::engine::{Catalog, ObjectIds, Reaper, SizeLimit};
 use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
-use crate::storage::ttl::Reaper;
-use crate::storage::{Catalog, SizeLimit};
 use crate::value::{Millis, Value};
 
 /// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.

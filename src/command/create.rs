@@ -1,13 +1,12 @@
 //! `create`: makes a collection.
 
 use super::args::Arg;
-use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl, schema};
 use crate::auth::Action;
-use crate::engine::ddl::check_created;
-use crate::engine::write::other_case;
+use crate::engine::ddl::{
+    Cap, CreateCollection, DefaultTtl, IndexingMode, Namespace, Options, SchemaChange,
+};
 use crate::error::{Code, Error, Result};
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Cap, CreateError, IndexingMode, Namespace, Options, View};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
@@ -32,44 +31,22 @@ struct Create {
     refused: Option<&'static str>,
 }
 
-fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let create = Create::parse(call)?;
     create.check()?;
-    check_created(call.database(), name)?;
-    let options = Options {
-        cap: create.cap(),
-        indexing_mode: create.mode,
-        shown: create.shown.clone(),
+    let change = CreateCollection {
+        namespace: Namespace::new(call.database(), name),
+        options: Options {
+            cap: create.cap(),
+            indexing_mode: create.mode,
+            shown: create.shown,
+        },
+        default_ttl: create.default_ttl,
+        ts_index: None,
+        indexes: Vec::new(),
     };
-    let namespace = Namespace::new(call.database(), name);
-    let made = call
-        .context
-        .catalog
-        .create(namespace, options, |collection| {
-            let _ = collection.write(call.now, |writer| {
-                default_ttl::set(writer, create.default_ttl, None);
-            });
-        });
-    match made {
-        Ok(_) => Ok(Outcome::Reply),
-        Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
-        Err(CreateError::Exists) => {
-            // Asking for what there is already is no error.
-            let same = call
-                .context
-                .catalog
-                .get(call.database(), name)
-                .is_some_and(|there| there.read(call.read_point(), |view| create.agrees(view)));
-            if same {
-                return Ok(Outcome::Reply);
-            }
-            Err(Error::new(
-                Code::NamespaceExists,
-                format!("Collection {}.{name} already exists.", call.database()),
-            ))
-        }
-    }
+    schema::run(call, reply, SchemaChange::CreateCollection(change))
 }
 
 // === impl Create ===
@@ -203,7 +180,6 @@ impl Create {
                  is specified",
             );
         }
-        default_ttl::check_mode(self.mode, self.default_ttl, Code::BadValue)?;
         if self.view_on.is_some() {
             return Err(Error::not_implemented("create option 'viewOn'"));
         }
@@ -219,13 +195,6 @@ impl Create {
         let bytes = self.size.filter(|_| self.capped)?;
         let documents = self.max.flatten();
         Some(Cap { bytes, documents })
-    }
-
-    fn agrees(&self, view: &View<'_>) -> bool {
-        view.default_ttl() == self.default_ttl
-            && view.options().indexing_mode == self.mode
-            && view.options().cap == self.cap()
-            && view.options().shown == self.shown
     }
 }
 

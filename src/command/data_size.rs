@@ -9,9 +9,9 @@ use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
 use crate::engine::access::{self, Walk};
 use crate::engine::choose::within;
+use crate::engine::stats::Totals;
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
-use crate::storage::Totals;
 use crate::value::{Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(

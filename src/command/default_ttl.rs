@@ -1,15 +1,10 @@
-//! `DefaultTTL` and the indexing policy, as the doors of create, collMod, createIndexes and dropIndexes see them.
+//! `DefaultTTL` and the indexing policy, as clients write them in create, collMod and createIndexes.
 
 use super::args::{Arg, fields};
+use crate::engine::TS_FIELD;
+use crate::engine::ddl::{DefaultTtl, IndexingMode, out_of_range, parse_seconds};
 use crate::error::{Code, Error, Result};
-use crate::storage::index::IndexSpec;
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{IndexingMode, TsIndex, View, Writer};
-use crate::value::{Doc, DocBuf, ValueRef};
-
-/// The name that the index on `_ts` has where the client gave none.
-pub const TS_INDEX: &str = "_ts_1";
-const TS: &str = "_ts";
+use crate::value::Doc;
 
 /// `defaultTtl` of create and collMod. Null switches it off.
 pub fn parse_option(arg: Arg<'_>) -> Result<DefaultTtl> {
@@ -26,83 +21,13 @@ pub fn parse_option(arg: Arg<'_>) -> Result<DefaultTtl> {
     })
 }
 
-/// Whole seconds in the range that a default has. (A decimal counts if it is a whole number.)
-pub fn parse_seconds(value: ValueRef<'_>) -> Option<DefaultTtl> {
-    DefaultTtl::from_seconds(value.as_num()?.to_i64_exact()?)
-}
-
-pub fn out_of_range(option: &str, value: ValueRef<'_>) -> String {
-    format!("'{option}' must be -1 or a whole number from 1 to 2147483647, but found: {value}")
-}
-
-/// Whether an index key is `{_ts: 1}` or `{_ts: -1}`, and nothing else.
-pub fn is_ts_key(key: Doc<'_>) -> bool {
-    let mut fields = key.iter();
-    fields.next().is_some_and(|elem| elem.name() == TS) && fields.next().is_none()
-}
-
 /// Whether an index key names `_ts` at all.
 pub fn names_ts(key: Doc<'_>) -> bool {
-    key.iter()
-        .any(|elem| elem.name() == TS || elem.name().starts_with("_ts."))
+    key.iter().any(|elem| {
+        let mut parts = elem.name().split('.');
+        parts.next() == Some(TS_FIELD)
+    })
 }
-
-/// The index that shows a default: the client's name and key, or the usual ones.
-pub fn ts_index(name: Option<&str>, key: Option<Doc<'_>>) -> TsIndex {
-    TsIndex {
-        name: name.unwrap_or(TS_INDEX).to_owned(),
-        key: key.map_or_else(
-            || {
-                DocBuf::build(|doc| {
-                    doc.put_i32(TS, 1);
-                })
-            },
-            DocBuf::from,
-        ),
-    }
-}
-
-/// Whether an index is on `_ts` and nothing else says what it holds: one that can show the default as well.
-pub fn is_plain(spec: &IndexSpec) -> bool {
-    let is_more = spec.unique || spec.prepare_unique || spec.sparse || spec.partial.is_some();
-    is_ts_key(spec.key.as_doc()) && !is_more
-}
-
-/// Sets the default. The index that shows it keeps its name unless a new one is wanted.
-pub fn set(writer: &mut Writer<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
-    let shown = match default {
-        DefaultTtl::Off => None,
-        _ => Some(shown_as(&writer.view(), wanted)),
-    };
-    writer.set_default_ttl(default, shown);
-}
-
-/// Where there are plain indexes on `_ts`, one of them becomes the one that shows the default: that of the wanted name, or the first.
-fn shown_as(view: &View<'_>, wanted: Option<TsIndex>) -> TsIndex {
-    let plain = |name: Option<&str>| {
-        let specs = view.indexes().map(|index| &index.spec);
-        specs
-            .filter(|spec| is_plain(spec) && name.is_none_or(|name| name == spec.name))
-            .map(|spec| ts_index(Some(&spec.name), Some(spec.key.as_doc())))
-            .next()
-    };
-    match (wanted, view.ts_index()) {
-        (Some(wanted), _) => plain(Some(&wanted.name))
-            .or_else(|| plain(None))
-            .unwrap_or(wanted),
-        (None, Some(there)) => there.clone(),
-        (None, None) => plain(None).unwrap_or_else(|| {
-            let mut name = TS_INDEX.to_owned();
-            while view.index(&name).is_some() {
-                // Somebody has given it to another index.
-                name.push_str("_1");
-            }
-            ts_index(Some(&name), None)
-        }),
-    }
-}
-
-// --- the indexing policy ---
 
 /// `indexingPolicy: {indexingMode: ...}`
 pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
@@ -128,15 +53,4 @@ pub fn parse_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
         }
     }
     Ok(mode)
-}
-
-/// A default needs an indexing mode that can find what is due.
-pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -> Result<()> {
-    if mode == Some(IndexingMode::None) && default != DefaultTtl::Off {
-        return Err(Error::new(
-            code,
-            "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection",
-        ));
-    }
-    Ok(())
 }

@@ -1,8 +1,9 @@
 //! `drop` and `dropDatabase`.
 
 use super::args::required;
-use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::auth::Action;
+use crate::engine::ddl::{DropCollection, DropDatabase, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Num, Type};
 
@@ -28,25 +29,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let there = call.context.catalog.get(call.database(), name);
-    let indexes = there.map_or(0, |c| c.read(call.read_point(), super::list_indexes::count));
-    // Dropping what is not there is no error.
-    if call
-        .context
-        .catalog
-        .drop_collection(call.database(), name)
-        .is_some()
-    {
-        let namespace = call.namespace(name);
-        call.context.cosmos.offers.forget_collection(&namespace);
-        reply
-            .put_i32("nIndexesWas", indexes)
-            .put_str("ns", &namespace);
-    }
-    Ok(Outcome::Reply)
+    let namespace = Namespace::new(call.database(), name);
+    let change = SchemaChange::DropCollection(DropCollection { namespace });
+    schema::run(call, reply, change)
 }
 
-fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
     let target = call.target();
     let value = required(
@@ -75,7 +63,7 @@ fn run_database(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> 
             format!("Dropping the '{database}' database is prohibited."),
         ));
     }
-    call.context.catalog.drop_database(database);
-    call.context.cosmos.offers.forget_database(database);
-    Ok(Outcome::Reply)
+    let database = database.to_owned();
+    let change = SchemaChange::DropDatabase(DropDatabase { database });
+    schema::run(call, reply, change)
 }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use super::collection_uuid;
 use super::cursor::{self, Opening};
-use super::return_key::By;
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint, names_ts};
-use super::{
-    Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids, return_key,
-};
+use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
 use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality, plain_id};
 use crate::engine::ddl::check_read;
+use crate::engine::return_key::{self, By};
 use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;

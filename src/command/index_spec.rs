@@ -5,25 +5,13 @@ use std::sync::Arc;
 use super::create::check_collation;
 use super::default_ttl;
 use crate::engine::choose::PartialFilter;
+use crate::engine::ddl::{
+    IndexSpec, Partial, WantedIndex, is_ts_key, out_of_range, parse_seconds, ts_index,
+};
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::query::filter::{Filter, Node, Test};
-use crate::storage::TsIndex;
-use crate::storage::index::{IndexSpec, Partial};
-use crate::storage::ttl::DefaultTtl;
 use crate::value::{Doc, DocBuf, Type, ValueRef};
-
-/// What an entry asks for.
-pub(super) enum Wanted {
-    /// The index that every collection has.
-    Id,
-    /// `DefaultTTL`, through its door among the indexes.
-    Default {
-        default: DefaultTtl,
-        shown: TsIndex,
-    },
-    Index(Box<IndexSpec>),
-}
 
 /// A compound key has at most that many fields.
 const MAX_FIELDS: usize = 32;
@@ -70,7 +58,7 @@ pub(super) enum Unknown {
     Ignored,
 }
 
-pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wanted> {
+pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
     let options = Options::read(spec, unknown)?;
     let key = options.key.ok_or_else(|| {
         Error::failed_to_parse("The 'key' field is a required property of an index specification")
@@ -87,7 +75,7 @@ pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wanted> {
         return Err(Error::bad_value("The index name '*' is not valid."));
     }
     if is_id_key(key) {
-        return options.check_id(spec).map(|()| Wanted::Id);
+        return options.check_id(spec).map(|()| WantedIndex::Id);
     }
     if key.count() == 1 && !key.get("_id").is_missing() && key.get("_id").as_str().is_none() {
         return Err(Error::bad_value(format!(
@@ -115,7 +103,7 @@ pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wanted> {
     }
     options
         .index(name, key, spec)
-        .map(|index| Wanted::Index(Box::new(index)))
+        .map(|index| WantedIndex::Index(Box::new(index)))
 }
 
 fn cannot(message: impl Into<String>) -> Error {
@@ -331,9 +319,9 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    fn default_ttl(&self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<Wanted> {
+    fn default_ttl(&self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<WantedIndex> {
         let value = self.expire.unwrap_or(ValueRef::MISSING);
-        if !default_ttl::is_ts_key(key) {
+        if !is_ts_key(key) {
             return Err(cannot(format!(
                 "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
             )));
@@ -345,11 +333,11 @@ impl<'a> Options<'a> {
                 "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
             )));
         }
-        let default = default_ttl::parse_seconds(value)
-            .ok_or_else(|| cannot(default_ttl::out_of_range("expireAfterSeconds", value)))?;
-        Ok(Wanted::Default {
+        let default = parse_seconds(value)
+            .ok_or_else(|| cannot(out_of_range("expireAfterSeconds", value)))?;
+        Ok(WantedIndex::Default {
             default,
-            shown: default_ttl::ts_index(Some(name), Some(key)),
+            shown: ts_index(Some(name), Some(key)),
         })
     }
 
@@ -424,11 +412,6 @@ fn expire_after(value: ValueRef<'_>, key: Doc<'_>, spec: Doc<'_>) -> Result<i32>
         )));
     }
     Ok(seconds)
-}
-
-/// The server's own collections keep their indexes in sight.
-pub(super) fn hides_systems_own() -> Error {
-    Error::bad_value("Can't hide index on system collection")
 }
 
 /// What a partial index's filter may say: comparisons, existence, type, and their combinations.

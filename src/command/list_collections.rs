@@ -1,16 +1,13 @@
 //! `listCollections`: the collections of a database and how they are set up.
 
 use super::announced::is_unlisted;
-use super::reply::put_uuid;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::{Action, Target};
-use crate::engine::ReadPoint;
-use crate::engine::stats::put_options;
+use crate::engine::describe::describe_collection;
 use crate::error::Result;
 use crate::query::Scope;
 use crate::query::filter::Filter;
-use crate::storage::Collection;
-use crate::value::{Doc, DocBuf, DocBuilder, Millis};
+use crate::value::{Doc, DocBuf, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
     "listCollections",
@@ -64,7 +61,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         {
             continue;
         }
-        let mut doc = describe(&collection, call.now);
+        let mut doc = describe_collection(&collection, call.read_point());
         if name_only {
             doc = name_and_type(&doc);
         }
@@ -75,25 +72,6 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let opening = cursor::Opening::plain(call.namespace("$cmd.listCollections"), batch_size);
     cursor::open(call, reply, cursor::listed(found), opening)
-}
-
-fn describe(collection: &Collection, now: Millis) -> DocBuf {
-    collection.read(ReadPoint::at(now), |view| {
-        DocBuf::build(|doc| {
-            doc.put_str("name", view.namespace().collection())
-                .put_str("type", "collection");
-            let mut options = doc.doc("options");
-            put_options(view.options(), view.default_ttl(), &mut options);
-            options.end();
-            let mut info = doc.doc("info");
-            info.put_bool("readOnly", false);
-            put_uuid(&mut info, "uuid", collection.uuid().as_bytes());
-            info.end();
-            let mut id = doc.doc("idIndex");
-            super::list_indexes::put_id_index(&mut id);
-            id.end();
-        })
-    })
 }
 
 fn name_and_type(doc: &DocBuf) -> DocBuf {

@@ -2,9 +2,8 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::Action;
-pub(super) use crate::engine::stats::{describe_indexes as describe, put_id_index};
+use crate::engine::describe::describe_indexes;
 use crate::error::{Code, Error, Result};
-use crate::storage::View;
 use crate::value::{DocBuf, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -47,7 +46,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns does not exist: {}.{name}", call.database()),
         ));
     };
-    let mut indexes = collection.read(call.read_point(), describe);
+    let mut indexes = collection.read(call.read_point(), describe_indexes);
     if wrapped {
         for index in &mut indexes {
             *index = DocBuf::build(|doc| {
@@ -57,13 +56,4 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let opening = cursor::Opening::plain(call.namespace(name), batch_size);
     cursor::open(call, reply, cursor::listed(indexes), opening)
-}
-
-/// How many indexes a client sees.
-pub(super) fn count(view: &View<'_>) -> i32 {
-    let own = view.indexes().filter(|index| index.ready).count();
-    let shown = view
-        .ts_index()
-        .is_some_and(|ts| view.index(&ts.name).is_none());
-    i32::try_from(1 + own + usize::from(shown)).unwrap_or(i32::MAX)
 }

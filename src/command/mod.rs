@@ -38,7 +38,6 @@ mod dispatch;
 mod distinct;
 #[cfg(test)]
 mod doors;
-mod drained;
 mod drop;
 mod drop_indexes;
 mod entry;
@@ -52,7 +51,6 @@ mod get_parameter;
 mod guard;
 mod hello;
 mod host_info;
-mod index_build;
 mod index_spec;
 mod insert;
 mod kill_cursors;
@@ -69,11 +67,11 @@ mod read_preference;
 mod record_ids;
 mod rename_collection;
 pub mod reply;
-mod return_key;
 #[cfg(test)]
 mod rights;
 mod rows;
 mod scan;
+mod schema;
 mod server_status;
 mod sessions;
 mod stream;

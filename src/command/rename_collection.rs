@@ -2,13 +2,12 @@
 
 use super::args::{Arg, required};
 use super::{
-    Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database, collection_uuid,
+    Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
+    collection_uuid, schema,
 };
 use crate::auth::{Action, Target};
-use crate::engine::ddl::check_created;
-use crate::engine::write::other_case;
+use crate::engine::ddl::{Namespace, RenameCollection, SchemaChange};
 use crate::error::{Code, Error, Result};
-use crate::storage::{Namespace, RenameError};
 use crate::value::{DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -58,50 +57,24 @@ struct Rename<'a> {
     target_uuid: Option<Arg<'a>>,
 }
 
-fn run(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let rename = Rename::read(call)?;
     let from = required(rename.from, "renameCollection", "renameCollection")?;
     let to = required(rename.to, "renameCollection", "to")?;
-    let (from, to) = (named(from)?, named(to)?);
-    for name in [&from, &to] {
-        check(name)?;
-    }
-    if from == to {
-        return Err(Error::new(
-            Code::IllegalOperation,
-            "Can't rename a collection to itself",
-        ));
-    }
+    let change = RenameCollection::new(named(from)?, named(to)?, rename.drop_target)?;
+    let (from, to) = (change.from(), change.to());
     if rename.target_uuid.is_some() && from.database() != to.database() {
         return Err(Error::new(
             Code::InvalidOptions,
             "The dropTarget UUID cannot be given when renaming across databases",
         ));
     }
-    for (name, uuid) in [(&to, rename.target_uuid), (&from, rename.uuid)] {
+    for (name, uuid) in [(to, rename.target_uuid), (from, rename.uuid)] {
         if let Some(uuid) = uuid {
             collection_uuid::check_in(call, name.database(), name.collection(), uuid)?;
         }
     }
-    match call.context.catalog.rename(&from, &to, rename.drop_target) {
-        Ok(()) => Ok(Outcome::Reply),
-        Err(RenameError::NoSuchSource) => Err(Error::new(
-            Code::NamespaceNotFound,
-            format!("Source collection {from} does not exist"),
-        )),
-        Err(RenameError::TargetExists) => {
-            Err(Error::new(Code::NamespaceExists, "target namespace exists"))
-        }
-        Err(RenameError::IndexBuild(uuid)) => Err(Error::new(
-            Code::BackgroundOperationInProgressForNamespace,
-            format!(
-                "cannot perform operation: an index build is currently running for collection with UUID: {uuid}. Found \
-                 index build: {}",
-                uuid::Uuid::new_v4()
-            ),
-        )),
-        Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
-    }
+    schema::run(call, reply, SchemaChange::RenameCollection(change))
 }
 
 // === impl Rename ===
@@ -127,26 +100,6 @@ impl<'a> Rename<'a> {
             }
         }
         Ok(rename)
-    }
-}
-
-/// Neither the old nor the new name may be one of the server's own.
-fn check(namespace: &Namespace) -> Result<()> {
-    let illegal = |why: String| Err(Error::new(Code::IllegalOperation, why));
-    let name = namespace.collection();
-    if name.starts_with("system.") {
-        return illegal(format!(
-            "error with namespace: cannot rename system collection {namespace}"
-        ));
-    }
-    if namespace.database() == "local" && name.starts_with("oplog.") {
-        return illegal(format!(
-            "error with namespace: cannot rename the oplog {namespace}"
-        ));
-    }
-    match check_created(namespace.database(), name) {
-        Ok(()) => Ok(()),
-        Err(error) => illegal(format!("error with namespace: {}", error.message())),
     }
 }
 

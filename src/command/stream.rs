@@ -4,13 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::engine::access::{Pace, Walk};
-use crate::engine::{ReadPoint, TimeSlice};
+use crate::engine::{ReadPoint, RecordId, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::stage::Slice;
 use crate::session::{Batch, Fill, Source};
-use crate::storage::RecordId;
 use crate::value::Doc;
 
 /// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and

@@ -1,13 +1,15 @@
 //! `validate`: looks whether documents and indexes agree.
 
+use std::sync::Arc;
+
 use super::args::truthy;
-use super::drained::{self, Done};
-use super::reply::put_uuid;
-use super::{Access, Call, Command, Flags, Needs, Outcome, list_indexes};
+use super::reply::{put_count, put_uuid};
+use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task};
 use crate::auth::Action;
+use crate::engine::ddl::no_collection;
+use crate::engine::{Collection, Findings, validate};
 use crate::error::{Code, Error, Result};
-use crate::storage::{View, Writer};
-use crate::value::{DocBuf, DocBuilder};
+use crate::value::DocBuilder;
 
 pub(super) const COMMAND: Command = Command::ready(
     "validate",
@@ -28,6 +30,14 @@ const FLAGS: &[&str] = &[
     "repair",
     "scandata",
 ];
+
+/// One validate, while what has ended is being freed.
+struct Validating {
+    context: Arc<Context>,
+    namespace: String,
+    collection: Arc<Collection>,
+    metadata: bool,
+}
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
@@ -67,47 +77,48 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             ),
         ));
     };
-    let (namespace, uuid) = (call.namespace(name), collection.uuid());
-    let look = move |writer: &mut Writer<'_>| {
-        let reply = DocBuf::build(|reply| {
-            reply.put_str("ns", &namespace);
-            put_uuid(reply, "uuid", uuid.as_bytes());
-            put_findings(&writer.view(), reply, metadata);
-        });
-        Ok(Done {
-            reply,
-            ..Done::default()
-        })
+    let mut validating = Validating {
+        context: Arc::clone(call.context),
+        namespace: call.namespace(name),
+        collection,
+        metadata,
     };
-    // Entries of ended documents wait for the reaper and are no part of what there is. To tell them apart means to follow every
-    // entry of every index; to free them first, in steps, leaves numbers that are there to be read.
-    drained::drain_then(call, reply, collection, None, Box::new(look))
+    match validating.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(validating))),
+    }
 }
 
-fn put_findings(view: &View<'_>, reply: &mut DocBuilder<'_>, metadata: bool) {
-    let count = view.totals().count;
-    let mut keys = vec![("_id_".to_owned(), count)];
-    for index in view.indexes().filter(|index| index.ready) {
-        keys.push((index.spec.name.clone(), index.len() as u64));
+// === impl Validating ===
+
+impl Task for Validating {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        let now = self.context.clock.now();
+        let found = validate(&self.collection, now).map_err(|_dropped| no_collection())?;
+        let Some(findings) = found else {
+            return Ok(Step::More);
+        };
+        reply.put_str("ns", &self.namespace);
+        put_uuid(reply, "uuid", self.collection.uuid().as_bytes());
+        put_findings(&findings, reply, self.metadata);
+        Ok(Step::Done)
     }
-    if let Some(ts) = view.ts_index()
-        && view.index(&ts.name).is_none()
-    {
-        keys.push((ts.name.clone(), count));
-    }
+}
+
+fn put_findings(findings: &Findings, reply: &mut DocBuilder<'_>, metadata: bool) {
     if !metadata {
-        super::reply::put_count(reply, "nInvalidDocuments", 0);
-        super::reply::put_count(reply, "nNonCompliantDocuments", 0);
-        super::reply::put_count(reply, "nrecords", count);
+        put_count(reply, "nInvalidDocuments", 0);
+        put_count(reply, "nNonCompliantDocuments", 0);
+        put_count(reply, "nrecords", findings.documents);
     }
-    reply.put_i32("nIndexes", list_indexes::count(view));
+    reply.put_i32("nIndexes", findings.index_count);
     let mut per_index = reply.doc("keysPerIndex");
-    for (name, n) in &keys {
-        super::reply::put_count(&mut per_index, name, *n);
+    for (name, keys, _) in &findings.indexes {
+        put_count(&mut per_index, name, *keys);
     }
     per_index.end();
     let mut details = reply.doc("indexDetails");
-    for ((name, _), spec) in keys.iter().zip(list_indexes::describe(view)) {
+    for (name, _, spec) in &findings.indexes {
         let mut detail = details.doc(name);
         detail
             .put_bool("valid", true)

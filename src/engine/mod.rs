@@ -6,6 +6,7 @@
 pub mod access;
 pub mod choose;
 pub mod ddl;
+pub mod describe;
 mod effort;
 mod holders;
 mod merge;
@@ -13,10 +14,12 @@ mod oid;
 mod out;
 pub mod plan;
 mod report;
+pub mod return_key;
 mod rows;
 mod slice;
 mod sources;
 pub mod stats;
+mod validate;
 pub mod write;
 
 pub use effort::Effort;
@@ -26,5 +29,9 @@ pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, Reading, Way};
+pub use validate::{Findings, validate};
 
-pub use crate::storage::ReadPoint;
+// Handles and plain values of storage that are part of what engine says and is told.
+pub use crate::storage::index::TS_FIELD;
+pub use crate::storage::ttl::Reaper;
+pub use crate::storage::{Catalog, Collection, ReadPoint, RecordId, SizeLimit};

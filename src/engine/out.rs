@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ddl::check_created;
-use super::stats::put_options;
+use super::ddl::{CreateCollection, check_created};
+use super::describe::put_options;
 use super::write::{BATCH, Intake, insert_batch, other_case};
 use super::{ObjectIds, STEP};
 use crate::clock::monotonic;
@@ -60,11 +60,11 @@ pub fn begin(
     })?;
     let now = cx.vars.now();
     let found = catalog.get(&into.db, &into.coll);
-    let (target, specs, ttl) = match &found {
+    let (target, indexes, (default_ttl, ts_index)) = match &found {
         Some(found) => found.read(ReadPoint::at(now), |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| index.spec.clone()).collect();
-            (Setup::of(Some(view)), specs, Some(default_of(view)))
+            (Setup::of(Some(view)), specs, default_of(view))
         }),
         None => Default::default(),
     };
@@ -75,17 +75,14 @@ pub fn begin(
         ));
     }
     let name = Namespace::new(&into.db, &format!("tmp.agg_out.{}", Uuid::new_v4()));
-    let made = catalog.create(name, target.options.clone(), |collection| {
-        // Nobody can have dropped what nobody can find yet.
-        let _ = collection.write(now, |writer| {
-            for spec in specs {
-                writer.add_index(spec);
-            }
-            if let Some((default, index)) = ttl {
-                writer.set_default_ttl(default, index);
-            }
-        });
-    });
+    let create = CreateCollection {
+        namespace: name,
+        options: target.options.clone(),
+        default_ttl,
+        ts_index,
+        indexes,
+    };
+    let made = create.make(&catalog, now);
     let aside = made.map_err(|error| match error {
         CreateError::OtherCase(other) => other_case(&other),
         CreateError::Exists => Error::new(Code::NamespaceExists, "the collection for $out exists"),
@@ -257,7 +254,7 @@ mod tests {
     use crate::query::Vars;
     use crate::query::stage::{Endless, Limits};
     use crate::storage::index::IndexSpec;
-    use crate::storage::{Cap, IndexingMode};
+    use crate::storage::{Cap, IndexChange, IndexSelection, IndexingMode};
     use bson::doc;
 
     const NOW: Millis = Millis(0);
@@ -326,13 +323,18 @@ mod tests {
             (|_| {}, None),
             (|c| writes(c, |w| w.add_index(index("b"))), Some(indexes)),
             (
-                |c| writes(c, |w| drop(w.drop_indexes(|index| index.spec.name == "a"))),
+                |c| writes(c, |w| drop(w.drop_indexes(&IndexSelection::All))),
                 Some(indexes),
             ),
             (
                 |c| {
                     writes(c, |w| {
-                        w.alter_index("a", |spec| spec.hidden = true);
+                        let hidden = Some(true);
+                        let change = IndexChange {
+                            hidden,
+                            ..IndexChange::default()
+                        };
+                        w.alter_index("a", change);
                     });
                 },
                 Some(indexes),

@@ -1,6 +1,7 @@
 //! The stages that report: `$collStats`, `$indexStats` and `$currentOp`.
 
-use super::stats::{Figures, describe_indexes, put_number};
+use super::describe::describe_indexes;
+use super::stats::{Figures, put_number};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, CurrentOps, Report, Target};
 use crate::storage::index::{ID_INDEX, Usage};
@@ -136,8 +137,8 @@ fn usage(view: &View<'_>, name: &str) -> (u64, Millis) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Collection;
     use crate::storage::index::IndexSpec;
+    use crate::storage::{Collection, IndexChange};
     use bson::doc;
 
     #[test]
@@ -148,6 +149,10 @@ mod tests {
             |collection: &Collection, now, change: &dyn Fn(&mut crate::storage::Writer<'_>)| {
                 collection.write(Millis(now), |w| change(w)).unwrap();
             };
+        let hidden = |hidden| IndexChange {
+            hidden: Some(hidden),
+            ..IndexChange::default()
+        };
         write(&collection, 5, &|w| {
             w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
         });
@@ -164,11 +169,11 @@ mod tests {
         });
         assert_eq!(seen(7), ((3, Millis(5)), 1));
         write(&collection, 8, &|w| {
-            assert!(w.alter_index("a_1", |spec| spec.hidden = false))
+            assert!(w.alter_index("a_1", hidden(false)))
         });
         assert_eq!(seen(8), ((3, Millis(5)), 1));
         write(&collection, 9, &|w| {
-            assert!(w.alter_index("a_1", |spec| spec.hidden = true))
+            assert!(w.alter_index("a_1", hidden(true)))
         });
         assert_eq!(seen(9), ((0, Millis(9)), 1));
     }

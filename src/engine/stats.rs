@@ -1,9 +1,10 @@
 //! A collection in figures, exactly as of one moment: what has ended counts nowhere.
 
 use crate::storage::index::Index;
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Cap, Collection, IndexingMode, Options, ReadPoint, Totals, View};
-use crate::value::{DocBuf, DocBuilder, Value};
+use crate::storage::{Cap, Collection, ReadPoint, View};
+use crate::value::DocBuilder;
+
+pub use crate::storage::Totals;
 
 /// What collStats, dbStats and `$collStats` are made from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,62 +111,4 @@ pub(super) fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
         Ok(n) => out.put_i32(name, n),
         Err(_) => out.put_i64(name, i64::try_from(n).unwrap_or(i64::MAX)),
     };
-}
-
-/// How a collection is set up, as listCollections shows it.
-pub fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
-    if let Some(cap) = options.cap {
-        out.put_bool("capped", true);
-        put_number(out, "size", cap.bytes);
-        if let Some(documents) = cap.documents {
-            put_number(out, "max", documents);
-        }
-    }
-    out.put_body(options.shown.as_doc().body());
-    if let Some(seconds) = default.seconds() {
-        out.put_i32("defaultTtl", seconds);
-    }
-    let named = |mode| move |(_, known): &&(&str, IndexingMode)| *known == mode;
-    let mode = options.indexing_mode;
-    if let Some((name, _)) = mode.and_then(|mode| IndexingMode::NAMES.iter().find(named(mode))) {
-        let mut policy = out.doc("indexingPolicy");
-        policy.put_str("indexingMode", name);
-        policy.end();
-    }
-}
-
-/// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
-/// index of that name serves it.
-pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
-    let mut all = vec![DocBuf::build(put_id_index)];
-    let seconds = view.default_ttl().seconds();
-    let shown = view.ts_index();
-    for index in view.indexes().filter(|index| index.ready) {
-        let mut doc = DocBuf::build(|doc| index.spec.describe(doc));
-        if let (Some(seconds), Some(ts)) = (seconds, shown)
-            && ts.name == index.spec.name
-        {
-            doc.put("expireAfterSeconds", Value::int32(seconds).as_ref());
-        }
-        all.push(doc);
-    }
-    if let (Some(seconds), Some(ts)) = (seconds, shown)
-        && view.index(&ts.name).is_none()
-    {
-        all.push(DocBuf::build(|doc| {
-            doc.put_i32("v", 2)
-                .put_doc("key", ts.key.as_doc())
-                .put_str("name", &ts.name)
-                .put_i32("expireAfterSeconds", seconds);
-        }));
-    }
-    all
-}
-
-pub fn put_id_index(doc: &mut DocBuilder<'_>) {
-    doc.put_i32("v", 2);
-    let mut key = doc.doc("key");
-    key.put_i32("_id", 1);
-    key.end();
-    doc.put_str("name", "_id_");
 }

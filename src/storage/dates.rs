@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::collection::State;
-use super::index::{Index, IndexSpec};
+use super::index::{Index, IndexNumber, IndexSpec};
 use super::ttl::{Bounds, End};
-use super::{Collection, Dropped};
+use super::{Collection, Dropped, IndexSelection};
 use crate::clock;
 use crate::value::{Doc, Millis, Type};
 
@@ -27,32 +27,64 @@ pub(super) struct Coming {
     until: u64,
 }
 
+/// A change of the rules that go by dates, as data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DateRuleChange {
+    /// New indexes come into use.
+    Finish(Vec<IndexNumber>),
+    /// Indexes go.
+    Drop(IndexSelection),
+    /// `expireAfterSeconds` of an index is set.
+    Expire { index: String, seconds: i32 },
+}
+
 /// Prepares a change of the rules. While one does, others that want to change them wait; dropping it gives the work up.
-pub struct Redating {
+pub struct DateRuleMigration {
     collection: Arc<Collection>,
+    change: DateRuleChange,
     /// What this one works at.
     rules: Option<Arc<[IndexSpec]>>,
     ready: bool,
 }
 
-// === impl Redating ===
+// === impl DateRuleChange ===
 
-impl Redating {
-    pub fn new(collection: Arc<Collection>) -> Self {
+impl DateRuleChange {
+    /// Which rules there are afterwards, from the present indexes.
+    fn after(&self, indexes: &[Index]) -> Vec<IndexSpec> {
+        let stays = |index: &&Index| match self {
+            Self::Finish(numbers) => index.ready || numbers.contains(&index.number),
+            Self::Drop(which) => index.ready && !which.picks(index),
+            Self::Expire { .. } => index.ready,
+        };
+        let spec = |index: &Index| {
+            let mut spec = index.spec.clone();
+            if let Self::Expire { index, seconds } = self
+                && spec.name == *index
+            {
+                spec.expire_after = Some(*seconds);
+            }
+            spec
+        };
+        let rules = indexes.iter().filter(stays).map(spec);
+        rules.filter(|spec| spec.expire_after.is_some()).collect()
+    }
+}
+
+// === impl DateRuleMigration ===
+
+impl DateRuleMigration {
+    pub fn new(collection: Arc<Collection>, change: DateRuleChange) -> Self {
         Self {
             collection,
+            change,
             rules: None,
             ready: false,
         }
     }
 
-    /// Goes on until the rules can change at once (`true`), or it is `until`. `after` tells from the present indexes which of
-    /// them make rules afterwards.
-    pub fn step(
-        &mut self,
-        until: Instant,
-        after: impl FnOnce(&[Index]) -> Vec<IndexSpec>,
-    ) -> Result<bool, Dropped> {
+    /// Goes on until the rules can change at once (`true`), or it is `until`.
+    pub fn step(&mut self, until: Instant) -> Result<bool, Dropped> {
         if self.ready {
             return Ok(true);
         }
@@ -64,7 +96,7 @@ impl Redating {
             if state.coming.is_some() {
                 return Ok(false);
             }
-            let rules = after(&state.indexes);
+            let rules = self.change.after(&state.indexes);
             if same(&rules, &state.date_rules()) {
                 self.ready = true;
                 return Ok(true);
@@ -81,7 +113,7 @@ impl Redating {
     }
 }
 
-impl Drop for Redating {
+impl Drop for DateRuleMigration {
     fn drop(&mut self) {
         let Some(rules) = self.rules.take() else {
             return;
@@ -287,8 +319,12 @@ mod tests {
         ids
     }
 
-    fn other(seconds: i32) -> impl Fn(&[Index]) -> Vec<IndexSpec> {
-        move |_| vec![spec("at_1", "at", seconds)]
+    fn migration(c: &Arc<Collection>, seconds: i32) -> DateRuleMigration {
+        let change = DateRuleChange::Expire {
+            index: "at_1".into(),
+            seconds,
+        };
+        DateRuleMigration::new(Arc::clone(c), change)
     }
 
     #[test]
@@ -297,10 +333,10 @@ mod tests {
             let c = collection();
             let mut documents: BTreeMap<i32, Vec<u8>> =
                 (0..3_000).map(|n| (n, document(n, 0))).collect();
-            let mut redating = Redating::new(Arc::clone(&c));
+            let mut migration = migration(&c, seconds);
             let mut steps = 0;
             // No time at all: one segment a step.
-            while !redating.step(monotonic(), other(seconds)).unwrap() {
+            while !migration.step(monotonic()).unwrap() {
                 steps += 1;
                 // Changed, removed (enough of them to rewrite segments) and added, before and behind the pass.
                 c.write(NOW, |w| {
@@ -338,9 +374,7 @@ mod tests {
             // What has ended by the old rule goes, then the new one holds: nothing comes back.
             let alive: Vec<i32> = expected(&documents, 10, NOW);
             documents.retain(|id, _| alive.contains(id));
-            let mut change = |w: &mut crate::storage::Writer<'_>| {
-                w.alter_index("at_1", |spec| spec.expire_after = Some(seconds))
-            };
+            let mut change = |w: &mut crate::storage::Writer<'_>| w.set_expiry("at_1", seconds);
             while let Err(again) = c.drain_then(NOW, monotonic(), change).unwrap() {
                 change = again;
             }
@@ -363,25 +397,21 @@ mod tests {
         let c = collection();
         let allocated = || c.read(ReadPoint::at(NOW), |view| view.allocated());
         let before = allocated();
-        let mut first = Redating::new(Arc::clone(&c));
-        let mut second = Redating::new(Arc::clone(&c));
-        assert!(!first.step(monotonic(), other(99)).unwrap());
+        let mut first = migration(&c, 99);
+        let mut second = migration(&c, 1);
+        assert!(!first.step(monotonic()).unwrap());
         for _ in 0..100 {
-            assert!(!second.step(monotonic(), other(1)).unwrap());
+            assert!(!second.step(monotonic()).unwrap());
         }
-        while !first.step(monotonic(), other(99)).unwrap() {}
-        assert!(!second.step(monotonic(), other(1)).unwrap());
+        while !first.step(monotonic()).unwrap() {}
+        assert!(!second.step(monotonic()).unwrap());
         assert!(allocated() > before);
         drop(first);
         assert_eq!(allocated(), before);
-        while !second.step(monotonic(), other(1)).unwrap() {}
+        while !second.step(monotonic()).unwrap() {}
         drop(second);
         // What changes nothing needs no pass, and waits for nobody's.
-        assert!(
-            Redating::new(Arc::clone(&c))
-                .step(monotonic(), other(10))
-                .unwrap()
-        );
+        assert!(migration(&c, 10).step(monotonic()).unwrap());
         assert_eq!(
             visible(&c, NOW),
             expected(&(0..3_000).map(|n| (n, document(n, 0))).collect(), 10, NOW)

@@ -63,10 +63,10 @@ impl Writer<'_> {
     }
 
     /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
-    pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
+    pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
         let mut dated = false;
         for index in &mut self.state.indexes {
-            if picks(index) {
+            if numbers.contains(&index.number) {
                 index.ready = true;
                 dated |= index.is_date_rule();
             }
@@ -76,13 +76,9 @@ impl Writer<'_> {
         }
     }
 
-    pub fn finish_index(&mut self, number: IndexNumber) {
-        self.finish_indexes(|index| index.number == number);
-    }
-
     /// Adds an index to a collection that holds nothing yet: it is complete at once.
     pub fn add_index(&mut self, spec: IndexSpec) {
         let number = self.begin_index(spec);
-        self.finish_index(number);
+        self.finish_indexes(&[number]);
     }
 }

@@ -4,7 +4,7 @@
 //! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through
 //! [`index`]es. One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a
 //! [`View`] or a [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`ttl`]: an ended
-//! document cannot be seen through either. [`Redating`] prepares a change of the rules that go by dates. Storage
+//! document cannot be seen through either. [`DateRuleMigration`] prepares a change of the rules that go by dates. Storage
 //! answers with facts ([`Refused`]), knows no command and no query language.
 
 mod by_id;
@@ -33,13 +33,14 @@ mod writer;
 
 pub use catalog::{Catalog, CreateError, OtherCase, RenameError, free};
 pub use collection::{Collection, Dropped};
-pub use dates::Redating;
+pub use dates::{DateRuleChange, DateRuleMigration};
 pub use in_place::Patched;
 pub use namespace::Namespace;
 pub use options::{Cap, IndexingMode, Options, SizeLimit, TsIndex};
 pub use read_point::ReadPoint;
 pub use reap::Slice;
 pub use record::RecordId;
+pub use rules::{IndexChange, IndexSelection};
 pub use stored::{Stored, Totals};
 pub use view::View;
 pub use writer::{NewTtl, Refused, Replaced, UniqueIndex, Writer};

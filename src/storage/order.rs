@@ -73,7 +73,7 @@ impl Collection {
             let filled = self.write(now, |writer| {
                 let filled = writer.index_some(number, from, CHUNK);
                 if filled == Ok(Filled::Whole) {
-                    writer.finish_index(number);
+                    writer.finish_indexes(&[number]);
                 }
                 filled
             });

@@ -1,18 +1,59 @@
 //! Changing what a collection's documents live by: `DefaultTTL`, indexes that go or behave otherwise, and other settings.
+//!
+//! A change is plain data, so that it can be written down and made again.
 
-use super::index::{Index, IndexSpec, Usage};
+use super::index::{ID_INDEX, Index, IndexNumber, Usage};
 use super::ttl::DefaultTtl;
 use super::{Cap, IndexingMode, TsIndex, Writer};
+
+/// Some of a collection's indexes. The ordered index of `_id`s is never one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexSelection {
+    All,
+    Named(Vec<String>),
+    Numbered(Vec<IndexNumber>),
+}
+
+/// What changes in how an index behaves. No change of this kind lengthens a life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IndexChange {
+    pub hidden: Option<bool>,
+    pub prepare_unique: Option<bool>,
+    /// It becomes unique, which ends its preparation.
+    pub unique: bool,
+}
+
+// === impl IndexSelection ===
+
+impl IndexSelection {
+    pub fn picks(&self, index: &Index) -> bool {
+        index.spec.name != ID_INDEX
+            && match self {
+                Self::All => true,
+                Self::Named(names) => names.contains(&index.spec.name),
+                Self::Numbered(numbers) => numbers.contains(&index.number),
+            }
+    }
+
+    /// Whether it picks the index that shows the default, which has no number.
+    pub fn names(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.iter().any(|picked| picked == name),
+            Self::Numbered(_) => false,
+        }
+    }
+}
 
 // === impl Writer ===
 
 impl Writer<'_> {
     /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
     /// one has a rule of its own ([`super::Collection::drain_then`]).
-    pub fn drop_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
+    pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
         let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.state.indexes)
             .into_iter()
-            .partition(picks);
+            .partition(|index| which.picks(index));
         self.state.indexes = kept;
         if gone.iter().any(Index::is_date_rule) {
             self.state.adopt_dates();
@@ -20,27 +61,44 @@ impl Writer<'_> {
         gone
     }
 
-    /// Changes how an index behaves (hidden, unique, expireAfterSeconds). Drain first if that can lengthen a life.
-    pub fn alter_index(&mut self, name: &str, change: impl FnOnce(&mut IndexSpec)) -> bool {
-        let Some(index) = self
-            .state
-            .indexes
-            .iter_mut()
-            .find(|index| index.spec.name == name)
-        else {
+    /// Changes how an index behaves. `false`: there is none of that name.
+    pub fn alter_index(&mut self, name: &str, change: IndexChange) -> bool {
+        let now = self.now;
+        let Some(index) = self.index_mut(name) else {
             return false;
         };
-        let (expire, hidden) = (index.spec.expire_after, index.spec.hidden);
-        change(&mut index.spec);
-        index.altered += 1;
-        let changed = index.spec.expire_after != expire;
-        if index.spec.hidden != hidden {
-            index.usage = Usage::since(self.now);
+        if let Some(hidden) = change.hidden
+            && hidden != index.spec.hidden
+        {
+            index.spec.hidden = hidden;
+            index.usage = Usage::since(now);
         }
-        if changed {
+        if let Some(prepare) = change.prepare_unique {
+            index.spec.prepare_unique = prepare;
+        }
+        if change.unique {
+            (index.spec.unique, index.spec.prepare_unique) = (true, false);
+        }
+        index.altered += 1;
+        true
+    }
+
+    /// Sets `expireAfterSeconds` of an index on dates. Drain first. `false`: there is none of that name.
+    pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
+        let Some(index) = self.index_mut(name) else {
+            return false;
+        };
+        let before = index.spec.expire_after.replace(seconds);
+        index.altered += 1;
+        if before != Some(seconds) {
             self.state.adopt_dates();
         }
         true
+    }
+
+    fn index_mut(&mut self, name: &str) -> Option<&mut Index> {
+        let mut indexes = self.state.indexes.iter_mut();
+        indexes.find(|index| index.spec.name == name)
     }
 
     /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.

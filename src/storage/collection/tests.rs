@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, NewTtl, RecordId, Refused, Replaced};
+use crate::storage::{Cap, IndexSelection, NewTtl, RecordId, Refused, Replaced};
 use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -379,7 +379,7 @@ fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
     let until = monotonic() + Duration::from_secs(1);
     assert!(
         c.drain_then(Millis(7_000), until, |w| w
-            .drop_indexes(|index| index.spec.name == "at_1")
+            .drop_indexes(&IndexSelection::Named(vec!["at_1".into()]))
             .len())
             .unwrap()
             .is_ok()

@@ -5,7 +5,7 @@ use super::indexes::{self, Plan};
 use super::{Asked, put_offer};
 use crate::command::{Call, Outcome};
 use crate::cosmos::{Offer, Sold};
-use crate::engine::stats::describe_indexes;
+use crate::engine::describe::describe_indexes;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
 

@@ -1,10 +1,11 @@
 //! The indexes that an action asks for: made, or put in the place of those that there are.
 
 use super::doing::{Deed, asked_for};
-use crate::command::index_spec::{self, Unknown, Wanted};
-use crate::command::{Call, default_ttl};
+use crate::command::Call;
+use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
-use crate::engine::stats::describe_indexes;
+use crate::engine::ddl::{WantedIndex, is_ts_key};
+use crate::engine::describe::describe_indexes;
 use crate::error::{Error, Result};
 use crate::handler::Work;
 use crate::value::{Doc, DocBuf};
@@ -21,7 +22,7 @@ pub struct Plan<'a> {
 }
 
 /// A list of indexes, each of which can be read, without the one on `_id`: it has to be in it, and is there anyway.
-pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wanted)>> {
+pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, WantedIndex)>> {
     let is_id = |spec: &&Doc<'_>| {
         let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
         key.count() == 1 && key.has("_id")
@@ -87,7 +88,7 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
 // === impl Plan ===
 
 impl<'a> Plan<'a> {
-    pub fn new(call: &Call<'_>, collection: &str, wanted: Vec<(Doc<'a>, Wanted)>) -> Self {
+    pub fn new(call: &Call<'_>, collection: &str, wanted: Vec<(Doc<'a>, WantedIndex)>) -> Self {
         let there = call.context.catalog.get(call.database(), collection);
         let mut gone = there.map_or_else(Vec::new, |there| {
             there.read(call.read_point(), describe_indexes)
@@ -97,13 +98,13 @@ impl<'a> Plan<'a> {
         let mut new = Vec::new();
         for (spec, wanted) in wanted {
             match wanted {
-                Wanted::Id => {}
+                WantedIndex::Id => {}
                 // Takes the place of another default by itself.
-                Wanted::Default { .. } => {
-                    gone.retain(|index| !default_ttl::is_ts_key(key(index.as_doc())));
+                WantedIndex::Default { .. } => {
+                    gone.retain(|index| !is_ts_key(key(index.as_doc())));
                     plan.last.push(spec);
                 }
-                Wanted::Index(index) => {
+                WantedIndex::Index(index) => {
                     let described = DocBuf::build(|doc| index.describe(doc));
                     match gone.iter().position(|old| old.bytes() == described.bytes()) {
                         Some(same) => _ = gone.swap_remove(same),

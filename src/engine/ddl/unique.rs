@@ -6,19 +6,17 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::CollMod;
-use crate::command::{Call, Context, Outcome, Step, Task, drained};
-use crate::engine::{ReadPoint, TimeSlice};
+use super::{Advance, Done, Modified, ModifyCollection, Steps, no_collection};
+use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexNumber, split};
-use crate::storage::{Collection, RecordId, View};
-use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef};
+use crate::storage::{Collection, Dropped, ReadPoint, RecordId, View};
+use crate::value::{Doc, DocBuf, Millis, Value, ValueRef};
 
-struct Making {
-    context: Arc<Context>,
+pub(super) struct ConvertToUnique {
     collection: Arc<Collection>,
-    changes: CollMod,
+    change: ModifyCollection,
     index: String,
     look: Look,
 }
@@ -54,45 +52,35 @@ const ID_OVERHEAD: usize = 5;
 /// Entries between two looks at the clock.
 const SOME: usize = 128;
 
-pub(super) fn begin(
-    call: &Call<'_>,
-    reply: &mut DocBuilder<'_>,
-    collection: Arc<Collection>,
-    changes: CollMod,
-    index: String,
-) -> Result<Outcome> {
-    let mut making = Making {
-        context: Arc::clone(call.context),
-        collection,
-        changes,
-        index,
-        look: Look::default(),
-    };
-    match making.step(reply)? {
-        Step::Done => Ok(Outcome::Reply),
-        _ => Ok(Outcome::Work(Box::new(making))),
+// === impl ConvertToUnique ===
+
+impl ConvertToUnique {
+    pub fn new(collection: Arc<Collection>, change: ModifyCollection, index: String) -> Self {
+        Self {
+            collection,
+            change,
+            index,
+            look: Look::default(),
+        }
     }
 }
 
-// === impl Making ===
-
-impl Task for Making {
-    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        let now = self.context.clock.now();
+impl Steps for ConvertToUnique {
+    fn step(&mut self, now: Millis) -> Result<Advance> {
         let slice = TimeSlice::begin();
         while !self
             .collection
             .read(ReadPoint::at(now), |view| self.look.some(view, &self.index))?
         {
             if slice.is_over() {
-                return Ok(Step::More);
+                return Ok(Advance::More);
             }
         }
         if !self.look.shared.is_empty() {
             return Err(self.look.refusal());
         }
-        if self.changes.dry_run {
-            return Ok(Step::Done);
+        if self.change.dry_run {
+            return Ok(Advance::Done(Done::Modified(Modified::default())));
         }
         let made = self.collection.write(now, |writer| {
             let view = writer.view();
@@ -102,15 +90,13 @@ impl Task for Making {
             if !same {
                 return Ok(None);
             }
-            self.changes.plan(&view)?.make(writer).map(Some)
+            Ok(Some(self.change.resolve(&view)?.make(writer)))
         });
-        match made.map_err(|_| drained::dropped())?? {
-            Some(said) => {
-                reply.put_body(said.as_doc().body());
-                Ok(Step::Done)
-            }
-            None => Ok(Step::More),
-        }
+        let made: Result<_> = made.map_err(|Dropped| no_collection())?;
+        Ok(match made? {
+            Some(modified) => Advance::Done(Done::Modified(modified)),
+            None => Advance::More,
+        })
     }
 }
 
@@ -221,14 +207,11 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::{Look, MAX_DOCUMENTS, SOME};
-    use crate::command::check::{ask, server};
-    use crate::config::Config;
-    use crate::engine::ReadPoint;
     use crate::storage::index::IndexSpec;
     use crate::storage::ttl::DefaultTtl;
-    use crate::storage::{Collection, Namespace, Options};
+    use crate::storage::{Collection, Namespace, Options, ReadPoint};
     use crate::value::{DocBuf, Millis, Value};
-    use bson::{Document, doc};
+    use bson::doc;
 
     /// Two documents share a key; one of them ends between two looks, the first of which has met only that one.
     #[test]
@@ -255,38 +238,6 @@ mod tests {
             assert!(some(later));
             assert_eq!(look.shared.len(), shared, "{later}");
         }
-    }
-
-    /// More keys than one look takes, and documents of one key on both sides of its end.
-    #[test]
-    fn all_who_share_a_key_are_told_of() {
-        let mut server = server(Config::default());
-        let keys = 3 * super::SOME as i32 / 2 + 1;
-        let docs: Vec<Document> = (0..2 * keys)
-            .map(|n| doc! {"_id": n, "a": n % keys})
-            .collect();
-        let index = doc! {"key": {"a": 1}, "name": "a", "prepareUnique": true};
-        for command in [
-            doc! {"insert": "c", "documents": docs, "$db": "d"},
-            doc! {"createIndexes": "c", "indexes": [index], "$db": "d"},
-        ] {
-            assert_eq!(ask(&mut server, command).get_f64("ok").ok(), Some(1.0));
-        }
-        let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
-        let refused = ask(&mut server, convert.clone());
-        assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
-        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
-        assert_eq!(told.len(), keys as usize);
-        for (n, shared) in (0..keys).zip(told) {
-            assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
-        }
-        let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};
-        ask(
-            &mut server,
-            doc! {"delete": "c", "deletes": [one_each], "$db": "d"},
-        );
-        let made = ask(&mut server, convert);
-        assert_eq!(made.get_bool("unique_new").ok(), Some(true), "{made}");
     }
 
     /// Of documents of one key as many are told of as there may be, however large their `_id`s are.

@@ -1,21 +1,21 @@
 //! `returnKey`: rows reduced to the keys by which an index led to them.
 
+use super::access::{Access, KeyRange, Walk};
 use crate::engine::ReadPoint;
-use crate::engine::access::{Access, KeyRange, Walk};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
 /// An index that may have led to a row.
-pub(super) struct By {
+pub struct By {
     spec: IndexSpec,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
 
 /// The rows of `input`, reduced to their keys; to nothing where all documents were looked at.
-pub(super) fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
+pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
     stage::map(input, move |row, _, out| {
         let mut shown = DocBuilder::begin(out);
         for by in &by {
@@ -29,7 +29,7 @@ pub(super) fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 }
 
 /// The indexes of a way.
-pub(super) fn indexes(walk: &Walk, at: ReadPoint) -> Vec<By> {
+pub fn indexes(walk: &Walk, at: ReadPoint) -> Vec<By> {
     let by = |access: &Access| match access {
         Access::Ids(_) => Some(By {
             spec: IndexSpec::new(

@@ -1,0 +1,218 @@
+//! `collMod`: changes how a collection or one of its indexes behaves.
+
+use super::args::{Arg, NUMBERS, fields};
+use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
+use super::{
+    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, default_ttl, schema,
+};
+use crate::auth::Action;
+use crate::engine::ddl::{
+    IndexName, ModifyCollection, ModifyIndex, Namespace, SchemaChange, no_collection,
+};
+use crate::error::{Code, Error, Result};
+use crate::value::{Doc, DocBuf, DocBuilder, Type};
+
+pub(super) const COMMAND: Command = Command::ready(
+    "collMod",
+    Access::Admin,
+    "Changes how a collection or an index behaves.",
+    run,
+)
+.with(Flags::STABLE.and(Flags::WRITE_CONCERN))
+.needs(Needs::Collection(Action::CollMod));
+
+/// What the client asks for.
+struct CollMod {
+    change: ModifyCollection,
+    /// An option that is known and not built.
+    refused: Option<&'static str>,
+}
+
+fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let name = call.collection()?;
+    let CollMod { change, refused } = CollMod::parse(call, name)?;
+    if call.context.catalog.get(call.database(), name).is_none() {
+        return Err(no_collection());
+    }
+    let makes_unique = change.index.as_ref().is_some_and(|index| index.unique);
+    if change.dry_run && !makes_unique {
+        return Err(Error::new(
+            Code::InvalidOptions,
+            "dryRun is only valid when index option 'unique' is true",
+        ));
+    }
+    if let Some(option) = refused {
+        return Err(Error::not_implemented(format_args!(
+            "collMod option '{option}'"
+        )));
+    }
+    schema::run(call, reply, SchemaChange::ModifyCollection(change))
+}
+
+// === impl CollMod ===
+
+impl CollMod {
+    fn parse(call: &Call<'_>, name: &str) -> Result<Self> {
+        let mut changes = Self {
+            change: ModifyCollection {
+                namespace: Namespace::new(call.database(), name),
+                default_ttl: None,
+                indexing_mode: None,
+                size: None,
+                max: None,
+                index: None,
+                dry_run: false,
+            },
+            refused: None,
+        };
+        for arg in call.args().skip(1) {
+            match arg.name() {
+                "collectionUUID" => collection_uuid::check(call, arg)?,
+                _ => changes.read(arg)?,
+            }
+        }
+        Ok(changes)
+    }
+
+    fn read(&mut self, arg: Arg<'_>) -> Result<()> {
+        match arg.name() {
+            "defaultTtl" => self.change.default_ttl = Some(default_ttl::parse_option(arg)?),
+            "indexingPolicy" => self.change.indexing_mode = default_ttl::parse_policy(arg)?,
+            "index" => self.change.index = arg.doc()?.map(parse_index).transpose()?,
+            "validator" => {
+                if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {
+                    self.refused = Some("validator");
+                }
+            }
+            "validationLevel" => drop(arg.one_of(VALIDATION_LEVELS)?),
+            "validationAction" => drop(arg.one_of(VALIDATION_ACTIONS)?),
+            "viewOn" => {
+                if arg.str()?.is_some() {
+                    self.refused = Some("viewOn");
+                }
+            }
+            "pipeline" => {
+                if arg.docs()?.is_some() {
+                    self.refused = Some("pipeline");
+                }
+            }
+            "changeStreamPreAndPostImages" => {
+                if let Some(images) = arg.doc()?
+                    && wants_images("collMod", images)?
+                {
+                    self.refused = Some("changeStreamPreAndPostImages");
+                }
+            }
+            "timeseries" => {
+                if arg.doc()?.is_some() {
+                    self.refused = Some("timeseries");
+                }
+            }
+            "cappedSize" => self.change.size = capped::bytes(&arg)?,
+            "cappedMax" => self.change.max = capped::documents(&arg)?,
+            "expireAfterSeconds" => {
+                if !matches!(arg.value().ty(), Type::String) && arg.int()?.is_none() {
+                    return Ok(());
+                }
+                return Err(Error::new(
+                    Code::InvalidOptions,
+                    "option only supported on collections clustered by _id: expireAfterSeconds",
+                ));
+            }
+            "dryRun" => self.change.dry_run = arg.bool()?.unwrap_or(false),
+            "recordPreImages" | "noPadding" | "usePowerOf2Sizes" => {
+                arg.bool()?;
+            }
+            _ => return Err(arg.unknown()),
+        }
+        Ok(())
+    }
+}
+
+/// `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`
+fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
+    let (mut name, mut key) = (None, None);
+    let (mut expire_after, mut hidden, mut prepare_unique) = (None, None, None);
+    let mut unique = false;
+    for arg in fields("collMod.index", spec) {
+        match arg.name() {
+            "name" => name = arg.str()?,
+            "keyPattern" => key = arg.doc()?,
+            "expireAfterSeconds" => {
+                if !arg.is_null() {
+                    if !arg.value().ty().is_number() {
+                        return Err(arg.wrong_type(NUMBERS));
+                    }
+                    expire_after = Some(arg.value().to_value());
+                }
+            }
+            "hidden" => hidden = arg.bool()?,
+            "unique" => match arg.bool()? {
+                Some(false) => {
+                    return Err(Error::bad_value(
+                        "collMod does not support converting a unique index to a non-unique index",
+                    ));
+                }
+                given => unique = given.unwrap_or(false),
+            },
+            "prepareUnique" => prepare_unique = arg.bool()?,
+            _ => return Err(arg.unknown()),
+        }
+    }
+    let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
+    let index = match (name, key) {
+        (Some(_), Some(_)) => return invalid("Cannot specify both key pattern and name."),
+        (None, None) => return invalid("Must specify either index name or key pattern."),
+        (Some(name), None) => IndexName::Name(name.to_owned()),
+        (None, Some(key)) => IndexName::Key(DocBuf::from(key)),
+    };
+    if expire_after.is_none() && hidden.is_none() && !unique && prepare_unique.is_none() {
+        return invalid("no expireAfterSeconds, hidden, unique, or prepareUnique field");
+    }
+    Ok(ModifyIndex {
+        index,
+        expire_after,
+        hidden,
+        unique,
+        prepare_unique,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::check::{ask, server};
+    use crate::config::Config;
+    use bson::{Document, doc};
+
+    /// More keys than one look takes, and documents of one key on both sides of its end.
+    #[test]
+    fn all_who_share_a_key_are_told_of() {
+        let mut server = server(Config::default());
+        let keys = 193;
+        let docs: Vec<Document> = (0..2 * keys)
+            .map(|n| doc! {"_id": n, "a": n % keys})
+            .collect();
+        let index = doc! {"key": {"a": 1}, "name": "a", "prepareUnique": true};
+        for command in [
+            doc! {"insert": "c", "documents": docs, "$db": "d"},
+            doc! {"createIndexes": "c", "indexes": [index], "$db": "d"},
+        ] {
+            assert_eq!(ask(&mut server, command).get_f64("ok").ok(), Some(1.0));
+        }
+        let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
+        let refused = ask(&mut server, convert.clone());
+        assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
+        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
+        assert_eq!(told.len(), keys as usize);
+        for (n, shared) in (0..keys).zip(told) {
+            assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
+        }
+        let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};
+        ask(
+            &mut server,
+            doc! {"delete": "c", "deletes": [one_each], "$db": "d"},
+        );
+        let made = ask(&mut server, convert);
+        assert_eq!(made.get_bool("unique_new").ok(), Some(true), "{made}");
+    }
+}

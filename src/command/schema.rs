@@ -1,0 +1,109 @@
+//! Schema changes that commands ask for: made by the engine, in steps where they take long, and told in the reply.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Call, Context, Outcome, Step, Task};
+use crate::engine::ddl::{Advance, Begun, Done, Modified, SchemaChange, Steps};
+use crate::error::Result;
+use crate::value::DocBuilder;
+
+/// A change that takes longer than a step.
+struct Changing {
+    context: Arc<Context>,
+    steps: Box<dyn Steps>,
+}
+
+/// Before one that waits for another change looks again.
+const A_MOMENT: Duration = Duration::from_millis(2);
+
+/// Makes the change: mostly at once, as work where it takes long.
+pub(super) fn run(
+    call: &Call<'_>,
+    reply: &mut DocBuilder<'_>,
+    change: SchemaChange,
+) -> Result<Outcome> {
+    let steps = match change.begin(&call.context.catalog, call.now)? {
+        Begun::Done(done) => {
+            tell(call.context, &done, reply);
+            return Ok(Outcome::Reply);
+        }
+        Begun::Steps(steps) => steps,
+    };
+    let mut changing = Changing {
+        context: Arc::clone(call.context),
+        steps,
+    };
+    match changing.step(reply)? {
+        Step::Done => Ok(Outcome::Reply),
+        _ => Ok(Outcome::Work(Box::new(changing))),
+    }
+}
+
+// === impl Changing ===
+
+impl Task for Changing {
+    fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
+        Ok(match self.steps.step(self.context.clock.now())? {
+            Advance::Done(done) => {
+                tell(&self.context, &done, reply);
+                Step::Done
+            }
+            Advance::More => Step::More,
+            Advance::Waiting => Step::Sleep(A_MOMENT),
+        })
+    }
+}
+
+/// The fields of the reply. What is kept of a collection elsewhere goes with it.
+fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
+    match done {
+        Done::Created | Done::Renamed | Done::NothingToDrop => {}
+        Done::Modified(modified) => put_modified(modified, reply),
+        Done::BuiltIndexes(built) => {
+            reply
+                .put_i32("numIndexesBefore", built.before)
+                .put_i32("numIndexesAfter", built.after)
+                .put_bool("createdCollectionAutomatically", built.created_collection);
+            if built.nothing_new {
+                reply.put_str("note", "all indexes already exist");
+            }
+        }
+        Done::DroppedIndexes(dropped) => {
+            reply.put_i32("nIndexesWas", dropped.before);
+            if dropped.all {
+                reply.put_str("msg", "non-_id indexes dropped for collection");
+            }
+        }
+        Done::DroppedCollection(namespace, indexes) => {
+            let namespace = namespace.as_str();
+            context.cosmos.offers.forget_collection(namespace);
+            reply
+                .put_i32("nIndexesWas", *indexes)
+                .put_str("ns", namespace);
+        }
+        Done::DroppedDatabase(database) => context.cosmos.offers.forget_database(database),
+    }
+}
+
+fn put_modified(modified: &Modified, reply: &mut DocBuilder<'_>) {
+    if let Some((old, new)) = modified.expire_after {
+        if let Some(old) = old {
+            reply.put_i64("expireAfterSeconds_old", old.into());
+        }
+        reply.put_i64("expireAfterSeconds_new", new.into());
+    }
+    if let Some((old, new)) = modified.hidden {
+        reply
+            .put_bool("hidden_old", old)
+            .put_bool("hidden_new", new);
+    }
+    if modified.unique {
+        reply.put_bool("unique_new", true);
+    }
+    if let Some((old, new)) = modified.prepare_unique {
+        reply
+            .put_bool("prepareUnique_old", old)
+            .put_bool("prepareUnique_new", new);
+    }
+}

@@ -1,0 +1,293 @@
+//! Building indexes, in steps.
+//!
+//! New indexes are kept up by every write from the first step on, filled a hundred documents at a time, and used
+//! when they are complete. If one cannot be built, none is. Dropping one that is being built aborts the whole build.
+
+use std::sync::Arc;
+
+use super::default_ttl::{self, check_mode};
+use super::drain::prepare;
+use super::missing::Missing;
+use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
+use crate::engine::TimeSlice;
+use crate::engine::describe::count_indexes;
+use crate::engine::write::{collection_for, refused};
+use crate::error::{Code, Error, Result};
+use crate::query::stage::Slice as _;
+use crate::storage::index::{Filled, IndexNumber};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, IndexSelection, Namespace,
+    RecordId, Refused, TsIndex, View, Writer,
+};
+use crate::value::Millis;
+
+/// Documents that are indexed in one lock hold.
+const CHUNK: usize = 100;
+
+/// Builds indexes, and creates the collection if there is none.
+#[derive(Debug, Clone)]
+pub struct BuildIndexes {
+    pub namespace: Namespace,
+    pub indexes: Vec<WantedIndex>,
+}
+
+/// What was built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltIndexes {
+    /// How many indexes there were, and are.
+    pub before: i32,
+    pub after: i32,
+    pub created_collection: bool,
+    /// All of them were there already.
+    pub nothing_new: bool,
+}
+
+/// A [`BuildIndexes`] that has begun.
+struct Creating {
+    catalog: Arc<Catalog>,
+    change: BuildIndexes,
+    created_collection: bool,
+    /// Not begun while somebody else builds one of the indexes: then this one waits, and looks again at what there is.
+    build: Option<IndexBuild>,
+}
+
+struct IndexBuild {
+    collection: Arc<Collection>,
+    /// When it was last stepped.
+    now: Millis,
+    /// Those not yet complete, the current one last.
+    unfinished: Vec<Unfinished>,
+    /// Filled, and taken away again if a later one fails.
+    finished: Vec<IndexNumber>,
+    default: Option<(DefaultTtl, TsIndex)>,
+    /// What the new indexes on dates say of each document, found before they say it.
+    dates: DateRuleMigration,
+    /// How many indexes there were.
+    before: i32,
+    over: bool,
+}
+
+struct Unfinished {
+    number: IndexNumber,
+    from: RecordId,
+}
+
+// === impl BuildIndexes ===
+
+impl BuildIndexes {
+    pub(super) fn begin(self, catalog: &Arc<Catalog>) -> Result<Begun> {
+        let (database, name) = (self.namespace.database(), self.namespace.collection());
+        check_written(database, name)?;
+        let hides =
+            |wanted: &WantedIndex| matches!(wanted, WantedIndex::Index(spec) if spec.hidden);
+        if name.starts_with("system.") && self.indexes.iter().any(hides) {
+            return Err(hides_system_index());
+        }
+        Ok(Begun::Steps(Box::new(Creating {
+            catalog: Arc::clone(catalog),
+            change: self,
+            created_collection: false,
+            build: None,
+        })))
+    }
+}
+
+// === impl Creating ===
+
+impl Creating {
+    /// `None`: one of the indexes is being built by somebody else, or the collection went away after it was found.
+    fn begin(&mut self, now: Millis) -> Result<Option<IndexBuild>> {
+        let name = &self.change.namespace;
+        let (collection, created) =
+            collection_for(&self.catalog, name.database(), name.collection())?;
+        self.created_collection |= created;
+        let begun = collection.write(now, |writer| {
+            let before = count_indexes(&writer.view());
+            let Some(missing) = Missing::find(&writer.view(), &self.change.indexes)? else {
+                return Ok(None);
+            };
+            let begun = missing.indexes.into_iter();
+            let numbers: Vec<_> = begun.map(|spec| writer.begin_index(spec)).collect();
+            Ok(Some((before, numbers, missing.default)))
+        });
+        let begun: Result<_> = begun.unwrap_or(Ok(None));
+        Ok(begun?.map(|(before, numbers, default)| {
+            IndexBuild::new(collection, now, numbers, default, before)
+        }))
+    }
+}
+
+impl Steps for Creating {
+    fn step(&mut self, now: Millis) -> Result<Advance> {
+        if self.build.is_none() {
+            self.build = self.begin(now)?;
+        }
+        match &mut self.build {
+            Some(build) => build.step(now, self.created_collection),
+            None => Ok(Advance::Waiting),
+        }
+    }
+}
+
+// === impl IndexBuild ===
+
+impl IndexBuild {
+    /// To fill the indexes with these numbers, and to set the default with them.
+    fn new(
+        collection: Arc<Collection>,
+        now: Millis,
+        numbers: Vec<IndexNumber>,
+        default: Option<(DefaultTtl, TsIndex)>,
+        before: i32,
+    ) -> Self {
+        let dates = DateRuleChange::Finish(numbers.clone());
+        let unfinished = |number| Unfinished {
+            number,
+            from: RecordId::FIRST,
+        };
+        Self {
+            dates: DateRuleMigration::new(Arc::clone(&collection), dates),
+            collection,
+            now,
+            unfinished: numbers.into_iter().map(unfinished).collect(),
+            finished: Vec::new(),
+            default,
+            before,
+            over: false,
+        }
+    }
+
+    fn step(&mut self, now: Millis, created_collection: bool) -> Result<Advance> {
+        self.now = now;
+        let slice = TimeSlice::begin();
+        while let Some(mut current) = self.unfinished.pop() {
+            match self.fill(&mut current) {
+                Ok(true) => self.finished.push(current.number),
+                Ok(false) => self.unfinished.push(current),
+                Err(error) => {
+                    self.unfinished.push(current);
+                    return Err(error);
+                }
+            }
+            if slice.is_over() && !self.unfinished.is_empty() {
+                return Ok(Advance::More);
+            }
+        }
+        let prepared = prepare(&mut self.dates, &slice);
+        if let Some(advance) = prepared.map_err(|Dropped| self.collection_dropped())? {
+            return Ok(advance);
+        }
+        let Some(after) = self.finish()? else {
+            return Ok(Advance::More);
+        };
+        self.over = true;
+        Ok(Advance::Done(Done::BuiltIndexes(BuiltIndexes {
+            before: self.before,
+            after,
+            created_collection,
+            nothing_new: after == self.before && self.finished.is_empty() && self.default.is_none(),
+        })))
+    }
+
+    /// Fills the next hundred documents. `true` when the index is complete.
+    fn fill(&self, current: &mut Unfinished) -> Result<bool> {
+        let filled = self
+            .collection
+            .write(self.now, |writer| {
+                writer
+                    .index_some(current.number, current.from, CHUNK)
+                    .map_err(|reason| build_failure(&self.collection, &reason, &writer.view()))
+            })
+            .map_err(|Dropped| self.collection_dropped())?;
+        match filled? {
+            Filled::Before(next) => {
+                current.from = next;
+                Ok(false)
+            }
+            Filled::Whole => Ok(true),
+            Filled::Gone => Err(self.aborted("dropIndexes command")),
+        }
+    }
+
+    /// All are filled: they come into use together, so that a build that fails has ended no document by a date. Says how many
+    /// indexes there are then; `None`: what has ended has to be removed first.
+    fn finish(&self) -> Result<Option<i32>> {
+        // A new index can only shorten lives, but a default can lengthen them.
+        let completed = match &self.default {
+            None => self
+                .collection
+                .write(self.now, |writer| {
+                    self.complete(writer)?;
+                    Ok(count_indexes(&writer.view()))
+                })
+                .map(Ok),
+            Some((default, shown)) => {
+                let until = TimeSlice::begin().until();
+                self.collection
+                    .drain_then(self.now, until, |writer: &mut Writer<'_>| {
+                        // Asked again: the mode may have been changed since.
+                        let mode = writer.view().options().indexing_mode;
+                        check_mode(mode, *default, Code::CannotCreateIndex)?;
+                        self.complete(writer)?;
+                        default_ttl::set(writer, *default, Some(shown.clone()));
+                        Ok(count_indexes(&writer.view()))
+                    })
+            }
+        };
+        match completed.map_err(|Dropped| self.collection_dropped())? {
+            Ok(after) => after.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn complete(&self, writer: &mut Writer<'_>) -> Result<()> {
+        let own = |number| writer.view().numbered(number).is_some();
+        if !self.finished.iter().all(|&number| own(number)) {
+            return Err(self.aborted("dropIndexes command"));
+        }
+        writer.finish_indexes(&self.finished);
+        Ok(())
+    }
+
+    /// Somebody has put an end to it.
+    fn aborted(&self, reason: &str) -> Error {
+        let name = self.collection.namespace();
+        Error::new(Code::IndexBuildAborted, reason).caused(&failed(&self.collection, &name))
+    }
+
+    fn collection_dropped(&self) -> Error {
+        let (name, uuid) = (self.collection.namespace(), self.collection.uuid());
+        self.aborted(&format!("Collection {name}({uuid}) is being dropped"))
+    }
+}
+
+/// All or none: what was built before the failure (or before the client left) is taken away again.
+impl Drop for IndexBuild {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let unfinished = self.unfinished.iter().map(|index| index.number);
+        let own = unfinished.chain(self.finished.iter().copied()).collect();
+        let _ = self.collection.write(self.now, |writer| {
+            writer.drop_indexes(&IndexSelection::Numbered(own))
+        });
+    }
+}
+
+fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> Error {
+    let document = match reason {
+        Refused::Duplicate { holder, .. } => {
+            view.get(*holder).map_or(&[][..], |stored| stored.bytes)
+        }
+        Refused::Unindexable(_) | Refused::TooLarge(_) => &[],
+    };
+    refused(reason, view, document).caused(&failed(collection, view.namespace()))
+}
+
+/// Each build has an id in MongoDB.
+fn failed(collection: &Collection, name: &Namespace) -> String {
+    let (build, uuid) = (uuid::Uuid::new_v4(), collection.uuid());
+    format!("Index build failed: {build}: Collection {name} ( {uuid} )")
+}

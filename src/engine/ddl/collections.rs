@@ -1,0 +1,127 @@
+//! Collections and databases that go, and collections that get another name.
+
+use super::{Done, check_created};
+use crate::engine::describe::count_indexes;
+use crate::engine::write::other_case;
+use crate::error::{Code, Error, Result};
+use crate::storage::{Catalog, Namespace, ReadPoint, RenameError};
+use crate::value::Millis;
+
+/// Drops a collection, if it is there.
+#[derive(Debug, Clone)]
+pub struct DropCollection {
+    pub namespace: Namespace,
+}
+
+/// Drops all collections of a database.
+#[derive(Debug, Clone)]
+pub struct DropDatabase {
+    pub database: String,
+}
+
+/// Gives a collection another name, possibly in another database. Documents keep their `_ts`.
+#[derive(Debug, Clone)]
+pub struct RenameCollection {
+    from: Namespace,
+    to: Namespace,
+    drop_target: bool,
+}
+
+// === impl DropCollection ===
+
+impl DropCollection {
+    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
+        let (database, name) = (self.namespace.database(), self.namespace.collection());
+        let there = catalog.get(database, name);
+        let indexes = there.map_or(0, |there| there.read(ReadPoint::at(now), count_indexes));
+        match catalog.drop_collection(database, name) {
+            Some(_) => Done::DroppedCollection(self.namespace, indexes),
+            None => Done::NothingToDrop,
+        }
+    }
+}
+
+// === impl DropDatabase ===
+
+impl DropDatabase {
+    pub(super) fn run(self, catalog: &Catalog) -> Done {
+        catalog.drop_database(&self.database);
+        Done::DroppedDatabase(self.database)
+    }
+}
+
+// === impl RenameCollection ===
+
+impl RenameCollection {
+    /// Checks the names: neither may be one of the server's own.
+    pub fn new(from: Namespace, to: Namespace, drop_target: bool) -> Result<Self> {
+        for name in [&from, &to] {
+            check_renamed(name)?;
+        }
+        if from == to {
+            return Err(Error::new(
+                Code::IllegalOperation,
+                "Can't rename a collection to itself",
+            ));
+        }
+        Ok(Self {
+            from,
+            to,
+            drop_target,
+        })
+    }
+
+    pub fn from(&self) -> &Namespace {
+        &self.from
+    }
+
+    pub fn to(&self) -> &Namespace {
+        &self.to
+    }
+
+    pub(super) fn run(self, catalog: &Catalog) -> Result<Done> {
+        let Self {
+            from,
+            to,
+            drop_target,
+        } = self;
+        match catalog.rename(&from, &to, drop_target) {
+            Ok(()) => Ok(Done::Renamed),
+            Err(RenameError::NoSuchSource) => Err(Error::new(
+                Code::NamespaceNotFound,
+                format!("Source collection {from} does not exist"),
+            )),
+            Err(RenameError::TargetExists) => {
+                Err(Error::new(Code::NamespaceExists, "target namespace exists"))
+            }
+            Err(RenameError::IndexBuild(uuid)) => Err(Error::new(
+                Code::BackgroundOperationInProgressForNamespace,
+                format!(
+                    "cannot perform operation: an index build is currently running for collection with UUID: {uuid}. \
+                     Found index build: {}",
+                    uuid::Uuid::new_v4()
+                ),
+            )),
+            Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
+        }
+    }
+}
+
+fn check_renamed(namespace: &Namespace) -> Result<()> {
+    let illegal = |why: String| Err(Error::new(Code::IllegalOperation, why));
+    let name = namespace.collection();
+    if name.starts_with("system.") {
+        return illegal(format!(
+            "error with namespace: cannot rename system collection {namespace}"
+        ));
+    }
+    if namespace.database() == "local" && name.starts_with("oplog.") {
+        return illegal(format!(
+            "error with namespace: cannot rename the oplog {namespace}"
+        ));
+    }
+    match check_created(namespace.database(), name) {
+        Ok(()) => Ok(()),
+        Err(error) => illegal(format!("error with namespace: {}", error.message())),
+    }
+}

@@ -1,0 +1,117 @@
+//! Dropping indexes, and the default with the one that shows it.
+
+use std::sync::Arc;
+
+use super::drain::{Draining, RuleChange};
+use super::find_index::{has_index, names_by_key};
+use super::{Begun, IndexName, default_ttl};
+use crate::engine::describe::count_indexes;
+use crate::error::{Code, Error, Result};
+use crate::storage::index::{ID_INDEX, Index};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, ReadPoint, View, Writer};
+use crate::value::{Doc, Millis};
+
+/// Drops indexes.
+#[derive(Debug, Clone)]
+pub struct DropIndexes {
+    pub namespace: Namespace,
+    /// `None`: all but the one on `_id`.
+    pub indexes: Option<Vec<IndexName>>,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedIndexes {
+    /// How many indexes there were.
+    pub before: i32,
+    pub all: bool,
+}
+
+// === impl DropIndexes ===
+
+impl DropIndexes {
+    pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
+        let name = &self.namespace;
+        let Some(collection) = catalog.get(name.database(), name.collection()) else {
+            return Err(Error::new(
+                Code::NamespaceNotFound,
+                format!("ns not found {name}"),
+            ));
+        };
+        let which = collection.read(ReadPoint::at(now), |view| self.find(view))?;
+        // An index may be what documents expire by: nothing that has ended may come back when it goes.
+        let dates = DateRuleChange::Drop(which.clone());
+        let draining = Draining::new(collection, Some(dates), RuleChange::DropIndexes(which));
+        Ok(Begun::Steps(Box::new(draining)))
+    }
+
+    fn find(&self, view: &View<'_>) -> Result<IndexSelection> {
+        let Some(indexes) = &self.indexes else {
+            return Ok(IndexSelection::All);
+        };
+        let mut names: Vec<String> = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let name = match index {
+                IndexName::Name(name) if names.contains(name) => return Err(not_found(name)),
+                IndexName::Name(name) => by_name(view, name)?,
+                IndexName::Key(key) => by_key(view, key.as_doc())?,
+            };
+            names.push(name);
+        }
+        Ok(IndexSelection::Named(names))
+    }
+}
+
+fn by_name(view: &View<'_>, name: &str) -> Result<String> {
+    if name == ID_INDEX {
+        return Err(is_id());
+    }
+    match has_index(view, name) {
+        true => Ok(name.to_owned()),
+        false => Err(not_found(name)),
+    }
+}
+
+fn by_key(view: &View<'_>, key: Doc<'_>) -> Result<String> {
+    match names_by_key(view, key).as_slice() {
+        [] => Err(Error::new(
+            Code::IndexNotFound,
+            format!("can't find index with key: {key}"),
+        )),
+        [name] if name == ID_INDEX => Err(is_id()),
+        [name] => Ok(name.clone()),
+        [first, second, ..] => Err(Error::new(
+            Code::AmbiguousIndexKeyPattern,
+            format!(
+                "2 or more indexes found for key: {key}, identify by name instead. Conflicting indexes: {first}, {second}"
+            ),
+        )),
+    }
+}
+
+fn not_found(name: &str) -> Error {
+    Error::new(
+        Code::IndexNotFound,
+        format!("index not found with name [{name}]"),
+    )
+}
+
+fn is_id() -> Error {
+    Error::new(Code::InvalidOptions, "cannot drop _id index")
+}
+
+/// Drops them, and switches the default off if it goes with them. The indexes are handed over to be freed outside the lock.
+pub(super) fn make(
+    writer: &mut Writer<'_>,
+    which: &IndexSelection,
+) -> (DroppedIndexes, Vec<Index>) {
+    let before = count_indexes(&writer.view());
+    let gone = writer.drop_indexes(which);
+    let shown = writer.view().ts_index();
+    if shown.is_some_and(|ts| which.names(&ts.name)) {
+        default_ttl::set(writer, DefaultTtl::Off, None);
+    }
+    let all = *which == IndexSelection::All;
+    (DroppedIndexes { before, all }, gone)
+}

@@ -1,0 +1,203 @@
+//! Which of the wanted indexes have to be built, after a look at what is there.
+
+use super::default_ttl::{check_mode, is_plain, is_ts_key};
+use crate::error::{Code, Error, Result};
+use crate::storage::index::IndexSpec;
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{IndexingMode, TsIndex, View};
+use crate::value::{Doc, DocBuf, ValueRef, compare_docs};
+
+/// An index that a client asks for.
+#[derive(Debug, Clone)]
+pub enum WantedIndex {
+    /// The index that every collection has.
+    Id,
+    /// `DefaultTTL`, through its door among the indexes.
+    Default {
+        default: DefaultTtl,
+        shown: TsIndex,
+    },
+    Index(Box<IndexSpec>),
+}
+
+/// What has to be made.
+pub(super) struct Missing {
+    pub indexes: Vec<IndexSpec>,
+    pub default: Option<(DefaultTtl, TsIndex)>,
+}
+
+/// A collection has at most that many indexes.
+const MAX_INDEXES: usize = 64;
+
+// === impl Missing ===
+
+impl Missing {
+    /// `None`: an index that is wanted is being made. Whether it will be there is not known before that is done.
+    pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {
+        let mut indexes: Vec<IndexSpec> = Vec::new();
+        let mut default = None;
+        let mut begun = false;
+        let mode = view.options().indexing_mode;
+        for wanted in wanted {
+            match wanted {
+                WantedIndex::Id => {}
+                WantedIndex::Default {
+                    default: value,
+                    shown,
+                } => {
+                    check_mode(mode, *value, Code::CannotCreateIndex)?;
+                    default = Some((*value, shown.clone()));
+                }
+                WantedIndex::Index(_) if mode == Some(IndexingMode::None) => {
+                    return Err(Error::new(
+                        Code::CannotCreateIndex,
+                        "Indexing mode 'none' allows no index but the one on _id",
+                    ));
+                }
+                WantedIndex::Index(spec) => {
+                    check_against_default(view, spec)?;
+                    let existing = view.indexes().map(|index| &index.spec);
+                    if !exists(existing.chain(&indexes), spec)? {
+                        indexes.push(IndexSpec::clone(spec));
+                    }
+                    begun |= view.index(&spec.name).is_some_and(|there| !there.ready);
+                    // Asked here and not at the end: each is compared with all before it, and the collection is locked.
+                    if view.indexes().count() + indexes.len() + 1 > MAX_INDEXES {
+                        return Err(Error::new(
+                            Code::CannotCreateIndex,
+                            format!("add index fails, too many indexes for {}", view.namespace()),
+                        ));
+                    }
+                }
+            }
+        }
+        if let Some((_, shown)) = &default {
+            let mut specs = view.indexes().map(|index| &index.spec).chain(&indexes);
+            // A plain index on `_ts` becomes the default's own; any other would be taken for it.
+            if specs.any(|spec| spec.name == shown.name && !is_plain(spec)) {
+                return Err(has_name(&shown.name));
+            }
+        }
+        Ok((!begun).then_some(Self { indexes, default }))
+    }
+}
+
+/// The index that shows the default takes part in the rules about names and keys.
+fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
+    let Some(ts) = view.ts_index() else {
+        return Ok(());
+    };
+    if view.index(&ts.name).is_some() {
+        return Ok(());
+    }
+    let same_key = is_ts_key(spec.key.as_doc());
+    if same_key {
+        return Err(Error::new(
+            Code::IndexOptionsConflict,
+            format!(
+                "An equivalent index already exists with different options. Requested index: {}, existing index: {}",
+                spec.name, ts.name
+            ),
+        ));
+    }
+    if ts.name == spec.name {
+        return Err(has_name(&ts.name));
+    }
+    Ok(())
+}
+
+fn has_name(name: &str) -> Error {
+    Error::new(
+        Code::IndexKeySpecsConflict,
+        format!("An existing index has the same name as the requested index: {name}"),
+    )
+}
+
+/// Whether the very same index is there; an error if one is there that it would clash with.
+fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -> Result<bool> {
+    for there in existing {
+        let same_name = there.name == spec.name;
+        let same_kind = is_same_kind(there, spec);
+        let describe = |spec: &IndexSpec| DocBuf::build(|doc| spec.describe(doc)).to_string();
+        if same_name && !same_kind {
+            return Err(Error::new(
+                Code::IndexKeySpecsConflict,
+                format!(
+                    "An existing index has the same name as the requested index. When index names are not specified, they \
+                     are auto generated and can cause conflicts. Please refer to our documentation. Requested index: {}, \
+                     existing index: {}",
+                    describe(spec),
+                    describe(there)
+                ),
+            ));
+        }
+        if same_kind && !same_name {
+            return Err(Error::new(
+                Code::IndexOptionsConflict,
+                format!("Index already exists with a different name: {}", there.name),
+            ));
+        }
+        if same_kind && same_name {
+            if there.expire_after != spec.expire_after || there.hidden != spec.hidden {
+                return Err(Error::new(
+                    Code::IndexOptionsConflict,
+                    format!(
+                        "An equivalent index already exists with the same name but different options. Requested index: {}, \
+                         existing index: {}",
+                        describe(spec),
+                        describe(there)
+                    ),
+                ));
+            }
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What makes two indexes the same: key, uniqueness, and which documents they hold.
+fn is_same_kind(one: &IndexSpec, other: &IndexSpec) -> bool {
+    let conditions = |spec: &IndexSpec| {
+        spec.partial.as_ref().map(|partial| {
+            let mut all = Vec::new();
+            clauses(partial.filter.as_doc(), &mut all);
+            all.sort_unstable();
+            all
+        })
+    };
+    // By value and not by direction: `{a: 1}` and `{a: 2}` are two indexes, `{a: 1}` and `{a: 1.0}` are one.
+    compare_docs(one.key.as_doc(), other.key.as_doc()).is_eq()
+        && (one.unique, one.sparse) == (other.unique, other.sparse)
+        && conditions(one) == conditions(other)
+}
+
+/// A filter as the conditions that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` say the same.
+fn clauses(filter: Doc<'_>, all: &mut Vec<Vec<u8>>) {
+    for elem in filter {
+        if let Some(array) = elem.value.as_array()
+            && elem.name() == "$and"
+        {
+            let members = array.iter().filter_map(|member| member.value.as_doc());
+            members.for_each(|member| clauses(member, all));
+            continue;
+        }
+        let operators = elem.value.as_doc().filter(|doc| {
+            doc.first()
+                .is_some_and(|first| first.name().starts_with('$'))
+        });
+        let mut clause = |operator: &str, value: ValueRef<'_>| {
+            let doc = DocBuf::build(|doc| {
+                let mut condition = doc.doc(elem.name());
+                condition.put(operator, value);
+                condition.end();
+            });
+            all.push(doc.into_bytes());
+        };
+        match operators {
+            Some(operators) => operators
+                .iter()
+                .for_each(|operator| clause(operator.name(), operator.value)),
+            None => clause("$eq", elem.value),
+        }
+    }
+}

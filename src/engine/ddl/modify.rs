@@ -1,0 +1,334 @@
+//! Changing how a collection or one of its indexes behaves.
+
+use std::sync::Arc;
+
+use super::default_ttl::{self, check_mode};
+use super::drain::{Draining, RuleChange};
+use super::find_index::{has_index, names_by_key};
+use super::unique::ConvertToUnique;
+use super::{Begun, Done, IndexName, no_collection};
+use crate::error::{Code, Error, Result};
+use crate::storage::index::{ID_INDEX, IndexSpec};
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{
+    Cap, Catalog, DateRuleChange, Dropped, IndexChange, IndexingMode, Namespace, ReadPoint,
+    TsIndex, View, Writer,
+};
+use crate::value::{Doc, Millis, Value, ValueRef};
+
+/// Changes settings of a collection; what is `None` stays as it is.
+#[derive(Debug, Clone)]
+pub struct ModifyCollection {
+    pub namespace: Namespace,
+    pub default_ttl: Option<DefaultTtl>,
+    pub indexing_mode: Option<IndexingMode>,
+    /// Of a capped collection.
+    pub size: Option<u64>,
+    /// `Some(None)`: as many documents as fit.
+    pub max: Option<Option<u64>>,
+    pub index: Option<ModifyIndex>,
+    /// Only looks whether an index could be made unique.
+    pub dry_run: bool,
+}
+
+/// Changes settings of an index.
+#[derive(Debug, Clone)]
+pub struct ModifyIndex {
+    pub index: IndexName,
+    /// As the client gave it: its range depends on what the index is on.
+    pub expire_after: Option<Value>,
+    pub hidden: Option<bool>,
+    pub unique: bool,
+    pub prepare_unique: Option<bool>,
+}
+
+/// What of an index was changed: old and new values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Modified {
+    pub expire_after: Option<(Option<i32>, i32)>,
+    pub hidden: Option<(bool, bool)>,
+    pub unique: bool,
+    pub prepare_unique: Option<(bool, bool)>,
+}
+
+/// What is really changed, once the collection was looked at.
+#[derive(Default)]
+pub(super) struct Resolved {
+    default: Option<DefaultTtl>,
+    /// A plain index on `_ts` that shows the default from now on.
+    show_as: Option<TsIndex>,
+    mode: Option<IndexingMode>,
+    cap: Option<Cap>,
+    index: String,
+    expire: Option<i32>,
+    change: IndexChange,
+    modified: Modified,
+}
+
+// === impl ModifyCollection ===
+
+impl ModifyCollection {
+    pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
+        let name = &self.namespace;
+        let Some(collection) = catalog.get(name.database(), name.collection()) else {
+            return Err(no_collection());
+        };
+        let resolved = collection.read(ReadPoint::at(now), |view| self.resolve(view))?;
+        if resolved.change.unique {
+            if resolved.is_rule() {
+                return Err(Error::not_implemented(
+                    "collMod that changes an expiry and makes an index unique at once",
+                ));
+            }
+            let converting = ConvertToUnique::new(collection, self, resolved.index);
+            return Ok(Begun::Steps(Box::new(converting)));
+        }
+        if self.dry_run {
+            return Ok(Begun::Done(Done::Modified(Modified::default())));
+        }
+        if resolved.is_rule() {
+            let draining =
+                Draining::new(collection, resolved.date_rules(), RuleChange::Modify(self));
+            return Ok(Begun::Steps(Box::new(draining)));
+        }
+        // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
+        let made = collection.write(now, |writer| Ok(self.resolve(&writer.view())?.make(writer)));
+        let modified: Result<_> = made.map_err(|Dropped| no_collection())?;
+        Ok(Begun::Done(Done::Modified(modified?)))
+    }
+
+    /// Looks at what is there and decides; nothing is changed yet.
+    pub(super) fn resolve(&self, view: &View<'_>) -> Result<Resolved> {
+        let mut resolved = Resolved {
+            default: self.default_ttl,
+            mode: self.indexing_mode,
+            cap: self.cap(view)?,
+            ..Resolved::default()
+        };
+        if let Some(index) = &self.index {
+            index.resolve(view, &mut resolved)?;
+        }
+        let default = resolved.default.unwrap_or(view.default_ttl());
+        let mode = resolved.mode.or(view.options().indexing_mode);
+        check_mode(mode, default, Code::BadValue)?;
+        if mode == Some(IndexingMode::None) && view.indexes().next().is_some() {
+            return Err(Error::bad_value(
+                "Indexing mode value cannot be 'none' while there are indexes other than the one on _id",
+            ));
+        }
+        Ok(resolved)
+    }
+
+    /// What a capped collection may hold from now on. What is too much makes way with the next insert.
+    fn cap(&self, view: &View<'_>) -> Result<Option<Cap>> {
+        if self.size.is_none() && self.max.is_none() {
+            return Ok(None);
+        }
+        let Some(cap) = view.options().cap else {
+            return Err(invalid(
+                "option not supported on a collection that is not capped: cappedSize, cappedMax",
+            ));
+        };
+        Ok(Some(Cap {
+            bytes: self.size.unwrap_or(cap.bytes),
+            documents: self.max.unwrap_or(cap.documents),
+        }))
+    }
+}
+
+// === impl ModifyIndex ===
+
+impl ModifyIndex {
+    fn resolve(&self, view: &View<'_>, resolved: &mut Resolved) -> Result<()> {
+        let name = self.find(view)?;
+        let is_default = view.ts_index().is_some_and(|ts| ts.name == name);
+        let index = view.index(&name);
+        let on_ts = is_default
+            || index.is_some_and(|index| default_ttl::is_ts_key(index.spec.key.as_doc()));
+        if let Some(value) = &self.expire_after {
+            if on_ts {
+                resolve_default(view, &name, value.as_ref(), resolved)?;
+            } else if let Some(index) = index {
+                let seconds = seconds(value.as_ref(), &name, index.spec.key.as_doc())?;
+                resolved.modified.expire_after = Some((index.spec.expire_after, seconds));
+                resolved.expire = Some(seconds);
+            } else {
+                return Err(invalid("the _id field does not support TTL indexes"));
+            }
+        }
+        if let Some(hidden) = self.hidden {
+            let Some(index) = index else {
+                return Err(Error::bad_value(match is_default {
+                    true => "can't hide the index on _ts that sets the collection's default",
+                    false => "can't hide _id index",
+                }));
+            };
+            if view.namespace().collection().starts_with("system.") {
+                return Err(super::hides_system_index());
+            }
+            // Hiding what is hidden changes nothing and says nothing.
+            if index.spec.hidden != hidden {
+                resolved.modified.hidden = Some((index.spec.hidden, hidden));
+            }
+            resolved.change.hidden = Some(hidden);
+        }
+        if is_default && (self.unique || self.prepare_unique == Some(true)) {
+            return Err(not_plain());
+        }
+        if let Some(index) = index {
+            self.resolve_unique(&index.spec, resolved)?;
+        }
+        resolved.index = name;
+        Ok(())
+    }
+
+    /// An index becomes unique in two steps: first new duplicates are refused, then there must be none.
+    fn resolve_unique(&self, spec: &IndexSpec, resolved: &mut Resolved) -> Result<()> {
+        if self.unique && !spec.unique {
+            if !spec.prepare_unique {
+                return Err(invalid(
+                    "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.",
+                ));
+            }
+            resolved.modified.unique = true;
+            resolved.change.unique = true;
+        }
+        if let Some(prepare) = self.prepare_unique
+            && !spec.unique
+            && prepare != spec.prepare_unique
+        {
+            if self.expire_after.is_some() || self.hidden.is_some() || self.unique {
+                return Err(invalid(
+                    "cannot combine 'prepareUnique' with other modifications of an index",
+                ));
+            }
+            resolved.modified.prepare_unique = Some((!prepare, prepare));
+            resolved.change.prepare_unique = Some(prepare);
+        }
+        Ok(())
+    }
+
+    fn find(&self, view: &View<'_>) -> Result<String> {
+        let not_found = |what: &str| {
+            Err(Error::new(
+                Code::IndexNotFound,
+                format!("cannot find index {what} for ns {}", view.namespace()),
+            ))
+        };
+        let key = match &self.index {
+            IndexName::Name(name) if name == ID_INDEX || has_index(view, name) => {
+                return Ok(name.clone());
+            }
+            IndexName::Name(name) => return not_found(name),
+            IndexName::Key(key) => key.as_doc(),
+        };
+        match names_by_key(view, key).as_slice() {
+            [] => not_found(&key.to_string()),
+            [name] => Ok(name.clone()),
+            names => Err(Error::new(
+                Code::AmbiguousIndexKeyPattern,
+                format!(
+                    "index keyPattern {key} matches {} indexes, must use index name. Conflicting indexes: {}",
+                    names.len(),
+                    names.join(", ")
+                ),
+            )),
+        }
+    }
+}
+
+/// The index on `_ts` is the default, seen through another door.
+fn resolve_default(
+    view: &View<'_>,
+    name: &str,
+    value: ValueRef<'_>,
+    resolved: &mut Resolved,
+) -> Result<()> {
+    let default = default_ttl::parse_seconds(value)
+        .ok_or_else(|| invalid(default_ttl::out_of_range("expireAfterSeconds", value)))?;
+    let new = default.seconds().unwrap_or(-1);
+    resolved.modified.expire_after = Some((view.default_ttl().seconds(), new));
+    if resolved.default.is_some_and(|other| other != default) {
+        return Err(invalid(
+            "'defaultTtl' and the index on _ts are one setting: they cannot be given two values",
+        ));
+    }
+    resolved.default = Some(default);
+    let Some(index) = view.index(name) else {
+        return Ok(());
+    };
+    if !default_ttl::is_plain(&index.spec) {
+        return Err(not_plain());
+    }
+    let key = index.spec.key.as_doc();
+    resolved.show_as = Some(default_ttl::ts_index(Some(name), Some(key)));
+    Ok(())
+}
+
+fn invalid(why: impl Into<String>) -> Error {
+    Error::new(Code::InvalidOptions, why)
+}
+
+fn not_plain() -> Error {
+    invalid(
+        "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial",
+    )
+}
+
+fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {
+    if name == ID_INDEX || (key.count() == 1 && !key.get("_id").is_missing()) {
+        return Err(invalid("the _id field does not support TTL indexes"));
+    }
+    if key.count() != 1 {
+        return Err(invalid(
+            "TTL indexes are single-field indexes, compound indexes do not support TTL",
+        ));
+    }
+    let number = value.as_num();
+    number
+        // What is too large means the largest here, unlike in createIndexes.
+        .and_then(|n| i32::try_from(n.to_i64_saturating().min(i32::MAX.into())).ok())
+        .filter(|&n| n >= 0)
+        .ok_or_else(|| {
+            invalid(format!(
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than {value}"
+            ))
+        })
+}
+
+// === impl Resolved ===
+
+impl Resolved {
+    /// It changes a rule that documents live by: whatever the rule was, what has ended under it must not come back under
+    /// the next one.
+    fn is_rule(&self) -> bool {
+        self.default.is_some() || self.expire.is_some()
+    }
+
+    /// How the rules that go by dates change.
+    fn date_rules(&self) -> Option<DateRuleChange> {
+        self.expire.map(|seconds| DateRuleChange::Expire {
+            index: self.index.clone(),
+            seconds,
+        })
+    }
+
+    pub(super) fn make(self, writer: &mut Writer<'_>) -> Modified {
+        if let Some(mode) = self.mode {
+            writer.set_indexing_mode(mode);
+        }
+        if let Some(cap) = self.cap {
+            writer.set_cap(cap);
+        }
+        if let Some(default) = self.default {
+            default_ttl::set(writer, default, self.show_as);
+        }
+        if let Some(seconds) = self.expire {
+            writer.set_expiry(&self.index, seconds);
+        }
+        if self.change != IndexChange::default() {
+            writer.alter_index(&self.index, self.change);
+        }
+        self.modified
+    }
+}

@@ -1,0 +1,96 @@
+//! Collections and indexes as clients see them: in listCollections, listIndexes and wherever else they are shown.
+
+use super::stats::put_number;
+use crate::storage::ttl::DefaultTtl;
+use crate::storage::{Collection, IndexingMode, Options, ReadPoint, View};
+use crate::value::{DocBuf, DocBuilder, Value};
+
+/// How a collection is set up, as listCollections shows it.
+pub fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
+    if let Some(cap) = options.cap {
+        out.put_bool("capped", true);
+        put_number(out, "size", cap.bytes);
+        if let Some(documents) = cap.documents {
+            put_number(out, "max", documents);
+        }
+    }
+    out.put_body(options.shown.as_doc().body());
+    if let Some(seconds) = default.seconds() {
+        out.put_i32("defaultTtl", seconds);
+    }
+    let named = |mode| move |(_, known): &&(&str, IndexingMode)| *known == mode;
+    let mode = options.indexing_mode;
+    if let Some((name, _)) = mode.and_then(|mode| IndexingMode::NAMES.iter().find(named(mode))) {
+        let mut policy = out.doc("indexingPolicy");
+        policy.put_str("indexingMode", name);
+        policy.end();
+    }
+}
+
+/// A collection as listCollections shows it.
+pub fn describe_collection(collection: &Collection, at: ReadPoint) -> DocBuf {
+    collection.read(at, |view| {
+        DocBuf::build(|doc| {
+            doc.put_str("name", view.namespace().collection())
+                .put_str("type", "collection");
+            let mut options = doc.doc("options");
+            put_options(view.options(), view.default_ttl(), &mut options);
+            options.end();
+            let mut info = doc.doc("info");
+            info.put_bool("readOnly", false);
+            info.put(
+                "uuid",
+                Value::binary(4, collection.uuid().as_bytes()).as_ref(),
+            );
+            info.end();
+            let mut id = doc.doc("idIndex");
+            put_id_index(&mut id);
+            id.end();
+        })
+    })
+}
+
+/// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
+/// index of that name serves it.
+pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
+    let mut all = vec![DocBuf::build(put_id_index)];
+    let seconds = view.default_ttl().seconds();
+    let shown = view.ts_index();
+    for index in view.indexes().filter(|index| index.ready) {
+        let mut doc = DocBuf::build(|doc| index.spec.describe(doc));
+        if let (Some(seconds), Some(ts)) = (seconds, shown)
+            && ts.name == index.spec.name
+        {
+            doc.put("expireAfterSeconds", Value::int32(seconds).as_ref());
+        }
+        all.push(doc);
+    }
+    if let (Some(seconds), Some(ts)) = (seconds, shown)
+        && view.index(&ts.name).is_none()
+    {
+        all.push(DocBuf::build(|doc| {
+            doc.put_i32("v", 2)
+                .put_doc("key", ts.key.as_doc())
+                .put_str("name", &ts.name)
+                .put_i32("expireAfterSeconds", seconds);
+        }));
+    }
+    all
+}
+
+/// How many indexes a client sees.
+pub fn count_indexes(view: &View<'_>) -> i32 {
+    let own = view.indexes().filter(|index| index.ready).count();
+    let shown = view
+        .ts_index()
+        .is_some_and(|ts| view.index(&ts.name).is_none());
+    i32::try_from(1 + own + usize::from(shown)).unwrap_or(i32::MAX)
+}
+
+fn put_id_index(doc: &mut DocBuilder<'_>) {
+    doc.put_i32("v", 2);
+    let mut key = doc.doc("key");
+    key.put_i32("_id", 1);
+    key.end();
+    doc.put_str("name", "_id_");
+}
