@@ -2,19 +2,40 @@
 
 use ahash::AHashSet;
 
+use super::state::{Input, State};
 use crate::error::{Error, Result};
 use crate::query::expr::object;
 use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
+/// `$push`.
+#[derive(Default)]
+pub struct Push(List);
+
+/// `$concatArrays`.
+#[derive(Default)]
+pub struct ConcatArrays(List);
+
+/// `$addToSet`.
+#[derive(Default)]
+pub struct AddToSet(Set);
+
+/// `$setUnion`.
+#[derive(Default)]
+pub struct SetUnion(Set);
+
+/// `$mergeObjects`.
+#[derive(Default)]
+pub struct MergeObjects(DocBuf);
+
 /// Values one behind the other in one buffer: tag, length, bytes. An array's names are written at the end.
 #[derive(Debug, Default)]
-pub struct List {
+struct List {
     bytes: Vec<u8>,
 }
 
 /// Values that differ, in the order in which they came.
 #[derive(Debug, Default)]
-pub struct Set {
+struct Set {
     seen: AHashSet<Box<[u8]>>,
     keys: usize,
     list: List,
@@ -23,7 +44,7 @@ pub struct Set {
 }
 
 /// Calls with each element of an array that came as a whole; nothing for a missing value.
-pub fn each_element(
+fn each_element(
     name: &str,
     value: ValueRef<'_>,
     mut visit: impl FnMut(ValueRef<'_>),
@@ -41,27 +62,98 @@ pub fn each_element(
     Ok(())
 }
 
-pub fn merge(merged: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
-    if value.is_nullish() {
-        return Ok(());
+// === impl State ===
+
+impl State for Push {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        self.0.push(input.value);
+        Ok(())
     }
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5911200,
-            format!(
-                "$mergeObjects requires object inputs, but input {value} is of type {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    *merged = object::merge(merged.as_doc(), doc)?;
-    Ok(())
+
+    fn finish(&self) -> Result<Value> {
+        self.0.to_array()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+impl State for ConcatArrays {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        each_element("$concatArrays", input.value, |item| self.0.push(item))
+    }
+
+    fn finish(&self) -> Result<Value> {
+        self.0.to_array()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+impl State for AddToSet {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        self.0.add(input.value);
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        self.0.list.to_array()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+impl State for SetUnion {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        each_element("$setUnion", input.value, |item| self.0.add(item))
+    }
+
+    fn finish(&self) -> Result<Value> {
+        self.0.list.to_array()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+impl State for MergeObjects {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        let value = input.value;
+        if value.is_nullish() {
+            return Ok(());
+        }
+        let doc = value.as_doc().ok_or_else(|| {
+            Error::location(
+                5911200,
+                format!(
+                    "$mergeObjects requires object inputs, but input {value} is of type {}",
+                    value.ty().alias()
+                ),
+            )
+        })?;
+        self.0 = object::merge(self.0.as_doc(), doc)?;
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        Ok(Value::document(self.0.bytes().to_vec()))
+    }
+
+    fn size(&self) -> usize {
+        self.0.bytes().len()
+    }
 }
 
 // === impl List ===
 
 impl List {
-    pub fn push(&mut self, value: ValueRef<'_>) {
+    fn push(&mut self, value: ValueRef<'_>) {
         if value.is_missing() {
             return;
         }
@@ -83,7 +175,7 @@ impl List {
         })
     }
 
-    pub fn to_array(&self) -> Result<Value> {
+    fn to_array(&self) -> Result<Value> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + self.bytes.len() / 4);
         let mut out = ArrayBuilder::begin(&mut bytes);
         for value in self.iter() {
@@ -94,7 +186,7 @@ impl List {
         Ok(Value::array(bytes))
     }
 
-    pub fn held(&self) -> usize {
+    fn size(&self) -> usize {
         self.bytes.len()
     }
 }
@@ -102,7 +194,7 @@ impl List {
 // === impl Set ===
 
 impl Set {
-    pub fn add(&mut self, value: ValueRef<'_>) {
+    fn add(&mut self, value: ValueRef<'_>) {
         if value.is_missing() {
             return;
         }
@@ -115,11 +207,7 @@ impl Set {
         }
     }
 
-    pub fn to_array(&self) -> Result<Value> {
-        self.list.to_array()
-    }
-
-    pub fn held(&self) -> usize {
-        self.keys + self.list.held()
+    fn size(&self) -> usize {
+        self.keys + self.list.size()
     }
 }

@@ -1,5 +1,7 @@
-//! Standard deviation, in one pass (Welford).
+//! `$stdDevPop` and `$stdDevSamp`: standard deviation, in one pass (Welford).
 
+use super::state::{Input, State};
+use crate::error::Result;
 use crate::value::Value;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -8,6 +10,29 @@ pub struct Deviation {
     mean: f64,
     /// Sum of squared distances from the mean.
     squares: f64,
+}
+
+/// `SAMPLE`: of a sample, not of the whole population.
+#[derive(Default)]
+pub struct StdDev<const SAMPLE: bool>(Deviation);
+
+// === impl StdDev ===
+
+impl<const SAMPLE: bool> State for StdDev<SAMPLE> {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(num) = input.value.as_num() {
+            self.0.add(num.to_f64());
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        Ok(self.0.finish(SAMPLE))
+    }
+
+    fn size(&self) -> usize {
+        0
+    }
 }
 
 // === impl Deviation ===

@@ -1,10 +1,22 @@
-//! `$min`, `$max`, and the first, last, least and greatest few.
+//! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest. Null does not count.
 
-use std::collections::VecDeque;
-
+use super::edge::{one, size_of_one};
+use super::few::Few;
+use super::state::{Input, State};
 use crate::error::Result;
-use crate::query::expr::array_of;
 use crate::value::{Value, ValueRef, compare};
+
+/// The least, or the greatest.
+pub struct Extreme {
+    kept: Option<Value>,
+    greatest: bool,
+}
+
+/// The least few, or the greatest few, best first.
+pub struct ExtremeN {
+    kept: Few,
+    greatest: bool,
+}
 
 /// Keeps the least, or the greatest; null does not count. Of equal ones the first stays.
 pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
@@ -27,91 +39,66 @@ pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
     }
 }
 
-/// An array has no gaps: what is missing counts as null.
-fn present(value: ValueRef<'_>) -> Value {
-    if value.is_missing() {
-        Value::null()
-    } else {
-        value.to_value()
+// === impl Extreme ===
+
+impl Extreme {
+    pub fn start(greatest: bool) -> Box<dyn State> {
+        Box::new(Self {
+            kept: None,
+            greatest,
+        })
     }
 }
 
-/// At most `n` values.
-#[derive(Debug)]
-pub struct Few {
-    n: usize,
-    values: VecDeque<Value>,
-    held: usize,
+impl State for Extreme {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        keep(&mut self.kept, input.value, self.greatest);
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        one(&self.kept)
+    }
+
+    fn size(&self) -> usize {
+        size_of_one(&self.kept)
+    }
 }
 
-// === impl Few ===
+// === impl ExtremeN ===
 
-impl Few {
-    pub fn new(n: usize) -> Self {
-        Self {
-            n,
-            values: VecDeque::new(),
-            held: 0,
-        }
+impl ExtremeN {
+    pub fn start(kept: Few, greatest: bool) -> Box<dyn State> {
+        Box::new(Self { kept, greatest })
     }
+}
 
-    fn insert(&mut self, at: usize, value: Value) {
-        self.held += cost(&value);
-        self.values.insert(at, value);
-    }
-
-    fn forget(&mut self, value: Option<Value>) {
-        if let Some(value) = value {
-            self.held -= cost(&value);
+impl State for ExtremeN {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        if input.value.is_nullish() {
+            return Ok(());
         }
-    }
-
-    pub fn first_n(&mut self, value: ValueRef<'_>) {
-        if self.values.len() < self.n {
-            self.insert(self.values.len(), present(value));
-        }
-    }
-
-    pub fn last_n(&mut self, value: ValueRef<'_>) {
-        if self.values.len() >= self.n {
-            let oldest = self.values.pop_front();
-            self.forget(oldest);
-        }
-        self.insert(self.values.len(), present(value));
-    }
-
-    /// Sorted, best first; null does not count.
-    pub fn best_n(&mut self, value: ValueRef<'_>, greatest: bool) {
-        if value.is_nullish() {
-            return;
-        }
-        let at = self.values.partition_point(|before| {
-            let order = compare(before.as_ref(), value);
-            if greatest {
+        let at = self.kept.place(|before| {
+            let order = compare(before.as_ref(), input.value);
+            if self.greatest {
                 order.is_ge()
             } else {
                 order.is_le()
             }
         });
-        if at >= self.n {
-            return;
+        // Behind the worst that is kept.
+        if at == self.kept.len() && self.kept.is_full() {
+            return Ok(());
         }
-        self.insert(at, value.to_value());
-        if self.values.len() > self.n {
-            let worst = self.values.pop_back();
-            self.forget(worst);
-        }
+        self.kept.insert(at, input.value.to_value());
+        Ok(())
     }
 
-    pub fn to_array(&self) -> Result<Value> {
-        array_of(self.values.iter().map(Value::as_ref))
+    fn finish(&self) -> Result<Value> {
+        self.kept.to_array()
     }
 
-    pub fn held(&self) -> usize {
-        self.held
+    fn size(&self) -> usize {
+        self.kept.size()
     }
-}
-
-fn cost(value: &Value) -> usize {
-    value.as_ref().data().len() + size_of::<Value>()
 }

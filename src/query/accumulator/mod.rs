@@ -1,17 +1,20 @@
 //! Accumulators: what `$group` and `$bucket` gather over many documents.
 //!
 //! [`Accumulator::parse`] reads `{$sum: "$a"}` into a rule and the expression it is fed with; each group has a
-//! [`State`] of its own, which [`Accumulator::feed`] lets grow by one document and [`Accumulator::finish`] turns into
+//! [`State`] of its own, which [`Accumulator::feed`] lets grow by one document and [`State::finish`] turns into
 //! the group's value. Feeding tells how many bytes a state has grown by, so that a stage can bound what it holds.
-//! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name.
+//! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name. To add one: implement
+//! [`State`] in the file of its family, add its row.
 
 mod collect;
 mod deviation;
+mod edge;
 mod extreme;
-mod many;
+mod few;
 mod percentile;
 mod rule;
 mod state;
+mod sum;
 mod table;
 mod top;
 
@@ -20,6 +23,6 @@ pub(super) use extreme::keep;
 pub use percentile::Percentile;
 pub(super) use percentile::parse as parse_percentile;
 pub use rule::Accumulator;
-pub(super) use rule::average;
 pub use state::State;
+pub(super) use sum::average;
 pub use table::{ACCUMULATORS, Row, Status};

@@ -3,9 +3,12 @@
 //! MongoDB's `approximate` method sketches the numbers; here they are all kept, and it gives what `discrete` does, which
 //! is what the sketch comes to while numbers are few.
 
+use std::sync::Arc;
+
+use super::state::{Input, Rule, State};
 use crate::error::{Error, Result};
 use crate::query::expr::args::named;
-use crate::query::{Expr, Scope};
+use crate::query::{Expr, Scope, Vars};
 use crate::value::{ArrayBuilder, Value, ValueRef};
 
 #[derive(Debug, Clone)]
@@ -14,6 +17,12 @@ pub struct Percentile {
     ranks: Vec<f64>,
     median: bool,
     continuous: bool,
+}
+
+/// The numbers of one group.
+struct Numbers {
+    spec: Arc<Percentile>,
+    numbers: Vec<f64>,
 }
 
 pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Percentile)> {
@@ -87,6 +96,38 @@ fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
             }
         })
         .collect()
+}
+
+// === impl Rule ===
+
+impl Rule for Percentile {
+    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn State>> {
+        Ok(Box::new(Numbers {
+            spec: self,
+            numbers: Vec::new(),
+        }))
+    }
+}
+
+// === impl Numbers ===
+
+impl State for Numbers {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(num) = input.value.as_num()
+            && !num.is_nan()
+        {
+            self.numbers.push(num.to_f64());
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        Ok(self.spec.finish(self.numbers.clone()))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self.numbers.as_slice())
+    }
 }
 
 // === impl Percentile ===

@@ -1,45 +1,51 @@
-//! What one group has gathered so far.
+//! What an accumulator is once it is parsed, and what each group gathers with it.
 
-use super::Deviation;
-use super::collect::{List, Set};
-use super::extreme::Few;
-use super::top::Best;
-use crate::query::expr::total::Total;
-use crate::value::{DocBuf, Value};
+use std::fmt;
+use std::sync::Arc;
 
-#[derive(Debug)]
-pub enum State {
-    Total {
-        total: Total,
-        count: u64,
-    },
-    Deviation(Deviation),
-    One(Option<Value>),
-    List(List),
-    Set(Set),
-    Merged(DocBuf),
-    /// The first, last, least or greatest few.
-    Few(Few),
-    Top(Best),
-    Numbers(Vec<f64>),
+use crate::error::Result;
+use crate::query::Vars;
+use crate::query::sort::Sort;
+use crate::value::{Doc, Value, ValueRef};
+
+/// How the values of a group are put together: one implementation for each family of operators.
+pub trait Rule: fmt::Debug + Send + Sync {
+    /// The state of the group with that `_id`, before any document.
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>>;
+
+    /// An order of documents that is asked for besides the input expression.
+    fn sort(&self) -> Option<&Sort> {
+        None
+    }
 }
 
-// === impl State ===
+/// What one group has gathered so far. (Windows that move will ask for a `remove` as well.)
+pub trait State: Send {
+    fn add(&mut self, input: Input<'_>) -> Result<()>;
 
-impl State {
-    /// The bytes that it holds beyond itself.
-    pub fn held(&self) -> usize {
-        match self {
-            Self::Total { .. } | Self::Deviation(_) => 0,
-            Self::One(value) => value
-                .as_ref()
-                .map_or(0, |value| value.as_ref().data().len()),
-            Self::List(list) => list.held(),
-            Self::Set(set) => set.held(),
-            Self::Merged(merged) => merged.bytes().len(),
-            Self::Few(few) => few.held(),
-            Self::Top(best) => best.held(),
-            Self::Numbers(numbers) => numbers.len() * 8,
-        }
+    /// The group's value.
+    fn finish(&self) -> Result<Value>;
+
+    /// The bytes that are held beyond the state itself.
+    fn size(&self) -> usize;
+}
+
+/// What one document brings.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    pub doc: Doc<'a>,
+    /// What the accumulator's expression comes to.
+    pub value: ValueRef<'a>,
+}
+
+/// A rule without arguments: every group begins with the default.
+#[derive(Debug)]
+pub struct Plain(pub fn() -> Box<dyn State>);
+
+// === impl Plain ===
+
+impl Rule for Plain {
+    fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn State>> {
+        Ok((self.0)())
     }
 }

@@ -1,8 +1,16 @@
 //! MongoDB's whole list of accumulators.
 
-use super::many::Many;
-use super::percentile::{self, Percentile};
-use super::rule::{Accumulator, Rule};
+use std::sync::Arc;
+
+use super::collect::{AddToSet, ConcatArrays, MergeObjects, Push, SetUnion};
+use super::deviation::StdDev;
+use super::edge::{First, FirstN, Last, LastN};
+use super::extreme::{Extreme, ExtremeN};
+use super::few::{Count, Few, FewRule};
+use super::percentile;
+use super::rule::Accumulator;
+use super::state::{Plain, State};
+use super::sum::{Average, Sum};
 use super::top;
 use crate::error::{Error, Result};
 use crate::query::expr::args::n_and_input;
@@ -30,28 +38,28 @@ macro_rules! rows {
 
 rows! {
     "$accumulator" Status::Planned,
-    "$addToSet" Status::Ready(|_, value, scope| plain(Rule::AddToSet, value, scope)),
-    "$avg" Status::Ready(|_, value, scope| plain(Rule::Average, value, scope)),
+    "$addToSet" Status::Ready(|_, value, scope| plain(|| Box::new(AddToSet::default()), value, scope)),
+    "$avg" Status::Ready(|_, value, scope| plain(|| Box::new(Average::default()), value, scope)),
     "$bottom" Status::Ready(top::parse),
     "$bottomN" Status::Ready(top::parse),
-    "$concatArrays" Status::Ready(|_, value, scope| plain(Rule::ConcatArrays, value, scope)),
+    "$concatArrays" Status::Ready(|_, value, scope| plain(|| Box::new(ConcatArrays::default()), value, scope)),
     "$count" Status::Ready(count),
-    "$first" Status::Ready(|_, value, scope| plain(Rule::First, value, scope)),
-    "$firstN" Status::Ready(|_, value, scope| several(Rule::FirstN, value, scope)),
-    "$last" Status::Ready(|_, value, scope| plain(Rule::Last, value, scope)),
-    "$lastN" Status::Ready(|_, value, scope| several(Rule::LastN, value, scope)),
-    "$max" Status::Ready(|_, value, scope| plain(Rule::Max, value, scope)),
-    "$maxN" Status::Ready(|_, value, scope| several(Rule::MaxN, value, scope)),
+    "$first" Status::Ready(|_, value, scope| plain(|| Box::new(First::default()), value, scope)),
+    "$firstN" Status::Ready(|_, value, scope| several(FirstN::start, value, scope)),
+    "$last" Status::Ready(|_, value, scope| plain(|| Box::new(Last::default()), value, scope)),
+    "$lastN" Status::Ready(|_, value, scope| several(LastN::start, value, scope)),
+    "$max" Status::Ready(|_, value, scope| plain(|| Extreme::start(true), value, scope)),
+    "$maxN" Status::Ready(|_, value, scope| several(|few| ExtremeN::start(few, true), value, scope)),
     "$median" Status::Ready(quantile),
-    "$mergeObjects" Status::Ready(|_, value, scope| plain(Rule::Merge, value, scope)),
-    "$min" Status::Ready(|_, value, scope| plain(Rule::Min, value, scope)),
-    "$minN" Status::Ready(|_, value, scope| several(Rule::MinN, value, scope)),
+    "$mergeObjects" Status::Ready(|_, value, scope| plain(|| Box::new(MergeObjects::default()), value, scope)),
+    "$min" Status::Ready(|_, value, scope| plain(|| Extreme::start(false), value, scope)),
+    "$minN" Status::Ready(|_, value, scope| several(|few| ExtremeN::start(few, false), value, scope)),
     "$percentile" Status::Ready(quantile),
-    "$push" Status::Ready(|_, value, scope| plain(Rule::Push, value, scope)),
-    "$setUnion" Status::Ready(|_, value, scope| plain(Rule::SetUnion, value, scope)),
-    "$stdDevPop" Status::Ready(|_, value, scope| plain(Rule::Deviation { sample: false }, value, scope)),
-    "$stdDevSamp" Status::Ready(|_, value, scope| plain(Rule::Deviation { sample: true }, value, scope)),
-    "$sum" Status::Ready(|_, value, scope| plain(Rule::Sum, value, scope)),
+    "$push" Status::Ready(|_, value, scope| plain(|| Box::new(Push::default()), value, scope)),
+    "$setUnion" Status::Ready(|_, value, scope| plain(|| Box::new(SetUnion::default()), value, scope)),
+    "$stdDevPop" Status::Ready(|_, value, scope| plain(|| Box::new(StdDev::<false>::default()), value, scope)),
+    "$stdDevSamp" Status::Ready(|_, value, scope| plain(|| Box::new(StdDev::<true>::default()), value, scope)),
+    "$sum" Status::Ready(|_, value, scope| plain(|| Box::new(Sum::default()), value, scope)),
     "$top" Status::Ready(top::parse),
     "$topN" Status::Ready(top::parse),
 }
@@ -63,8 +71,9 @@ pub fn find(name: &str) -> Option<&'static Row> {
         .and_then(|at| ACCUMULATORS.get(at))
 }
 
-fn plain(rule: Rule, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
-    Ok(Accumulator::new(rule, Expr::parse(value, scope)?))
+fn plain(start: fn() -> Box<dyn State>, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
+    let input = Expr::parse(value, scope)?;
+    Ok(Accumulator::new(Arc::new(Plain(start)), input))
 }
 
 /// `$count: {}` is `$sum: 1`.
@@ -74,11 +83,17 @@ fn count(name: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Accumulat
             "{name} takes no arguments, i.e. {name}:{{}}"
         )));
     }
-    Ok(Accumulator::new(Rule::Sum, Expr::Const(Value::int32(1))))
+    let sum = Plain(|| Box::new(Sum::default()));
+    let one = Expr::Const(Value::int32(1));
+    Ok(Accumulator::new(Arc::new(sum), one))
 }
 
 /// `{n, input}`.
-fn several(rule: fn(Many) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
+fn several(
+    start: fn(Few) -> Box<dyn State>,
+    value: ValueRef<'_>,
+    scope: &Scope,
+) -> Result<Accumulator> {
     let doc = value.as_doc().ok_or_else(|| {
         Error::location(
             5787900,
@@ -86,11 +101,12 @@ fn several(rule: fn(Many) -> Rule, value: ValueRef<'_>, scope: &Scope) -> Result
         )
     })?;
     let (n, input) = n_and_input(doc)?;
-    let n = Many::parse(n, scope)?;
-    Ok(Accumulator::new(rule(n), Expr::parse(input, scope)?))
+    let n = Count::parse(n, scope)?;
+    let input = Expr::parse(input, scope)?;
+    Ok(Accumulator::new(Arc::new(FewRule { n, start }), input))
 }
 
 fn quantile(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
-    let (input, spec): (Expr, Percentile) = percentile::parse(name, value, scope)?;
-    Ok(Accumulator::new(Rule::Percentile(spec), input))
+    let (input, spec) = percentile::parse(name, value, scope)?;
+    Ok(Accumulator::new(Arc::new(spec), input))
 }

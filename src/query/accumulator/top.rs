@@ -1,17 +1,19 @@
 //! `$top`, `$bottom`, `$topN`, `$bottomN`: the first or last by an order of one's own.
 
-use super::many::Many;
-use super::rule::{Accumulator, Rule};
+use std::sync::Arc;
 
+use super::few::Count;
+use super::rule::Accumulator;
+use super::state::{Input, Rule, State};
 use crate::error::{Error, Result};
 use crate::query::expr::{args::named, array_of};
 use crate::query::{Expr, Scope, Vars, sort::Sort};
-use crate::value::{Doc, Value, ValueRef};
+use crate::value::{Value, ValueRef};
 
-#[derive(Debug, Clone)]
-pub struct Top {
+#[derive(Debug)]
+struct Top {
     order: Sort,
-    n: Many,
+    n: Count,
     /// The last ones, not the first ones.
     bottom: bool,
     /// One value, not an array.
@@ -19,14 +21,13 @@ pub struct Top {
 }
 
 /// The documents that are first (or last) so far, in order.
-#[derive(Debug)]
-pub struct Best {
+struct Best {
+    spec: Arc<Top>,
     n: usize,
     kept: Vec<Kept>,
-    held: usize,
+    size: usize,
 }
 
-#[derive(Debug)]
 struct Kept {
     key: Vec<u8>,
     output: Value,
@@ -44,14 +45,14 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<A
     })?;
     let single = !name.ends_with('N');
     let n = match (single, n) {
-        (true, None) => Many::Known(1),
+        (true, None) => Count::Known(1),
         (true, Some(_)) => {
             return Err(Error::location(
                 5788002,
                 format!("Unknown argument to {name} 'n'"),
             ));
         }
-        (false, Some(n)) => Many::parse(n, scope)?,
+        (false, Some(n)) => Count::parse(n, scope)?,
         (false, None) => return Err(Error::location(5788003, "Missing value for 'n'")),
     };
     let output = output.ok_or_else(|| Error::location(5788004, "Missing value for 'output'"))?;
@@ -69,68 +70,63 @@ pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<A
         single,
     };
     Ok(Accumulator::new(
-        Rule::Top(spec),
+        Arc::new(spec),
         Expr::parse(output, scope)?,
     ))
 }
 
-// === impl Top ===
+// === impl Rule ===
 
-impl Top {
-    pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<Best> {
-        Ok(Best {
+impl Rule for Top {
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
+        Ok(Box::new(Best {
             n: self.n.of(id, vars)?,
+            spec: self,
             kept: Vec::new(),
-            held: 0,
-        })
+            size: 0,
+        }))
+    }
+
+    fn sort(&self) -> Option<&Sort> {
+        Some(&self.order)
     }
 }
 
 // === impl Best ===
 
-impl Best {
-    pub fn feed(&mut self, spec: &Top, doc: Doc<'_>, output: ValueRef<'_>) -> Result<()> {
+impl State for Best {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        let bottom = self.spec.bottom;
         let mut key = Vec::new();
-        spec.order.key(doc, &mut key)?;
+        self.spec.order.key(input.doc, &mut key)?;
         let at = self.kept.partition_point(|before| before.key <= key);
         let full = self.kept.len() >= self.n;
         // Beyond the worst that is kept.
-        if full
-            && (if spec.bottom {
-                at == 0
-            } else {
-                at == self.kept.len()
-            })
-        {
+        let beyond = if bottom { 0 } else { self.kept.len() };
+        if full && at == beyond {
             return Ok(());
         }
-        let output = if output.is_missing() {
-            Value::null()
-        } else {
-            output.to_value()
-        };
+        let output = input.value.or_null().to_value();
         let new = Kept { key, output };
-        self.held += new.cost();
+        self.size += new.cost();
         self.kept.insert(at, new);
         if full {
-            let worst = if spec.bottom { 0 } else { self.kept.len() - 1 };
-            self.held -= self.kept.remove(worst).cost();
+            let worst = if bottom { 0 } else { self.kept.len() - 1 };
+            self.size -= self.kept.remove(worst).cost();
         }
         Ok(())
     }
 
-    pub fn finish(&self, spec: &Top) -> Result<Value> {
-        if spec.single {
-            return Ok(self
-                .kept
-                .first()
-                .map_or_else(Value::null, |one| one.output.clone()));
+    fn finish(&self) -> Result<Value> {
+        if self.spec.single {
+            let first = self.kept.first();
+            return Ok(first.map_or_else(Value::null, |one| one.output.clone()));
         }
         array_of(self.kept.iter().map(|one| one.output.as_ref()))
     }
 
-    pub fn held(&self) -> usize {
-        self.held
+    fn size(&self) -> usize {
+        self.size
     }
 }
 

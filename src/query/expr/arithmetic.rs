@@ -141,7 +141,11 @@ pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         return Ok(Val::NULL);
     };
     if b.is_zero() {
-        return Err(Error::new(Code::BadValue, "can't $divide by zero"));
+        let code = match env.in_group {
+            true => Code::Location(4848401),
+            false => Code::BadValue,
+        };
+        return Err(Error::new(code, "can't $divide by zero"));
     }
     num_val(match (a, b) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {
@@ -158,7 +162,11 @@ pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     };
     if b.is_zero() {
         let decimal = matches!((a, b), (Num::Decimal(_), _) | (_, Num::Decimal(_)));
-        let code = if decimal { 5733415 } else { 16610 };
+        let code = match (decimal, env.in_group) {
+            (true, _) => 5733415,
+            (false, true) => 4848403,
+            (false, false) => 16610,
+        };
         return Err(Error::location(code, "can't $mod by zero"));
     }
     num_val(match (a, b) {

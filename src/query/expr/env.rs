@@ -9,6 +9,8 @@ pub struct Env<'a> {
     pub root: Doc<'a>,
     pub vars: &'a Vars,
     frame: Option<&'a Frame<'a>>,
+    /// For an accumulator. MongoDB runs these in its newer engine, which has codes of its own for some errors.
+    pub in_group: bool,
 }
 
 /// Variables that an expression defines for a part of itself; lives on the stack of the operator that makes it.
@@ -27,6 +29,15 @@ impl<'a> Env<'a> {
             root,
             vars,
             frame: None,
+            in_group: false,
+        }
+    }
+
+    #[must_use]
+    pub fn in_group(self) -> Self {
+        Self {
+            in_group: true,
+            ..self
         }
     }
 

@@ -92,6 +92,18 @@ impl Expr {
         }
     }
 
+    /// The value for one document of a group: a few errors have other codes there.
+    #[inline]
+    pub fn eval_in_group<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
+        match self {
+            Self::Field(_) | Self::Const(_) => self.eval(doc, vars),
+            _ => {
+                fuel::fill();
+                self.eval_in(Env::new(doc, vars).in_group())
+            }
+        }
+    }
+
     pub fn eval_in<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let value = match self {
             Self::Const(value) => Val::Ref(value.as_ref()),

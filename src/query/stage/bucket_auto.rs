@@ -41,7 +41,7 @@ struct Running {
 struct Bucket {
     min: Value,
     max: Value,
-    states: Vec<State>,
+    states: Vec<Box<dyn State>>,
 }
 
 pub(super) fn parse(

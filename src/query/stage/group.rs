@@ -38,7 +38,7 @@ struct Running {
     numbers: HashMap<Box<[u8]>, u32>,
     ids: Vec<Value>,
     /// For group g and field f at g * fields + f.
-    states: Vec<State>,
+    states: Vec<Box<dyn State>>,
     used: usize,
     scratch: Vec<u8>,
     /// The next group to leave, once all have come.
@@ -185,7 +185,12 @@ impl Fields {
     }
 
     /// The states of the group with that `_id`.
-    pub fn start(&self, id: ValueRef<'_>, vars: &Vars, states: &mut Vec<State>) -> Result<()> {
+    pub fn start(
+        &self,
+        id: ValueRef<'_>,
+        vars: &Vars,
+        states: &mut Vec<Box<dyn State>>,
+    ) -> Result<()> {
         for (_, accumulator) in &self.0 {
             states.push(accumulator.start(id, vars)?);
         }
@@ -194,20 +199,20 @@ impl Fields {
 
     /// Takes a row into the states of its group; says by how many bytes they grew.
     #[inline]
-    pub fn feed(&self, states: &mut [State], doc: Doc<'_>, vars: &Vars) -> Result<usize> {
+    pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<usize> {
         if self.0.len() >= MANY {
             aside::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
         let mut grown = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {
-            grown += accumulator.feed(state, doc, vars)?;
+            grown += accumulator.feed(&mut **state, doc, vars)?;
         }
         Ok(grown)
     }
 
-    pub fn finish(&self, states: &[State], out: &mut DocBuilder<'_>) -> Result<()> {
-        for ((name, accumulator), state) in self.0.iter().zip(states) {
-            out.put(name, accumulator.finish(state)?.as_ref());
+    pub fn finish(&self, states: &[Box<dyn State>], out: &mut DocBuilder<'_>) -> Result<()> {
+        for ((name, _), state) in self.0.iter().zip(states) {
+            out.put(name, state.finish()?.as_ref());
         }
         check_size(out.len())
     }
@@ -278,10 +283,15 @@ impl Running {
                     self.ids
                         .push(if constant { id.to_value() } else { shown(id) });
                     self.stage.fields.start(id, cx.vars, &mut self.states)?;
+                    let begun = self.states.get(number * width..).unwrap_or_default();
                     self.used += OVERHEAD
                         + self.scratch.len()
                         + id.data().len()
-                        + width * size_of::<State>();
+                        + size_of_val(begun)
+                        + begun
+                            .iter()
+                            .map(|state| size_of_val(&**state))
+                            .sum::<usize>();
                     number
                 }
             };

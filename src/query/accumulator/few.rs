@@ -1,0 +1,125 @@
+//! At most `n` values: what `$firstN`, `$lastN`, `$minN`, `$maxN`, `$topN` and `$bottomN` share.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::state::{Rule, State};
+use crate::error::{Error, Result};
+use crate::query::expr::array_of;
+use crate::query::expr::array_order::check_n;
+use crate::query::{Expr, Scope, Vars};
+use crate::value::{Doc, Value, ValueRef};
+
+/// How many values a group keeps.
+#[derive(Debug, Clone)]
+pub enum Count {
+    Known(usize),
+    /// Each group's own: calculated once, when the group begins, from the group's key.
+    OfKey(Expr),
+}
+
+/// A rule that keeps a few values.
+#[derive(Debug)]
+pub struct FewRule {
+    pub n: Count,
+    pub start: fn(Few) -> Box<dyn State>,
+}
+
+/// At most `n` values, and the bytes that they take.
+#[derive(Debug)]
+pub struct Few {
+    n: usize,
+    values: VecDeque<Value>,
+    size: usize,
+}
+
+/// MongoDB runs groups in its newer engine, which has one code for every `n` that is none.
+fn check(n: ValueRef<'_>) -> Result<usize> {
+    check_n(n).map_err(|error| Error::location(7548606, error.message()))
+}
+
+fn cost(value: &Value) -> usize {
+    value.as_ref().data().len() + size_of::<Value>()
+}
+
+// === impl Count ===
+
+impl Count {
+    pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
+        let expr = Expr::parse(value, scope)?;
+        match expr.as_const() {
+            Some(n) => check(n).map(Self::Known),
+            None => Ok(Self::OfKey(expr)),
+        }
+    }
+
+    /// For the group of that `_id`, whose fields the expression sees as those of a document.
+    pub fn of(&self, id: ValueRef<'_>, vars: &Vars) -> Result<usize> {
+        match self {
+            Self::Known(n) => Ok(*n),
+            Self::OfKey(expr) => {
+                let n = expr.eval(id.as_doc().unwrap_or(Doc::EMPTY), vars)?;
+                check(n.as_ref())
+            }
+        }
+    }
+}
+
+// === impl FewRule ===
+
+impl Rule for FewRule {
+    fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
+        let few = Few {
+            n: self.n.of(id, vars)?,
+            values: VecDeque::new(),
+            size: 0,
+        };
+        Ok((self.start)(few))
+    }
+}
+
+// === impl Few ===
+
+impl Few {
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.values.len() >= self.n
+    }
+
+    /// How many values from the front on are `before` a new one.
+    pub fn place(&self, before: impl Fn(&Value) -> bool) -> usize {
+        self.values.partition_point(before)
+    }
+
+    /// Puts a value in; one too many goes from the back.
+    pub fn insert(&mut self, at: usize, value: Value) {
+        self.size += cost(&value);
+        self.values.insert(at, value);
+        if self.values.len() > self.n {
+            let last = self.values.pop_back();
+            self.forget(last);
+        }
+    }
+
+    pub fn remove_first(&mut self) {
+        let first = self.values.pop_front();
+        self.forget(first);
+    }
+
+    fn forget(&mut self, value: Option<Value>) {
+        if let Some(value) = value {
+            self.size -= cost(&value);
+        }
+    }
+
+    pub fn to_array(&self) -> Result<Value> {
+        array_of(self.values.iter().map(Value::as_ref))
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}

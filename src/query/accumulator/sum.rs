@@ -1,0 +1,66 @@
+//! `$sum`, `$avg` and `$count`.
+
+use super::state::{Input, State};
+use crate::error::Result;
+use crate::query::expr::total::Total;
+use crate::value::{Decimal, Num, Value};
+
+#[derive(Default)]
+pub struct Sum(Total);
+
+#[derive(Default)]
+pub struct Average {
+    total: Total,
+    count: u64,
+}
+
+/// Null of nothing; a decimal where one was among the numbers.
+pub fn average(total: Total, count: u64) -> Value {
+    if count == 0 {
+        return Value::null();
+    }
+    if total.is_decimal() {
+        let count = Decimal::from_i64(i64::try_from(count).unwrap_or(i64::MAX));
+        return Num::Decimal(total.to_decimal().div(count)).to_value();
+    }
+    Value::double(total.to_f64() / count as f64)
+}
+
+// === impl Sum ===
+
+impl State for Sum {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(num) = input.value.as_num() {
+            self.0.add(num);
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        Ok(self.0.to_num().to_value())
+    }
+
+    fn size(&self) -> usize {
+        0
+    }
+}
+
+// === impl Average ===
+
+impl State for Average {
+    fn add(&mut self, input: Input<'_>) -> Result<()> {
+        if let Some(num) = input.value.as_num() {
+            self.total.add(num);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Value> {
+        Ok(average(self.total, self.count))
+    }
+
+    fn size(&self) -> usize {
+        0
+    }
+}
