@@ -6,6 +6,8 @@
 //! are marked as skipped. `tests/README.md` tells more.
 
 mod support;
+#[path = "cases/vocabulary.rs"]
+mod vocabulary;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -15,15 +17,10 @@ use bson::doc;
 use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
-use sundown::query::accumulator::{self, ACCUMULATORS};
-use sundown::query::expr::{self, EXPRESSIONS};
-use sundown::query::filter::{FILTERS, Status};
-use sundown::query::stage::{self, STAGES};
-use sundown::query::update::UPDATES;
 use support::client::Client;
 use support::difference::Difference;
+use support::runner::Runner;
 use support::script::{Script, Statement};
-use support::statement::Runner;
 use tokio::runtime::Runtime;
 
 /// 2030-01-01T00:00:00Z: where every script begins.
@@ -31,12 +28,9 @@ const START: Millis = Millis(1_893_456_000_000);
 
 #[test]
 fn golden() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let wanted = std::env::var("CASE").unwrap_or_default();
-    let mut files = Vec::new();
-    collect(&root, &mut files);
-    files.retain(|file| file.to_string_lossy().contains(&wanted));
-    files.sort();
+    let mut files = scripts();
+    files.retain(|(name, _)| name.contains(&wanted));
     assert!(!files.is_empty(), "no case contains {wanted:?}");
     if let Ok(uri) = std::env::var("MONGODB_URI") {
         let mut client = Client::connect(address(&uri)).expect("a connection");
@@ -45,13 +39,8 @@ fn golden() {
     }
     let runtime = Runtime::new().expect("a runtime");
     let mut failures = Vec::new();
-    for file in &files {
-        let name = file
-            .strip_prefix(&root)
-            .unwrap_or(file)
-            .display()
-            .to_string();
-        failures.extend(case(&runtime, file, &name));
+    for (name, file) in &files {
+        failures.extend(case(&runtime, file, name));
     }
     assert!(
         failures.is_empty(),
@@ -116,66 +105,17 @@ fn scripts_are_checked() {
     }
 }
 
-/// Adding an operator means adding its case.
-#[test]
-fn every_operator_has_a_case() {
-    let updates = UPDATES.iter().map(|row| ("update", row.name));
-    let filters = FILTERS
-        .iter()
-        .filter(|row| matches!(row.status, Status::Top(_) | Status::Field(_)))
-        .map(|row| ("filter", row.name));
-    let accumulators = ACCUMULATORS
-        .iter()
-        .filter(|row| matches!(row.status, accumulator::Status::Ready(_)))
-        .map(|row| ("accumulator", row.name));
-    let stages = STAGES
-        .iter()
-        .filter(|row| matches!(row.status, stage::Status::Ready(_)))
-        .map(|row| ("stage", row.name));
-    for (area, name) in updates.chain(filters).chain(accumulators).chain(stages) {
-        let file = match (area, name) {
-            // Other names for the same, and parts of another.
-            ("filter", "$options") => "regex".to_owned(),
-            ("filter", "$db" | "$id") => "ref".to_owned(),
-            ("stage", "$set") => "add_fields".to_owned(),
-            ("stage", "$replaceWith") => "replace_root".to_owned(),
-            (_, name) => snake(name),
-        };
-        let path = format!("tests/cases/{area}/{file}.case");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        assert!(path.exists(), "{name} has no {}", path.display());
-    }
-}
-
-/// Expressions stand together by family, so it is enough that a case names them.
-#[test]
-fn every_expression_is_in_a_case() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/expression");
+/// Every script: its path below `tests/cases`, and where it is.
+fn scripts() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut files = Vec::new();
-    collect(&folder, &mut files);
-    let text: String = files
-        .iter()
-        .map(|file| fs::read_to_string(file).unwrap_or_default())
-        .collect();
-    let missing: Vec<_> = EXPRESSIONS
-        .iter()
-        .filter(|row| matches!(row.status, expr::Status::Ready(_)))
-        .map(|row| row.name)
-        .filter(|name| !text.contains(&format!("{{{name}:")))
-        .collect();
-    assert!(missing.is_empty(), "no case has {missing:?}");
-}
-
-/// `$addToSet` -> `add_to_set`
-fn snake(name: &str) -> String {
-    let mut snake = String::new();
-    for c in name.trim_start_matches('$').chars() {
-        if c.is_uppercase() {
-            snake.push('_');
-        }
-        snake.extend(c.to_lowercase());
-    }
-    snake
+    collect(&root, &mut files);
+    files.sort();
+    let named = files.into_iter().map(|file| {
+        let name = file.strip_prefix(&root).unwrap_or(&file);
+        (name.display().to_string(), file)
+    });
+    named.collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

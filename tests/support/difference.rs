@@ -43,6 +43,7 @@ const STANDALONE: &[&str] = &[
     "on standalone nodes",
     "without replication enabled",
     "only supported on replica sets",
+    "only allowed on a replica set member or mongos",
 ];
 
 /// What 6.0.5 says of an operator that it does not know.
@@ -82,7 +83,7 @@ fn evident(ours: &str, theirs: &str) -> &'static str {
         "wording: 8.2 says which command failed"
     } else if named == theirs_plain {
         "version: 8.2 names the codes 40414 and 40415"
-    } else if letters(&plain) == letters(&theirs_plain) {
+    } else if code(ours).is_none() && letters(&plain) == letters(&theirs_plain) {
         "order: the same fields"
     } else if ours.contains("error 238 NotImplemented") {
         "unbuilt: Sundown refuses it by name"

@@ -9,6 +9,7 @@ pub mod dice;
 pub mod difference;
 pub mod literal;
 pub mod print;
+pub mod runner;
 pub mod script;
 pub mod statement;
 pub mod world;

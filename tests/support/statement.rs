@@ -1,340 +1,149 @@
-//! What a line of a golden script means: short forms of commands, and how their replies are printed.
-
-use std::collections::HashMap;
-use std::net::SocketAddr;
+//! What a line of a golden script means: short forms of commands.
 
 use bson::{Bson, Document, doc};
 
-use super::client::Client;
 use super::literal::{Read, Reader};
-use super::print::Printer;
-use super::script::NOTHING;
 
-/// Runs the statements of one script, each speaker over a connection of its own.
-pub struct Runner<'a> {
-    address: SocketAddr,
-    pub database: String,
-    clients: HashMap<String, Speaker>,
-    printer: Printer,
-    /// Whose statement is running.
-    speaking: String,
-    /// What `clock>` does with its words.
-    clock: Box<Clock<'a>>,
+/// A statement, read.
+pub struct Said<'a> {
+    pub verb: &'a str,
+    /// What `show` and `types` print of the reply.
+    pub paths: Vec<String>,
+    pub command: Document,
 }
 
-type Clock<'a> = dyn FnMut(&str) -> Read<String> + 'a;
+/// A cursor and its collection.
+pub type Open = (i64, String);
 
-struct Speaker {
-    client: Client,
-    /// The cursor that `more` goes on with.
-    cursor: Option<(i64, String)>,
+/// Reads a statement; `open` is the cursor that `more` goes on with.
+pub fn read(text: &str, open: Option<Open>) -> Read<Said<'_>> {
+    let mut reader = Reader::new(text);
+    let verb = reader.word();
+    let paths = match verb {
+        "show" | "types" => paths(&mut reader),
+        _ => Vec::new(),
+    };
+    let command = command(verb, &mut reader, open)?;
+    match reader.at_end() {
+        true => Ok(Said {
+            verb,
+            paths,
+            command,
+        }),
+        false => Err(format!("left over: {}", reader.rest())),
+    }
 }
 
-// === impl Runner ===
-
-impl<'a> Runner<'a> {
-    pub fn new(
-        address: SocketAddr,
-        database: &str,
-        clock: impl FnMut(&str) -> Read<String> + 'a,
-    ) -> Self {
-        Self {
-            address,
-            database: database.to_owned(),
-            clients: HashMap::new(),
-            printer: Printer::default(),
-            speaking: String::new(),
-            clock: Box::new(clock),
-        }
+fn command(verb: &str, reader: &mut Reader<'_>, open: Option<Open>) -> Read<Document> {
+    if matches!(verb, "run" | "show" | "types" | "rows") {
+        return reader.document();
     }
-
-    /// The lines that a statement answers, one at least.
-    pub fn run(&mut self, speaker: &str, text: &str) -> Vec<String> {
-        let answer = if speaker == "clock" {
-            (self.clock)(text).map(|line| vec![line])
-        } else {
-            self.say(speaker, text)
+    if verb == "eval" {
+        // An expression, over a document if one follows it.
+        let expression = reader.value()?;
+        let document = match reader.at_end() {
+            true => Bson::Document(doc! {}),
+            false => reader.value()?,
         };
-        let mut lines = answer.unwrap_or_else(|problem| vec![format!("cannot run: {problem}")]);
-        lines.retain(|line| !line.is_empty());
-        if lines.is_empty() {
-            lines.push(NOTHING.to_owned());
-        }
-        lines
+        let stages = [
+            doc! {"$documents": [{"$literal": document}]},
+            doc! {"$project": {"_id": 0, "value": expression}},
+        ];
+        return Ok(doc! {"aggregate": 1, "pipeline": &stages, "cursor": {}});
     }
-
-    fn say(&mut self, speaker: &str, text: &str) -> Read<Vec<String>> {
-        self.speaking = speaker.to_owned();
-        let mut reader = Reader::new(text);
-        let verb = reader.word();
-        let paths = match verb {
-            "show" | "types" => paths(&mut reader),
-            _ => Vec::new(),
-        };
-        let command = self.command(speaker, verb, &mut reader)?;
-        self.printer.learn(&Bson::Document(command.clone()));
-        let database = match command.get_str("$db") {
-            Ok(database) => database.to_owned(),
-            Err(_) => self.database.clone(),
-        };
-        let speaker = self.speaker(speaker)?;
-        let reply = speaker
-            .client
-            .command(&database, command)
-            .map_err(|error| error.to_string())?;
-        if !paths.is_empty() && succeeded(&reply) {
-            return Ok(vec![self.printer.document(&parts(verb, &reply, &paths))]);
-        }
-        Ok(self.print(verb, &reply))
+    if verb == "more" {
+        let (id, collection) = open.ok_or("no open cursor")?;
+        let mut command = doc! {"getMore": id, "collection": collection};
+        options(reader, &mut command)?;
+        return Ok(command);
     }
-
-    fn speaker(&mut self, name: &str) -> Read<&mut Speaker> {
-        if !self.clients.contains_key(name) {
-            let client = Client::connect(self.address).map_err(|error| error.to_string())?;
-            let speaker = Speaker {
-                client,
-                cursor: None,
+    let collection: Bson = match reader.peek() {
+        Some(c) if c.is_ascii_digit() => reader.value()?,
+        _ => reader.word().into(),
+    };
+    let mut command = Document::new();
+    match verb {
+        "insert" => {
+            let documents = match reader.value()? {
+                Bson::Array(array) => array,
+                one => vec![one],
             };
-            self.clients.insert(name.to_owned(), speaker);
-        }
-        self.clients
-            .get_mut(name)
-            .ok_or_else(|| "just added".to_owned())
-    }
-
-    fn command(&self, speaker: &str, verb: &str, reader: &mut Reader<'_>) -> Read<Document> {
-        if matches!(verb, "run" | "show" | "types" | "rows") {
-            return reader.document();
-        }
-        if verb == "eval" {
-            // An expression, over a document if one follows it.
-            let expression = reader.value()?;
-            let document = match reader.at_end() {
-                true => Bson::Document(doc! {}),
-                false => reader.value()?,
-            };
-            let stages = [
-                doc! {"$documents": [{"$literal": document}]},
-                doc! {"$project": {"_id": 0, "value": expression}},
-            ];
-            return Ok(doc! {"aggregate": 1, "pipeline": &stages, "cursor": {}});
-        }
-        if verb == "more" {
-            let open = self
-                .clients
-                .get(speaker)
-                .and_then(|speaker| speaker.cursor.clone());
-            let (id, collection) = open.ok_or("no open cursor")?;
-            let mut command = doc! {"getMore": id, "collection": collection};
+            command = doc! {"insert": collection, "documents": documents};
             options(reader, &mut command)?;
-            return Ok(command);
         }
-        let collection: Bson = match reader.peek() {
-            Some(c) if c.is_ascii_digit() => reader.value()?,
-            _ => reader.word().into(),
-        };
-        let mut command = Document::new();
-        match verb {
-            "insert" => {
-                let documents = match reader.value()? {
-                    Bson::Array(array) => array,
-                    one => vec![one],
-                };
-                command = doc! {"insert": collection, "documents": documents};
-                options(reader, &mut command)?;
+        "find" => {
+            command.insert("find", collection);
+            if reader.peek() == Some('{') {
+                command.insert("filter", reader.value()?);
             }
-            "find" => {
-                command.insert("find", collection);
-                if reader.peek() == Some('{') {
-                    command.insert("filter", reader.value()?);
-                }
-                options(reader, &mut command)?;
-            }
-            "count" => {
-                command.insert("count", collection);
-                if reader.peek() == Some('{') {
-                    command.insert("query", reader.value()?);
-                }
-                options(reader, &mut command)?;
-            }
-            "distinct" => {
-                command = doc! {"distinct": collection, "key": reader.value()?};
-                if reader.peek() == Some('{') {
-                    command.insert("query", reader.value()?);
-                }
-                options(reader, &mut command)?;
-            }
-            "aggregate" => {
-                command = doc! {"aggregate": collection, "pipeline": reader.value()?, "cursor": {}};
-                options(reader, &mut command)?;
-            }
-            "update" => {
-                let mut statement = doc! {"q": reader.value()?, "u": reader.value()?};
-                options(reader, &mut statement)?;
-                command = doc! {"update": collection};
-                // What belongs to the command and not to the statement.
-                for name in ["let", "ordered", "bypassDocumentValidation"] {
-                    if let Some(value) = statement.remove(name) {
-                        command.insert(name, value);
-                    }
-                }
-                command.insert("updates", [statement]);
-            }
-            "delete" => {
-                let mut statement = doc! {"q": reader.value()?, "limit": 0};
-                options(reader, &mut statement)?;
-                command = doc! {"delete": collection, "deletes": [statement]};
-            }
-            "findAndModify" => {
-                command = doc! {"findAndModify": collection, "query": reader.value()?};
-                if matches!(reader.peek(), Some('{' | '[')) {
-                    command.insert("update", reader.value()?);
-                }
-                options(reader, &mut command)?;
-            }
-            "create" => {
-                command.insert("create", collection);
-                options(reader, &mut command)?;
-            }
-            "drop" => {
-                command.insert("drop", collection);
-            }
-            "index" => {
-                let mut index = doc! {"key": reader.value()?};
-                let name: Vec<String> = index
-                    .get_document("key")
-                    .map_err(|error| error.to_string())?
-                    .iter()
-                    .map(|(field, direction)| {
-                        format!("{field}_{}", direction.to_string().replace('"', ""))
-                    })
-                    .collect();
-                index.insert("name", name.join("_"));
-                options(reader, &mut index)?;
-                command = doc! {"createIndexes": collection, "indexes": [index]};
-            }
-            other => return Err(format!("no such statement: {other}")),
+            options(reader, &mut command)?;
         }
-        Ok(command)
+        "count" => {
+            command.insert("count", collection);
+            if reader.peek() == Some('{') {
+                command.insert("query", reader.value()?);
+            }
+            options(reader, &mut command)?;
+        }
+        "distinct" => {
+            command = doc! {"distinct": collection, "key": reader.value()?};
+            if reader.peek() == Some('{') {
+                command.insert("query", reader.value()?);
+            }
+            options(reader, &mut command)?;
+        }
+        "aggregate" => {
+            command = doc! {"aggregate": collection, "pipeline": reader.value()?, "cursor": {}};
+            options(reader, &mut command)?;
+        }
+        "update" => {
+            let mut statement = doc! {"q": reader.value()?, "u": reader.value()?};
+            options(reader, &mut statement)?;
+            command = doc! {"update": collection};
+            // What belongs to the command and not to the statement.
+            for name in ["let", "ordered", "bypassDocumentValidation"] {
+                if let Some(value) = statement.remove(name) {
+                    command.insert(name, value);
+                }
+            }
+            command.insert("updates", [statement]);
+        }
+        "delete" => {
+            let mut statement = doc! {"q": reader.value()?, "limit": 0};
+            options(reader, &mut statement)?;
+            command = doc! {"delete": collection, "deletes": [statement]};
+        }
+        "findAndModify" => {
+            command = doc! {"findAndModify": collection, "query": reader.value()?};
+            if matches!(reader.peek(), Some('{' | '[')) {
+                command.insert("update", reader.value()?);
+            }
+            options(reader, &mut command)?;
+        }
+        "create" => {
+            command.insert("create", collection);
+            options(reader, &mut command)?;
+        }
+        "drop" => {
+            command.insert("drop", collection);
+        }
+        "index" => {
+            let mut index = doc! {"key": reader.value()?};
+            let name: Vec<String> = index
+                .get_document("key")
+                .map_err(|error| error.to_string())?
+                .iter()
+                .map(|(field, direction)| {
+                    format!("{field}_{}", direction.to_string().replace('"', ""))
+                })
+                .collect();
+            index.insert("name", name.join("_"));
+            options(reader, &mut index)?;
+            command = doc! {"createIndexes": collection, "indexes": [index]};
+        }
+        other => return Err(format!("no such statement: {other}")),
     }
-
-    fn print(&mut self, verb: &str, reply: &Document) -> Vec<String> {
-        if !succeeded(reply) {
-            return vec![self.error(reply)];
-        }
-        let mut lines = Vec::new();
-        match verb {
-            "find" | "aggregate" | "more" => self.print_cursor(reply, &mut lines),
-            "rows" => {
-                self.print_cursor(reply, &mut lines);
-                lines.sort_unstable();
-            }
-            "eval" => {
-                let row = reply
-                    .get_document("cursor")
-                    .and_then(|cursor| cursor.get_array("firstBatch"))
-                    .ok()
-                    .and_then(|batch| batch.first()?.as_document());
-                lines.push(match row.and_then(|row| row.get("value")) {
-                    Some(value) => self.printer.value(value),
-                    None => "missing".to_owned(),
-                });
-            }
-            "count" => lines.extend(reply.get("n").map(|n| self.printer.value(n))),
-            "distinct" => {
-                lines.extend(reply.get("values").map(|values| self.printer.value(values)))
-            }
-            "insert" | "delete" | "update" => {
-                let mut line = Vec::new();
-                for name in ["n", "nModified"] {
-                    if let Some(value) = reply.get(name) {
-                        line.push(format!("{name}={}", self.printer.value(value)));
-                    }
-                }
-                lines.push(line.join(" "));
-                for upserted in reply.get_array("upserted").into_iter().flatten() {
-                    let id = upserted.as_document().and_then(|entry| entry.get("_id"));
-                    lines.extend(id.map(|id| format!("upserted {}", self.printer.value(id))));
-                }
-                for error in reply.get_array("writeErrors").into_iter().flatten() {
-                    if let Some(error) = error.as_document() {
-                        let index = error.get("index").and_then(number).unwrap_or(-1);
-                        let shown = self.error(error);
-                        // One statement needs no number.
-                        lines.push(match index {
-                            0 => shown,
-                            n => format!("[{n}] {shown}"),
-                        });
-                    }
-                }
-                if reply.contains_key("writeErrors") && lines[0].starts_with("n=0") {
-                    lines.remove(0);
-                }
-            }
-            "findAndModify" => {
-                lines.extend(reply.get("value").map(|value| self.printer.value(value)));
-                let last = reply.get_document("lastErrorObject").ok();
-                if let Some(id) = last.and_then(|last| last.get("upserted")) {
-                    lines.push(format!("upserted {}", self.printer.value(id)));
-                }
-            }
-            "create" | "drop" | "index" => lines.push("ok".to_owned()),
-            _ => {
-                let mut reply = reply.clone();
-                for volatile in [
-                    "$clusterTime",
-                    "operationTime",
-                    "electionId",
-                    "opTime",
-                    "millis",
-                ] {
-                    reply.remove(volatile);
-                }
-                lines.push(self.printer.document(&reply));
-            }
-        }
-        lines
-    }
-
-    fn print_cursor(&mut self, reply: &Document, lines: &mut Vec<String>) {
-        let Ok(cursor) = reply.get_document("cursor") else {
-            lines.push(self.printer.document(reply));
-            return;
-        };
-        let batch = cursor
-            .get_array("firstBatch")
-            .or_else(|_| cursor.get_array("nextBatch"));
-        for row in batch.into_iter().flatten() {
-            lines.push(self.printer.value(row));
-        }
-        let id = cursor.get_i64("id").unwrap_or(0);
-        let namespace = cursor.get_str("ns").unwrap_or_default();
-        let collection = namespace.split_once('.').map_or("", |(_, name)| name);
-        if id != 0 {
-            lines.push("...".to_owned());
-        }
-        let open = (id != 0).then(|| (id, collection.to_owned()));
-        self.keep(open);
-    }
-
-    /// Remembers the cursor for the speaker whose reply was just printed.
-    fn keep(&mut self, open: Option<(i64, String)>) {
-        if let Some(speaker) = self.clients.get_mut(&self.speaking) {
-            speaker.cursor = open;
-        }
-    }
-
-    fn error(&mut self, error: &Document) -> String {
-        let code = error.get("code").and_then(number).unwrap_or(0);
-        let message = error.get_str("errmsg").unwrap_or("no message");
-        // mongod prints plans over several lines.
-        let message = message.replace('\n', "\\n");
-        let message = without_uuids(&message);
-        match error.get_str("codeName") {
-            Ok(name) => format!("error {code} {name}: {message}"),
-            Err(_) => format!("error {code}: {message}"),
-        }
-    }
+    Ok(command)
 }
 
 /// `name=value name=value ...` up to the end of the line.
@@ -360,53 +169,4 @@ fn paths(reader: &mut Reader<'_>) -> Vec<String> {
         paths.push(path.to_owned());
     }
     paths
-}
-
-/// The fields at some paths of a reply, or the names of their types.
-fn parts(verb: &str, reply: &Document, paths: &[String]) -> Document {
-    let found = paths.iter().filter_map(|path| {
-        let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
-        let mut steps = parents.split('.').filter(|step| !step.is_empty());
-        let inner = steps.try_fold(reply, |inner, step| inner.get_document(step).ok());
-        let value = inner?.get(name)?.clone();
-        Some(match verb {
-            "types" => (path.clone(), format!("{:?}", value.element_type()).into()),
-            _ => (path.clone(), value),
-        })
-    });
-    found.collect()
-}
-
-fn succeeded(reply: &Document) -> bool {
-    reply.get("ok").and_then(number) == Some(1)
-}
-
-/// UUIDs in messages differ from run to run.
-fn without_uuids(message: &str) -> String {
-    let is_uuid = |word: &str| {
-        word.len() == 36
-            && word.bytes().enumerate().all(|(at, byte)| match at {
-                8 | 13 | 18 | 23 => byte == b'-',
-                _ => byte.is_ascii_hexdigit(),
-            })
-    };
-    let words = message.split_inclusive(|c: char| !c.is_ascii_hexdigit() && c != '-');
-    words
-        .map(|word| {
-            let bare = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit() && c != '-');
-            match is_uuid(bare) {
-                true => word.replace(bare, "<uuid>"),
-                false => word.to_owned(),
-            }
-        })
-        .collect()
-}
-
-fn number(value: &Bson) -> Option<i64> {
-    match value {
-        Bson::Int32(int) => Some(i64::from(*int)),
-        Bson::Int64(long) => Some(*long),
-        Bson::Double(double) => Some(*double as i64),
-        _ => None,
-    }
 }
