@@ -105,6 +105,48 @@ fn scripts_are_checked() {
     }
 }
 
+/// A run against a real server fails for a difference that is not listed, and for one that is listed and gone.
+#[test]
+fn lists_of_differences_are_checked() {
+    const OPENING: &str = "# from: mongod 6.0.5\n";
+    let plain = "> find t\n1\n";
+    let listed = "> find t\n1\n# 6.0: version: why\n# 6.0| 2\n";
+    // The statement, what the server answers, whether that is a problem, and the statement as it is then listed.
+    let rows = [
+        (plain, "1", false, plain),
+        (plain, "2", true, "> find t\n1\n# 6.0: ?\n# 6.0| 2\n"),
+        (listed, "2", false, listed),
+        (listed, "1", true, plain),
+        (
+            listed,
+            "3",
+            true,
+            "> find t\n1\n# 6.0: version: why\n# 6.0| 3\n",
+        ),
+        (
+            "> find t\nerror 2 BadValue: a\n",
+            "error 2 BadValue: b",
+            true,
+            "> find t\nerror 2 BadValue: a\n# 6.0: wording: the code is the same\n# 6.0| error 2 BadValue: b\n",
+        ),
+        (
+            "> find t\nerror 2: Plan executor error during update :: caused by :: a\n",
+            "error 2: a",
+            true,
+            "> find t\nerror 2: Plan executor error during update :: caused by :: a\n# 6.0: wording: 8.2 says which command failed\n# 6.0| error 2: a\n",
+        ),
+    ];
+    for (text, answer, wrong, then) in rows {
+        let mut script = Script::parse(&format!("{OPENING}{text}")).expect(text);
+        let statements = script.blocks().flat_map(|block| &mut block.statements);
+        for statement in statements {
+            let problem = relist(statement, vec![answer.to_owned()]);
+            assert_eq!(problem.is_some(), wrong, "{text}: {problem:?}");
+        }
+        assert_eq!(script.render(), format!("{OPENING}{then}"));
+    }
+}
+
 /// Every script: its path below `tests/cases`, and where it is.
 fn scripts() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
@@ -213,27 +255,34 @@ fn compare(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     for block in script.blocks().filter(|block| !block.is_skipped()) {
         for statement in &mut block.statements {
             let answer = runner.run(&statement.speaker, &statement.text);
-            let listed = statement.differs.take();
-            let expected = match &listed {
-                Some(listed) => &listed.answer,
-                None => &statement.answer,
-            };
-            if answer != *expected {
-                problems.push(unexpected(statement, expected, &answer));
-            } else if listed.is_some() && answer == statement.answer {
-                problems.push(format!(
-                    "  line {}: the difference that is listed is none",
-                    statement.line
-                ));
-            }
-            if answer != statement.answer {
-                let given = listed.map(|listed| listed.reason);
-                let differs = Difference::new(&statement.answer, answer, given);
-                statement.differs = Some(differs);
-            }
+            problems.extend(relist(statement, answer));
         }
     }
     problems
+}
+
+/// Notes what a real server has answered; what is wrong with the list of differences, if anything is.
+fn relist(statement: &mut Statement, answer: Vec<String>) -> Option<String> {
+    let listed = statement.differs.take();
+    let expected = match &listed {
+        Some(listed) => &listed.answer,
+        None => &statement.answer,
+    };
+    let problem = if answer != *expected {
+        Some(unexpected(statement, expected, &answer))
+    } else if listed.is_some() && answer == statement.answer {
+        let line = statement.line;
+        Some(format!(
+            "  line {line}: the difference that is listed is none"
+        ))
+    } else {
+        None
+    };
+    if answer != statement.answer {
+        let given = listed.map(|listed| listed.reason);
+        statement.differs = Some(Difference::new(&statement.answer, answer, given));
+    }
+    problem
 }
 
 fn unexpected(statement: &Statement, expected: &[String], got: &[String]) -> String {
