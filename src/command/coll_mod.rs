@@ -54,15 +54,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 impl CollMod {
     fn parse(call: &Call<'_>, name: &str) -> Result<Self> {
         let mut changes = Self {
-            change: ModifyCollection {
-                namespace: Namespace::new(call.database(), name),
-                default_ttl: None,
-                indexing_mode: None,
-                size: None,
-                max: None,
-                index: None,
-                dry_run: false,
-            },
+            change: ModifyCollection::new(Namespace::new(call.database(), name)),
             refused: None,
         };
         for arg in call.args().skip(1) {

@@ -1,7 +1,8 @@
 //! Where language meets storage.
 //!
 //! [`access`] walks a collection (or an index) in slices and hands out what passes a filter. [`rows`] makes that the source
-//! of a pipeline. [`mod@write`] changes documents. Nothing here knows the wire, a command or a session.
+//! of a pipeline. [`mod@write`] changes documents, [`ddl`] collections and indexes. Nothing here knows the wire, a command or a
+//! session; commands meet storage only through this room.
 
 pub mod access;
 pub mod choose;

@@ -68,6 +68,19 @@ pub(super) struct Resolved {
 // === impl ModifyCollection ===
 
 impl ModifyCollection {
+    /// Changes nothing yet.
+    pub fn new(namespace: Namespace) -> Self {
+        Self {
+            namespace,
+            default_ttl: None,
+            indexing_mode: None,
+            size: None,
+            max: None,
+            index: None,
+            dry_run: false,
+        }
+    }
+
     pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
         let name = &self.namespace;
         let Some(collection) = catalog.get(name.database(), name.collection()) else {

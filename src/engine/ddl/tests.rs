@@ -39,15 +39,7 @@ fn index(field: &str, set: impl FnOnce(&mut IndexSpec)) -> WantedIndex {
 }
 
 fn modify(collection: &str, set: impl FnOnce(&mut ModifyCollection)) -> SchemaChange {
-    let mut change = ModifyCollection {
-        namespace: name(collection),
-        default_ttl: None,
-        indexing_mode: None,
-        size: None,
-        max: None,
-        index: None,
-        dry_run: false,
-    };
+    let mut change = ModifyCollection::new(name(collection));
     set(&mut change);
     SchemaChange::ModifyCollection(change)
 }
