@@ -11,6 +11,7 @@ use super::guard::Rights;
 use super::{Client, Command, Context};
 use crate::clock::monotonic;
 use crate::engine::ReadPoint;
+use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::session::{Retry, SessionId};
@@ -194,39 +195,4 @@ impl<'a> Documents<'a> {
                 .map(ValueRef::document),
         )
     }
-}
-
-/// MongoDB's rules for a collection's name.
-pub fn check_collection(database: &str, name: &str) -> Result<()> {
-    if name.is_empty() {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!("Invalid namespace specified '{database}.'"),
-        ));
-    }
-    // Cheap test first: nearly every name has neither.
-    if name.as_bytes().contains(&0) || name.starts_with('.') {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!("Invalid namespace specified '{database}.{name}'"),
-        ));
-    }
-    Ok(())
-}
-
-/// MongoDB's rules for a database's name.
-pub fn check_database(name: &str) -> Result<()> {
-    let bad = name.is_empty()
-        || name.len() > 63
-        || name
-            .bytes()
-            .any(|b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$'));
-    // `$external` is where users of other systems stand.
-    if bad && name != "$external" {
-        return Err(Error::new(
-            Code::InvalidNamespace,
-            format!("Invalid database name: '{name}'"),
-        ));
-    }
-    Ok(())
 }

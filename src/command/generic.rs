@@ -5,9 +5,9 @@
 use smallvec::SmallVec;
 
 use super::args::{NUMBERS, truthy};
-use super::call::check_database;
 use super::{Command, Flags, concern, read_preference};
 use crate::config::Topology;
+use crate::engine::ddl::check_database;
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
 use crate::value::{Elem, Type, ValueRef};

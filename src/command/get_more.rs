@@ -7,6 +7,7 @@ use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cur
 use crate::aside::{Limit, expired};
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
+use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
 use crate::session::CursorInfo;
 use crate::value::DocBuilder;
@@ -64,7 +65,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let id = required(id, "getMore", "getMore")?;
     let collection = required(collection, "getMore", "collection")?;
-    super::check_collection(call.database(), collection)?;
+    check_collection(call.database(), collection)?;
     let open = call.context.cursors.check_out(id)?;
     if let Err(refusal) = check(call, collection, id, &open.info) {
         call.context.cursors.put_back(open)?;

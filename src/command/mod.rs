@@ -86,7 +86,7 @@ mod validate;
 mod validate_db_metadata;
 mod write;
 
-pub use call::{Call, Documents, check_collection, check_database};
+pub use call::{Call, Documents};
 pub use client::{Client, Connection};
 pub use context::Context;
 pub use counters::{Counted, Counters};

@@ -1,12 +1,11 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
 use super::args::{Arg, required};
-use super::{
-    Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
-    collection_uuid, schema,
-};
+use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::auth::{Action, Target};
-use crate::engine::ddl::{Namespace, RenameCollection, SchemaChange};
+use crate::engine::ddl::{
+    Namespace, RenameCollection, SchemaChange, check_collection, check_database,
+};
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type};
 

@@ -1,8 +1,9 @@
 //! `validateDBMetadata`: what of the collections and indexes is outside the stable API.
 
 use super::args::{fields, required};
-use super::{Access, Call, Command, Flags, Needs, Outcome, check_collection};
+use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
+use crate::engine::ddl;
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type};
 
@@ -45,7 +46,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "collection" => {
                 collection = arg.str()?;
                 if let Some(name) = collection {
-                    check_collection(call.database(), name)?;
+                    ddl::check_collection(call.database(), name)?;
                 }
             }
             _ => return Err(arg.unknown()),
@@ -89,7 +90,7 @@ fn check_database(name: &str) -> Result<()> {
     if name.contains(['/', '\\', ' ', '"']) {
         return Err(Error::location(13280, format!("invalid db name: {name}")));
     }
-    super::check_database(&name.replace('$', "_"))
+    ddl::check_database(&name.replace('$', "_"))
 }
 
 /// A sparse index is the one thing built here that the stable API has not. Says whether all was told.

@@ -3,9 +3,8 @@
 use crate::auth::{Action, Target};
 use crate::command::args::{fields, required};
 use crate::command::write::collation;
-use crate::command::{
-    Access, Call, Command, Flags, Needs, Outcome, check_collection, check_database,
-};
+use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::engine::ddl::{check_collection, check_database};
 use crate::engine::write::collection_for;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value};

@@ -31,7 +31,7 @@ pub use drop_indexes::{DropIndexes, DroppedIndexes};
 pub use find_index::IndexName;
 pub use missing::WantedIndex;
 pub use modify::{Modified, ModifyCollection, ModifyIndex};
-pub use names::{check_created, check_read, check_written};
+pub use names::{check_collection, check_created, check_database, check_read, check_written};
 
 // The words in which a change is written.
 pub use crate::storage::index::{IndexSpec, Partial};

@@ -1,4 +1,5 @@
-//! The names that a collection may have: one set of rules for every way in which a collection comes to be.
+//! The names that databases and collections may have: one set of rules for every command, and for every way in which a
+//! collection comes to be.
 //!
 //! As in MongoDB, reading under a strange name is mostly harmless and finds nothing, but nobody may create it or write to it.
 
@@ -35,6 +36,33 @@ const SYSTEM_OF: &[(&str, &[&str])] = &[
 
 /// Only the server itself writes to these.
 const NEVER_WRITTEN: &[&str] = &["system.profile", "system.views"];
+
+/// What can be a collection's name at all, in any command.
+#[inline]
+pub fn check_collection(database: &str, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return invalid(format!("Invalid namespace specified '{database}.'"));
+    }
+    // Cheap test first: nearly every name has neither.
+    if name.as_bytes().contains(&0) || name.starts_with('.') {
+        return invalid(format!("Invalid namespace specified '{database}.{name}'"));
+    }
+    Ok(())
+}
+
+/// What can be a database's name.
+pub fn check_database(name: &str) -> Result<()> {
+    let bad = name.is_empty()
+        || name.len() > 63
+        || name
+            .bytes()
+            .any(|b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$'));
+    // `$external` is where users of other systems stand.
+    if bad && name != "$external" {
+        return invalid(format!("Invalid database name: '{name}'"));
+    }
+    Ok(())
+}
 
 /// Whether a collection of that name may be created.
 pub fn check_created(database: &str, name: &str) -> Result<()> {

@@ -1,9 +1,10 @@
 //! What an action is given.
 
 use super::{AUTOSCALE, MANUAL};
+use crate::command::Call;
 use crate::command::args::{Arg, fields, required};
-use crate::command::{Call, check_collection};
 use crate::cosmos::Offer;
+use crate::engine::ddl::check_collection;
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf};
 
