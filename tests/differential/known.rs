@@ -7,6 +7,7 @@
 use bson::Document;
 
 use crate::pair::{Difference, What};
+use crate::reply::rows;
 
 /// A difference of one cause.
 struct Known {
@@ -29,6 +30,10 @@ const CODES: &[(i32, i32, &str)] = &[
     (40415, 40415, "8.2: codes of the IDL parser have names (error_codes.yml)"),
     (10065, 5788604, "8.2: $top and its like check sortBy themselves (SERVER-57886)"),
     (5439012, 5166307, "8.2: date expressions share their check of the date (SERVER-51663)"),
+    (40400, 5911200, "8.2: $mergeObjects as an accumulator has its own code (SERVER-59112)"),
+    (16610, 4848403, "8.2: $mod by zero (SERVER-48484)"),
+    (17310, 17046, "8.2: $setIsSubset has one code however it is optimised (expression.cpp)"),
+    (5439014, 9, "8.2: a time unit that is none is FailedToParse (parseTimeUnit, time_support)"),
     (51024, 2, "8.2: numbers out of range are BadValue to the IDL parser (idl_parser.cpp)"),
 ];
 
@@ -52,11 +57,11 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "8.2: $merge takes a null in the fields of `on` since 7.0 (allowMergeOnNullishValues)",
-        is: |found| found.says("$merge") && found.codes() == (51132, 0),
+        is: |found| found.says("$merge") && found.codes().0 == 51132,
     },
     Known {
         reason: "8.2: readConcern is read by the IDL parser (generic_argument.idl)",
-        is: |found| found.says("readConcern") && found.codes() == (9, 14),
+        is: |found| found.says("readConcern") && matches!(found.codes(), (9, 14) | (72, 40415)),
     },
     Known {
         reason: "fault: FAULTS.md B7: the place of a field that is computed inside a value that is no document",
@@ -83,18 +88,28 @@ const KNOWN: &[Known] = &[
         is: |found| found.says("upsert") && found.codes() == (0, 54),
     },
     Known {
-        reason: "fault: FAULTS.md D6: null wins over wrong parts of a date expression; the timezone is looked at too early",
-        is: |found| found.says("timezone") && matches!(found.codes().1, 40517 | 40485),
+        reason: "fault: FAULTS.md D6: null wins over wrong parts of a date expression; unit and timezone are looked at too early",
+        is: |found| {
+            (found.says("timezone") && matches!(found.codes().1, 40517 | 40485))
+                || (found.says("unit") && found.codes().1 == 9)
+        },
     },
     Known {
-        reason: "fault: FAULTS.md D2: $match, $skip and $limit are not moved before what computes",
+        reason: "fault: FAULTS.md D2: $match, $skip and $limit are not moved before what computes, and unused fields are computed",
         is: |found| {
             found.verb() == "aggregate"
                 && found.codes().0 == 0
                 && found.codes().1 != 0
-                && ["$match", "$skip", "$limit", "$count"]
-                    .iter()
-                    .any(|stage| found.says(stage))
+                && [
+                    "$match",
+                    "$skip",
+                    "$limit",
+                    "$count",
+                    "$group",
+                    "$sortByCount",
+                ]
+                .iter()
+                .any(|stage| found.says(stage))
         },
     },
     Known {
@@ -107,7 +122,12 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "fault: FAULTS.md E: find with batchSize 0 on no collection opens a cursor",
-        is: |found| found.verb() == "find" && found.says("batchSize") && same_rows(found),
+        is: |found| {
+            found.verb() == "find"
+                && found.codes() == (0, 0)
+                && found.has("batchSize", 0)
+                && same_rows(found)
+        },
     },
     Known {
         reason: "fault: FAULTS.md E: n of a multi update that fails half-way",
@@ -120,8 +140,8 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
-        reason: "fault, not in FAULTS.md: an aggregate's cursor ends with its last full batch; mongod's with an empty one after it",
-        is: |found| found.verb() == "aggregate" && same_rows(found),
+        reason: "fault, not in FAULTS.md: a sorting or grouping cursor ends with its last full batch / with an empty one after it",
+        is: |found| found.codes() == (0, 0) && same_rows(found),
     },
     Known {
         reason: "fault, not in FAULTS.md: an index that differs in `hidden` alone is the same index / 85",
@@ -145,25 +165,59 @@ const KNOWN: &[Known] = &[
             found.verb() == "findAndModify" && found.says("batchSize") && found.codes().1 == 40415
         },
     },
+    Known {
+        reason: "fault, not in FAULTS.md: findAndModify looks at its fields when it has a document / at once",
+        is: |found| {
+            found.verb() == "findAndModify"
+                && found.says("fields")
+                && found.codes().0 == 0
+                && found.codes().1 != 0
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: $regexFind and its like with a null regex are null / look at the input first",
+        is: |found| found.codes() == (0, 51104),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: singleBatch: 1 is refused / accepted (8.2: ?)",
+        is: |found| found.says("singleBatch") && found.codes() == (14, 0),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: insert documents: null, update updates: null, delete deletes: null (8.2: ?)",
+        is: |found| found.codes() == (10065, 40414),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: $bitsAllClear and its like take a decimal with a fraction / pass it over",
+        is: |found| {
+            found.codes() == (0, 0)
+                && [
+                    "$bitsAllClear",
+                    "$bitsAllSet",
+                    "$bitsAnyClear",
+                    "$bitsAnySet",
+                ]
+                .iter()
+                .any(|name| found.says(name))
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: $merge into a collection that the same pipeline reads: it is read before / after the writes",
+        is: |found| {
+            found.what == What::State
+                && found.says("$merge")
+                && (found.says("$unionWith") || found.says("$lookup"))
+        },
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: $rename tells of a conflict first / of a wrong target first",
+        is: |found| found.says("$rename") && found.codes() == (40, 2),
+    },
 ];
 
-/// True if both cursors gave the same rows in the same order, in other batches.
+/// True if both cursors gave the same rows, in other batches.
 fn same_rows(found: &Difference) -> bool {
-    let rows = |replies: &[Document]| {
-        let mut rows = Vec::new();
-        for reply in replies {
-            let Ok(cursor) = reply.get_document("cursor") else {
-                return None;
-            };
-            let batch = cursor
-                .get_array("firstBatch")
-                .or_else(|_| cursor.get_array("nextBatch"));
-            rows.extend(batch.ok()?.iter().cloned());
-        }
-        Some(rows)
-    };
-    let theirs = rows(&found.theirs);
-    theirs.is_some() && theirs == rows(&found.ours)
+    let [theirs, ours] = [&found.theirs, &found.ours].map(|replies| rows(&found.steps, replies));
+    theirs.is_some() && theirs == ours
 }
 
 /// True if both gave the same rows but for the order of fields within them.

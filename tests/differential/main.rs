@@ -46,9 +46,9 @@ fn servers(test: &str) -> Option<Pair> {
     }
 }
 
-/// Plays rounds; the faults that they show, each once, and how often each known reason was met.
+/// Plays rounds. Shows the faults that they find, each once, and how often each known difference was met.
 fn explore(pair: &mut Pair, first: u64, rounds: u64) {
-    let mut faults: BTreeMap<String, (u64, Difference)> = BTreeMap::new();
+    let mut faults: BTreeMap<String, u64> = BTreeMap::new();
     for seed in first..first + rounds {
         let steps = generate::round(seed, COMMANDS);
         let Some(found) = pair.play(&steps) else {
@@ -57,14 +57,16 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64) {
         let Some(small) = shrink::shrink(pair, found) else {
             continue;
         };
-        faults.entry(name(&small)).or_insert((seed, small));
+        let name = name(&small);
+        faults.entry(name).or_insert_with(|| {
+            // At once: a long run may be ended before it ends.
+            let shown = script::print(&small);
+            let _ = writeln!(std::io::stderr(), "\nseed {seed}\n{shown}");
+            seed
+        });
         if faults.len() >= ENOUGH {
             break;
         }
-    }
-    let mut shown = String::new();
-    for (seed, fault) in faults.values() {
-        shown += &format!("\nseed {seed}\n{}", script::print(fault));
     }
     let _ = writeln!(
         std::io::stderr(),
@@ -72,7 +74,7 @@ fn explore(pair: &mut Pair, first: u64, rounds: u64) {
         pair.commands,
         pair.reasons
     );
-    assert!(faults.is_empty(), "{} faults:\n{shown}", faults.len());
+    assert!(faults.is_empty(), "faults, as shown above: {faults:#?}");
 }
 
 /// Two findings with the same name have most likely one cause: the operators that are left, and the codes.

@@ -24,8 +24,8 @@ pub struct Pair {
     pub commands: usize,
     /// How often each known difference was met.
     pub reasons: BTreeMap<&'static str, usize>,
-    /// The code of the last reply that both gave; 0 where it was a success.
-    pub agreed: i32,
+    /// The codes of the last replies that agreed or differed for a known reason; 0 where they were successes.
+    pub last: (i32, i32),
 }
 
 struct Server {
@@ -77,7 +77,7 @@ impl Pair {
             _world: world,
             commands: 0,
             reasons: BTreeMap::new(),
-            agreed: 0,
+            last: (0, 0),
         }
     }
 
@@ -87,21 +87,21 @@ impl Pair {
             self.ours.ask(doc! {"drop": collection});
             self.theirs.ask(doc! {"drop": collection});
         }
-        self.agreed = 0;
+        self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
             self.commands += 1;
             let played = &steps[..=at];
             let mut expected = false;
             let replies = (self.theirs.run(step), self.ours.run(step));
+            let codes = (code(&replies.0), code(&replies.1));
             if reply::differ(played, What::Reply, &replies.0, &replies.1) {
                 let found = Difference::new(played, What::Reply, replies);
                 if !self.is_known(&found) {
                     return Some(found);
                 }
                 expected = true;
-            } else {
-                self.agreed = code(&replies.0);
             }
+            self.last = codes;
             if writes(&step.command) {
                 let states = (self.theirs.state(), self.ours.state());
                 if reply::differ(played, What::State, &states.0, &states.1) {
@@ -212,6 +212,11 @@ impl Difference {
     /// True if the last command has a field or operator of that name anywhere.
     pub fn says(&self, name: &str) -> bool {
         mentions(&Bson::Document(self.command().clone()), name)
+    }
+
+    /// True if the last command has that number at its top.
+    pub fn has(&self, name: &str, number: i32) -> bool {
+        self.command().get_i32(name).ok() == Some(number)
     }
 
     /// True if a `$group` of the last command has an object as its `_id`.

@@ -1,7 +1,7 @@
 //! When two replies are the same. Values, their types, the order of fields and rows, error codes and their names count; words of
 //! messages do not, nor what each server makes up for itself (ids of cursors, ObjectIds, UUIDs, the time).
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, Document};
 
 use crate::generate::Step;
 use crate::pair::What;
@@ -33,7 +33,13 @@ pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     let mut lines: Vec<String> = lines.collect();
     if order != Order::Known && lines.len() > 1 {
         // Which row came in which batch is not known either.
-        lines = rows_of_all(replies, &mut printer);
+        if let Some(rows) = rows(steps, replies) {
+            let sizes = replies
+                .iter()
+                .filter_map(batch)
+                .map(|batch| batch.len().to_string());
+            lines = sizes.chain(rows).collect();
+        }
     }
     lines.join("\n")
 }
@@ -209,25 +215,28 @@ fn sort_rows(reply: &mut Bson, order: Order) {
     }
 }
 
-fn rows_of_all(replies: &[Document], printer: &mut Printer) -> Vec<String> {
+/// All rows of a cursor as text, in order of the text; nothing if a batch is missing.
+pub fn rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
+    let mut printer = Printer::default();
+    for step in steps {
+        printer.learn(&Bson::Document(step.command.clone()));
+    }
     let mut rows = Vec::new();
     for reply in replies {
-        let cursor = reply.get_document("cursor").cloned().unwrap_or_default();
-        let batch = cursor
-            .get_array("firstBatch")
-            .or_else(|_| cursor.get_array("nextBatch"));
-        match batch {
-            Ok(batch) => {
-                rows.push(printer.value(&Bson::Document(doc! {"rows": (batch.len() as i32)})));
-                let mut sorted: Vec<Bson> = batch.iter().cloned().map(settled).collect();
-                for row in &mut sorted {
-                    sort_rows(row, Order::Anywhere);
-                }
-                rows.extend(sorted.iter().map(|row| printer.value(row)));
+        for row in batch(reply)? {
+            let mut row = settled(row.clone());
+            if Order::of(steps) == Order::Anywhere {
+                sort_rows(&mut row, Order::Anywhere);
             }
-            Err(_) => rows.push(printer.value(&settled(only(reply, &["ok", "code"]).into()))),
+            rows.push(printer.value(&row));
         }
     }
     rows.sort();
-    rows
+    Some(rows)
+}
+
+fn batch(reply: &Document) -> Option<&Vec<Bson>> {
+    let cursor = reply.get_document("cursor").ok()?;
+    let batch = cursor.get_array("firstBatch");
+    batch.or_else(|_| cursor.get_array("nextBatch")).ok()
 }

@@ -38,7 +38,7 @@ struct Shrinker<'a> {
     pair: &'a mut Pair,
     kind: Kind,
     plays: usize,
-    /// Whether both servers gave mongod's code, or Sundown's, to another form of the command.
+    /// Whether mongod gave its code, or Sundown its own, to another form of the command, without being alone in it.
     agreed: (bool, bool),
     best: Difference,
 }
@@ -100,10 +100,10 @@ impl Shrinker<'_> {
         self.agreed == (true, true)
     }
 
-    /// Both servers gave the same reply to another form of the command.
+    /// Another form of the command brought no difference, or a known one.
     fn note_agreement(&mut self) {
-        self.agreed.0 |= self.pair.agreed == self.kind.codes.0;
-        self.agreed.1 |= self.pair.agreed == self.kind.codes.1;
+        self.agreed.0 |= self.pair.last.0 == self.kind.codes.0;
+        self.agreed.1 |= self.pair.last.1 == self.kind.codes.1;
     }
 
     fn drop_steps(&mut self) {
