@@ -13,7 +13,7 @@ use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::storage::ttl::{DefaultTtl, OwnTtl};
-use sundown::storage::{Collection, Namespace, NewTtl, Options, ReadPoint, RecordId, Replaced};
+use sundown::storage::{Collection, Namespace, New, NewTtl, Options, ReadPoint, RecordId};
 use sundown::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_900_000_000_000);
@@ -58,8 +58,13 @@ fn point_read(collection: &Collection, id: &Value, out: &mut Vec<u8>) -> bool {
 
 /// Exchanges one document for another of the same size.
 fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
-    let replaced = collection.write(NOW, |writer| writer.replace(id, from, to, NewTtl::Unknown));
-    assert!(matches!(replaced, Ok(Replaced::Done { .. })));
+    let replaced = collection.write(NOW, |writer| {
+        let new = New::Bytes(to.to_vec());
+        writer
+            .is_unchanged(id, from)
+            .then(|| writer.update(id, &new, NewTtl::Unknown))
+    });
+    assert!(matches!(replaced, Ok(Some(Ok(Some(_))))));
 }
 
 fn storage(c: &mut Criterion) {

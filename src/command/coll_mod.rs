@@ -31,7 +31,7 @@ struct CollMod {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let CollMod { change, refused } = CollMod::parse(call, name)?;
-    if call.context.catalog.get(call.database(), name).is_none() {
+    if call.context.catalog.get(call.database(), name)?.is_none() {
         return Err(no_collection());
     }
     let makes_unique = change.index.as_ref().is_some_and(|index| index.unique);

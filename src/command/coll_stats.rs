@@ -48,7 +48,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let figures = match call.context.catalog.get(call.database(), name) {
+    let figures = match call.context.catalog.get(call.database(), name)? {
         Some(collection) => Figures::of(&collection, call.read_point()),
         None => Figures::default(),
     };

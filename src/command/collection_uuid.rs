@@ -16,7 +16,7 @@ pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>
         return Ok(());
     }
     let wanted = read(arg)?;
-    let there = call.context.catalog.get(database, name);
+    let there = call.context.catalog.get(database, name)?;
     if there.is_some_and(|c| *c.uuid().as_bytes() == wanted) {
         return Ok(());
     }

@@ -44,7 +44,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let count = Count::read(call)?;
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.
-        let known = call.context.catalog.get(call.database(), collection);
+        let known = call.context.catalog.get(call.database(), collection)?;
         let all = known.map_or(0, |known| {
             known.read(call.read_point(), |view| view.totals().count)
         });

@@ -65,7 +65,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ));
     }
     let catalog = &call.context.catalog;
-    let collection = catalog.get(namespace.database(), namespace.collection());
+    let collection = catalog.get(namespace.database(), namespace.collection())?;
     let all = collection.as_ref().map_or_else(Totals::default, |found| {
         found.read(call.read_point(), |view| view.totals())
     });

@@ -351,7 +351,7 @@ fn point(
     id: ValueRef<'_>,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let found = call.context.catalog.get(call.database(), collection);
+    let found = call.context.catalog.get(call.database(), collection)?;
     let mut cursor = reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
     if let Some(found) = found {
@@ -372,7 +372,7 @@ fn point(
 
 /// Whether there is something whose end can be waited at. Only a capped collection has a last document that new ones follow.
 fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
-    let Some(collection) = call.context.catalog.get(call.database(), collection) else {
+    let Some(collection) = call.context.catalog.get(call.database(), collection)? else {
         return Ok(false);
     };
     collection.read(call.read_point(), |view| {

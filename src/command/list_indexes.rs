@@ -40,7 +40,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set to true",
         ));
     }
-    let Some(collection) = call.context.catalog.get(call.database(), name) else {
+    let Some(collection) = call.context.catalog.get(call.database(), name)? else {
         return Err(Error::new(
             Code::NamespaceNotFound,
             format!("ns does not exist: {}.{name}", call.database()),

@@ -39,7 +39,7 @@ pub(super) fn run<G: Gather>(
     gather: G,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let collection = call.context.catalog.get(call.database(), collection);
+    let collection = call.context.catalog.get(call.database(), collection)?;
     let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
     let scan = Scan {
         walk: walk.transpose()?,

@@ -68,7 +68,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ));
     }
     let metadata = on("metadata");
-    let Some(collection) = call.context.catalog.get(call.database(), name) else {
+    let Some(collection) = call.context.catalog.get(call.database(), name)? else {
         return Err(Error::new(
             Code::NamespaceNotFound,
             format!(

@@ -46,6 +46,8 @@ pub struct Config {
     pub expose_ts: bool,
     /// `timeTravel` and other commands for tests are allowed.
     pub enable_test_commands: bool,
+    /// No update is computed while its collection is locked. Only tests set this, to compare both ways.
+    pub updates_outside_lock: bool,
     /// Which events are logged, as a `tracing` filter.
     pub log: String,
     /// How they are written.
@@ -182,6 +184,7 @@ impl Default for Config {
             cosmos: Cosmos::default(),
             expose_ts: false,
             enable_test_commands: false,
+            updates_outside_lock: false,
             log: "info".into(),
             log_format: LogFormat::Text,
         }
@@ -210,6 +213,7 @@ impl TryFrom<Settings> for Config {
             cosmos,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
+            updates_outside_lock: false,
             log: settings.log,
             log_format: settings.log_format,
         })

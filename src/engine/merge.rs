@@ -6,7 +6,7 @@ use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
 use super::write::{
-    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, Wanted, collection_for,
+    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, Target, Wanted, collection_for,
     insert_batch, with_ts,
 };
 use crate::error::{Code, Error, Result};
@@ -15,7 +15,7 @@ use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotM
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
 use crate::storage::index::TS_FIELD;
-use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
+use crate::storage::{Catalog, Collection, New, NewTtl, ReadPoint};
 use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
 pub struct Merging {
@@ -70,7 +70,7 @@ pub fn check_on(catalog: &Catalog, merge: &Merge, at: ReadPoint) -> Result<bool>
     }
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
     catalog
-        .get(&merge.into.db, &merge.into.coll)
+        .get(&merge.into.db, &merge.into.coll)?
         .and_then(|collection| unique_index(&collection, &on, at))
         .ok_or_else(|| {
             Error::location(
@@ -263,7 +263,7 @@ impl Merging {
         let names_ts = self.on.iter().any(|path| path.first() == TS_FIELD);
         let reads_ts = update.is_some_and(Update::reads_ts);
         loop {
-            let Some(collection) = self.catalog.get(&into.db, &into.coll) else {
+            let Some(collection) = self.catalog.get(&into.db, &into.coll)? else {
                 return Ok(false);
             };
             let chosen = choose(&collection, wanted.filter(), None, None, at)?;
@@ -281,10 +281,11 @@ impl Merging {
             };
             let candidate = Candidate {
                 collection: picker.collection(),
-                id,
-                ts,
+                target: Target::Found(id, ts),
                 reads_ts: names_ts || reads_ts,
                 new_ttl: NewTtl::Unknown,
+                quick: false,
+                keeps: false,
                 current: &mut current,
                 still_matches: Match {
                     wanted,
@@ -292,18 +293,16 @@ impl Merging {
                     names_ts,
                 },
             };
-            let modified = candidate.modify(at, |doc, ts| {
+            let modified = candidate.modify(at, |doc, ts, _| {
                 let shown = reads_ts.then(|| with_ts(doc, ts));
                 let doc = shown.as_deref().map_or(doc, Doc::new);
-                update.apply(
-                    doc,
-                    &Apply {
-                        now: at.now(),
-                        vars,
-                        position: None,
-                        inserting: false,
-                    },
-                )
+                let apply = Apply {
+                    now: at.now(),
+                    vars,
+                    position: None,
+                    inserting: false,
+                };
+                Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
             })?;
             if let Ok(Modified::Done { .. }) = modified {
                 return Ok(true);

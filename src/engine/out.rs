@@ -6,15 +6,14 @@ use uuid::Uuid;
 
 use super::ddl::{CreateCollection, check_created};
 use super::describe::put_options;
-use super::write::{BATCH, Intake, insert_batch, other_case};
+use super::write::{BATCH, Intake, insert_batch, not_created};
 use super::{ObjectIds, STEP};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
-    Catalog, Collection, CreateError, Namespace, Options, ReadPoint, RenameError, TsIndex, View,
-    Writer,
+    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, TsIndex, View, Writer,
 };
 use crate::value::{DocBuf, Millis};
 
@@ -59,7 +58,7 @@ pub fn begin(
         )
     })?;
     let now = cx.vars.now();
-    let found = catalog.get(&into.db, &into.coll);
+    let found = catalog.get(&into.db, &into.coll)?;
     let (target, indexes, (default_ttl, ts_index)) = match &found {
         Some(found) => found.read(ReadPoint::at(now), |view| {
             let ready = view.indexes().filter(|index| index.ready);
@@ -82,11 +81,7 @@ pub fn begin(
         ts_index,
         indexes,
     };
-    let made = create.make(&catalog, now);
-    let aside = made.map_err(|error| match error {
-        CreateError::OtherCase(other) => other_case(&other),
-        CreateError::Exists => Error::new(Code::NamespaceExists, "the collection for $out exists"),
-    })?;
+    let aside = create.make(&catalog, now).map_err(not_created)?;
     Ok(Out {
         catalog,
         ids,
@@ -165,7 +160,8 @@ impl Out {
     fn take_default(&self, now: Millis) -> (DefaultTtl, Option<TsIndex>) {
         let target = self
             .catalog
-            .get(self.into.database(), self.into.collection());
+            .get(self.into.database(), self.into.collection())
+            .unwrap_or_default();
         let own = self.aside.read(ReadPoint::at(now), default_of);
         let wanted = target.map_or_else(
             || own.clone(),
@@ -287,13 +283,13 @@ mod tests {
         let catalog = Arc::new(Catalog::new());
         let (first, _) = catalog.get_or_create("db", "c").unwrap();
         for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
-            let target = catalog.get("db", "c").unwrap();
+            let target = catalog.get("db", "c").unwrap().unwrap();
             let set = || {
                 let set = target.write(NOW, |writer| writer.set_default_ttl(default, None));
                 set.unwrap();
             };
             out(&catalog, set).unwrap();
-            let made = catalog.get("db", "c").unwrap();
+            let made = catalog.get("db", "c").unwrap().unwrap();
             assert!(!Arc::ptr_eq(&made, &target));
             assert_eq!(
                 made.read(ReadPoint::at(NOW), |view| view.default_ttl()),
@@ -307,7 +303,7 @@ mod tests {
     fn a_target_that_was_set_up_otherwise_meanwhile_is_left_alone() {
         type Change = fn(&Catalog);
         fn writes(catalog: &Catalog, change: impl FnOnce(&mut Writer<'_>)) {
-            let target = catalog.get("db", "c").unwrap();
+            let target = catalog.get("db", "c").unwrap().unwrap();
             target.write(NOW, change).unwrap();
         }
         let indexes = "indexes of target collection db.c changed during processing.";
@@ -433,7 +429,7 @@ mod tests {
                 };
                 assert_eq!(out(&catalog, meanwhile).is_ok(), fits && finish);
                 let (aside, made) = name.get().unwrap();
-                let there = catalog.get("db", aside.collection()).unwrap();
+                let there = catalog.get("db", aside.collection()).unwrap().unwrap();
                 assert!(Arc::ptr_eq(&there, made));
                 let names = catalog.in_database("db").len();
                 assert_eq!(names, if finish && !fits { 1 } else { 2 });

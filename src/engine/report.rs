@@ -24,7 +24,7 @@ pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     match what {
         Report::CollStats { .. } => coll_stats(about, on, what, out),
         Report::IndexStats => {
-            index_stats(about, on, out);
+            index_stats(about, on, out)?;
             Ok(())
         }
         Report::CurrentOp(wanted) => {
@@ -48,7 +48,7 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     };
     let figures = about
         .catalog
-        .get(&on.db, &on.coll)
+        .get(&on.db, &on.coll)?
         .map(|collection| Figures::of(&collection, about.at));
     if figures.is_none() && (storage.is_some() || *count || *exec) {
         return Err(Error::new(
@@ -101,9 +101,9 @@ fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
     stats.end();
 }
 
-fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) {
-    let Some(collection) = about.catalog.get(&on.db, &on.coll) else {
-        return;
+fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) -> Result<()> {
+    let Some(collection) = about.catalog.get(&on.db, &on.coll)? else {
+        return Ok(());
     };
     collection.read(about.at, |view| {
         for index in describe_indexes(view) {
@@ -122,6 +122,7 @@ fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) {
             });
         }
     });
+    Ok(())
 }
 
 /// How many commands used an index, and since when that is counted. That on `_id`s has two forms, which are one to clients.

@@ -136,7 +136,7 @@ impl EngineSources {
         reading: &Reading,
         at: ReadPoint,
     ) -> Result<Option<Way>> {
-        let Some(collection) = self.catalog.get(database, collection) else {
+        let Some(collection) = self.catalog.get(database, collection)? else {
             return Ok(None);
         };
         let sort = reading.sort.as_deref();
@@ -224,7 +224,7 @@ impl Sources for EngineSources {
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool> {
-        let Some(collection) = self.catalog.get(&from.db, &from.coll) else {
+        let Some(collection) = self.catalog.get(&from.db, &from.coll)? else {
             return Ok(true);
         };
         let source = self.handles.add(&collection);

@@ -10,21 +10,21 @@ impl<'a> View<'a> {
     /// The document with that `_id`.
     #[inline]
     pub fn by_id(&self, id: ValueRef<'_>) -> Option<(RecordId, Stored<'a>)> {
-        let hash = key::with(id, |key| self.ids.hash(key));
+        let hash = key::with(id, |key| self.ids().hash(key));
         self.by_hash(hash, |doc| has_id(doc, id))
     }
 
     /// The document whose `_id` has that key.
     #[inline]
     pub fn by_key(&self, key: &[u8]) -> Option<(RecordId, Stored<'a>)> {
-        self.by_hash(self.ids.hash(key), |doc| has_key(doc, key))
+        self.by_hash(self.ids().hash(key), |doc| has_key(doc, key))
     }
 
     #[inline]
     fn by_hash(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<(RecordId, Stored<'a>)> {
         // The map's lock is given back before the document is looked at: what is read behind a lock waits for what was read
         // before, and the document is far away.
-        let likely = self.ids.find(hash, Some)?;
+        let likely = self.ids().find(hash, Some)?;
         self.at(likely, &is_it).or_else(|| self.among(hash, is_it))
     }
 
@@ -37,7 +37,7 @@ impl<'a> View<'a> {
     /// Among several that share a hash, if they do.
     #[cold]
     fn among(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<(RecordId, Stored<'a>)> {
-        self.ids.find(hash, |id| self.at(id, &is_it))
+        self.ids().find(hash, |id| self.at(id, &is_it))
     }
 }
 
@@ -49,7 +49,7 @@ fn has_id(doc: &[u8], id: ValueRef<'_>) -> bool {
 
 /// Whether it is written in front of the document in the same bytes, as is nearly always so.
 #[inline]
-pub(super) fn begins_with(doc: &[u8], id: ValueRef<'_>) -> bool {
+fn begins_with(doc: &[u8], id: ValueRef<'_>) -> bool {
     let Some((head, value)) = doc.split_at_checked(9) else {
         return false;
     };
@@ -127,14 +127,16 @@ mod tests {
         let c = Collection::new(Namespace::new("d", "c"), Options::default());
         let all: Vec<DocBuf> = (0..4).map(id).collect();
         let first = id(0);
-        let hash = key::with(first.as_doc().get("_id"), |key| c.ids.hash(key));
+        let hash = key::with(first.as_doc().get("_id"), |key| {
+            c.state.read().contents.ids().hash(key)
+        });
         let mut records = Vec::new();
         for document in &all {
             let added = c.write(Millis(0), |w| w.insert(document.bytes()));
             let record = added.unwrap().unwrap();
             // As if its key had that hash, too.
             if record != records.first().copied().unwrap_or(record) {
-                c.ids.insert(hash, record);
+                c.state.write().contents.share_hash(hash, record);
             }
             records.push(record);
         }

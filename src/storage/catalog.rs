@@ -15,6 +15,7 @@ use super::namespace::Names;
 use super::{Collection, Namespace, Options, SizeLimit, View};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
+use crate::error::{Code, Error};
 use crate::value::Millis;
 
 /// Finds collections by name. Looking one up takes no lock but the map's shard; creating, dropping and renaming exclude
@@ -38,6 +39,28 @@ type Databases = Option<AHashMap<String, String>>;
 pub enum CreateError {
     Exists,
     OtherCase(OtherCase),
+    Damaged(Damaged),
+}
+
+/// A write to this collection failed half-way. Nothing can be done with it but to drop it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged(pub Namespace);
+
+impl From<Damaged> for CreateError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged)
+    }
+}
+
+impl From<Damaged> for Error {
+    fn from(Damaged(name): Damaged) -> Self {
+        Self::new(
+            Code::InternalError,
+            format!(
+                "the collection {name} is closed because a write to it failed half-way: drop it, or restart the server"
+            ),
+        )
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +111,26 @@ impl Catalog {
         Self { limit, ..self }
     }
 
+    /// The collection of that name. One that a failed write has damaged is refused.
     #[inline]
-    pub fn get(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
+    pub fn get(
+        &self,
+        database: &str,
+        collection: &str,
+    ) -> Result<Option<Arc<Collection>>, Damaged> {
+        let Some(entry) = self.collections.get(&(database, collection) as &dyn Names) else {
+            return Ok(None);
+        };
+        match entry.is_damaged() {
+            false => Ok(Some(Arc::clone(&entry))),
+            true => Err(Damaged(entry.key().clone())),
+        }
+    }
+
+    /// Whether there is a collection of that name, damaged or not.
+    pub fn contains(&self, database: &str, collection: &str) -> bool {
         self.collections
-            .get(&(database, collection) as &dyn Names)
-            .map(|entry| Arc::clone(&entry))
+            .contains_key(&(database, collection) as &dyn Names)
     }
 
     /// The collection, made first if there is none. Says whether it was made.
@@ -100,13 +138,17 @@ impl Catalog {
         &self,
         database: &str,
         collection: &str,
-    ) -> Result<(Arc<Collection>, bool), OtherCase> {
-        if let Some(found) = self.get(database, collection) {
+    ) -> Result<(Arc<Collection>, bool), CreateError> {
+        if let Some(found) = self.get(database, collection)? {
             return Ok((found, false));
         }
         let mut alone = self.alone();
-        self.check_case(database, &mut alone)?;
+        self.check_case(database, &mut alone)
+            .map_err(CreateError::OtherCase)?;
         match self.collections.entry(Namespace::new(database, collection)) {
+            Entry::Occupied(entry) if entry.get().is_damaged() => {
+                Err(Damaged(entry.key().clone()).into())
+            }
             Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
             Entry::Vacant(entry) => {
                 let made = self.made(entry.key(), Options::default());
@@ -202,7 +244,13 @@ impl Catalog {
         let alone = self.alone();
         let moved = self.found(from).ok_or(RenameError::NoSuchSource)?;
         let replaced = self.found(to).filter(|_| drop_target);
-        let builds = |of: &&Arc<Collection>| of.shared().indexes.iter().any(|index| !index.ready);
+        let builds = |of: &&Arc<Collection>| {
+            of.shared()
+                .contents
+                .indexes()
+                .iter()
+                .any(|index| !index.ready)
+        };
         if let Some(of) = [Some(&moved), replaced.as_ref()]
             .into_iter()
             .flatten()
@@ -255,7 +303,7 @@ impl Catalog {
         };
         match self.found(to) {
             Some(replaced) => {
-                let size = replaced.shared().totals.count;
+                let size = replaced.shared().contents.totals().count;
                 free(
                     replaced.give_way(|view| allows(Some(view)), take_place)?,
                     size,
@@ -382,7 +430,7 @@ impl Default for Catalog {
 
 /// Marks a collection dropped and frees what it held.
 fn retire(collection: &Arc<Collection>) {
-    let size = collection.shared().totals.count;
+    let size = collection.shared().contents.totals().count;
     free(collection.retire(), size);
 }
 

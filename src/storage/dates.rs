@@ -12,19 +12,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::collection::State;
 use super::index::{Index, IndexNumber, IndexSpec};
-use super::ttl::{Bounds, End};
+use super::ttl::End;
 use super::{Collection, Dropped, IndexSelection};
-use crate::clock;
 use crate::value::{Doc, Millis, Type};
 
 /// Rules to come, and how far their ends are computed.
 pub(super) struct Coming {
-    rules: Arc<[IndexSpec]>,
+    pub rules: Arc<[IndexSpec]>,
     /// Segments from here on, up to `until`, still have to be looked at. Those that are added have their column from the start.
-    from: u64,
-    until: u64,
+    pub from: u64,
+    pub until: u64,
 }
 
 /// A change of the rules that go by dates, as data.
@@ -93,17 +91,17 @@ impl DateRuleMigration {
             return Err(Dropped);
         }
         if self.rules.is_none() {
-            if state.coming.is_some() {
+            if state.contents.has_coming() {
                 return Ok(false);
             }
-            let rules = self.change.after(&state.indexes);
-            if same(&rules, &state.date_rules()) {
+            let rules = self.change.after(state.contents.indexes());
+            if same(&rules, &state.contents.date_rules()) {
                 self.ready = true;
                 return Ok(true);
             }
-            self.rules = Some(state.begin_dates(rules));
+            self.rules = Some(state.contents.begin_dates(rules));
         }
-        self.ready = state.ask_dates(Some(until));
+        self.ready = state.contents.ask_dates(Some(until));
         Ok(self.ready)
     }
 
@@ -118,85 +116,7 @@ impl Drop for DateRuleMigration {
         let Some(rules) = self.rules.take() else {
             return;
         };
-        let mut state = self.collection.exclusive();
-        let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, &rules);
-        if state.coming.as_ref().is_some_and(own) {
-            state.coming = None;
-            for segment in state.segments.all_mut() {
-                segment.forget_coming();
-            }
-        }
-    }
-}
-
-// === impl State ===
-
-impl State {
-    /// The rules that hold.
-    fn date_rules(&self) -> Vec<IndexSpec> {
-        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        rules.map(|index| index.spec.clone()).collect()
-    }
-
-    /// The earliest end that they give a document.
-    pub fn date_end(&self, doc: Doc<'_>) -> End {
-        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        earliest(rules.map(|index| &index.spec), doc)
-    }
-
-    /// The same under the rules to come.
-    pub fn coming_end(&self, doc: Doc<'_>) -> End {
-        match &self.coming {
-            Some(coming) => earliest(coming.rules.iter(), doc),
-            None => End::NEVER,
-        }
-    }
-
-    fn begin_dates(&mut self, rules: Vec<IndexSpec>) -> Arc<[IndexSpec]> {
-        let rules: Arc<[IndexSpec]> = rules.into();
-        self.coming = Some(Coming {
-            rules: Arc::clone(&rules),
-            from: 0,
-            until: self.next_segment,
-        });
-        rules
-    }
-
-    /// Computes ends under the rules to come; `true` when all are there.
-    fn ask_dates(&mut self, until: Option<Instant>) -> bool {
-        let Some(coming) = &mut self.coming else {
-            return true;
-        };
-        for (number, segment) in self.segments.rest_mut(coming.from) {
-            if number >= coming.until {
-                break;
-            }
-            segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
-            coming.from = number + 1;
-            if until.is_some_and(|until| clock::monotonic() >= until) {
-                return false;
-            }
-        }
-        coming.from = coming.until;
-        true
-    }
-
-    /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
-    /// computed on the spot (for a collection that is just being made).
-    pub fn adopt_dates(&mut self) {
-        let rules = self.date_rules();
-        let prepared = |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
-        if !self.coming.as_ref().is_some_and(prepared) {
-            self.begin_dates(rules);
-            self.ask_dates(None);
-        }
-        self.coming = None;
-        let mut bounds = Bounds::NONE;
-        for segment in self.segments.all_mut() {
-            segment.adopt_coming();
-            bounds.merge(*segment.bounds());
-        }
-        self.bounds = bounds;
+        self.collection.exclusive().contents.forget_dates(&rules);
     }
 }
 
@@ -209,7 +129,7 @@ impl Index {
     }
 }
 
-fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
+pub(super) fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
     let of = |spec: &IndexSpec| {
         let partial = spec.partial.as_ref().map(|partial| partial.filter.clone());
         (spec.key.clone(), spec.expire_after, partial)
@@ -221,7 +141,7 @@ fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
             .all(|(one, other)| of(one) == of(other))
 }
 
-fn earliest<'s>(rules: impl Iterator<Item = &'s IndexSpec>, doc: Doc<'_>) -> End {
+pub(super) fn earliest<'s>(rules: impl Iterator<Item = &'s IndexSpec>, doc: Doc<'_>) -> End {
     rules
         .filter_map(|spec| date_rule(spec, doc))
         .min()
@@ -259,7 +179,7 @@ mod tests {
     use crate::clock::monotonic;
     use crate::storage::ReadPoint;
     use crate::storage::idmap::with_id_key;
-    use crate::storage::{Namespace, NewTtl, Options};
+    use crate::storage::{Namespace, New, NewTtl, Options};
     use crate::value::DocBuf;
     use bson::doc;
     use std::collections::BTreeMap;
@@ -351,11 +271,13 @@ mod tests {
                             continue;
                         };
                         if (n + steps) % 2 == 0 {
-                            w.remove_if(id, &old).unwrap();
+                            assert!(w.is_unchanged(id, &old));
+                            w.remove(id).unwrap();
                             documents.remove(&n);
                         } else {
                             let new = document(n, i64::from(steps) * 3_000);
-                            w.replace(id, &old, &new, NewTtl::Unknown);
+                            let bytes = New::Bytes(new.clone());
+                            w.update(id, &bytes, NewTtl::Unknown).unwrap();
                             documents.insert(n, new);
                         }
                     }
@@ -388,7 +310,7 @@ mod tests {
                     "{seconds} {later}"
                 );
             }
-            assert!(c.state.read().coming.is_none());
+            assert!(!c.state.read().contents.has_coming());
         }
     }
 

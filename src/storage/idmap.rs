@@ -55,24 +55,25 @@ impl IdMap {
         found
     }
 
-    pub fn insert(&self, hash: u64, id: RecordId) {
-        let shard = &self.map.shards()[self.map.determine_shard(hash as usize)];
+    pub fn insert(&mut self, hash: u64, id: RecordId) {
         let entry = (hash, SharedValue::new(id));
-        shard.write().insert(hash, entry, |(hash, _)| *hash);
+        // Nobody reads meanwhile, so the shard's own lock need not be taken.
+        let at = self.map.determine_shard(hash as usize);
+        let table = self.map.shards_mut()[at].get_mut();
+        table.insert(hash, entry, |(hash, _)| *hash);
     }
 
     /// Forgets that this record has a key of that hash.
-    pub fn remove(&self, hash: u64, id: RecordId) {
-        let shard = &self.map.shards()[self.map.determine_shard(hash as usize)];
-        shard
-            .write()
-            .remove_entry(hash, |(_, holder)| *holder.get() == id);
+    pub fn remove(&mut self, hash: u64, id: RecordId) {
+        let at = self.map.determine_shard(hash as usize);
+        let table = self.map.shards_mut()[at].get_mut();
+        table.remove_entry(hash, |(_, holder)| *holder.get() == id);
     }
 
     /// Gives memory back, one shard at a time: the first shard from `from` on that is mostly empty. Returns where to go on.
-    pub fn shrink_one(&self, from: usize) -> Option<usize> {
-        for (n, shard) in self.map.shards().iter().enumerate().skip(from) {
-            let mut table = shard.write();
+    pub fn shrink_one(&mut self, from: usize) -> Option<usize> {
+        for (n, shard) in self.map.shards_mut().iter_mut().enumerate().skip(from) {
+            let table = shard.get_mut();
             if table.capacity() > 64 && table.len() < table.capacity() / 4 {
                 let room = table.len() * 5 / 4;
                 table.shrink_to(room, |(hash, _)| *hash);
@@ -80,14 +81,6 @@ impl IdMap {
             }
         }
         None
-    }
-
-    /// Empties the map and hands its contents over.
-    pub fn take(&self) -> impl Send + 'static {
-        let shards = self.map.shards().iter();
-        shards
-            .map(|shard| std::mem::take(&mut *shard.write()))
-            .collect::<Vec<_>>()
     }
 }
 
@@ -97,8 +90,9 @@ mod tests {
 
     #[test]
     fn a_map_that_was_emptied_gives_its_memory_back_and_still_finds_the_rest() {
-        let map = IdMap::new();
-        let hash = |n: u64| map.hash(&n.to_be_bytes());
+        let mut map = IdMap::new();
+        let hasher = map.map.hasher().clone();
+        let hash = |n: u64| hasher.hash_one(n.to_be_bytes().as_slice());
         for n in 0..100_000 {
             map.insert(hash(n), RecordId(n));
         }
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn records_may_share_a_hash() {
-        let map = IdMap::new();
+        let mut map = IdMap::new();
         for n in 1..=3 {
             map.insert(7, RecordId(n));
         }

@@ -13,11 +13,7 @@ use crate::value::Doc;
 impl Writer<'_> {
     /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
     pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
-        let number = IndexNumber(self.state.next_index);
-        self.state.next_index += 1;
-        let index = Index::new(number, spec, self.now);
-        self.state.indexes.push(index);
-        number
+        self.state.contents.begin_index(spec, self.now)
     }
 
     /// Puts documents from `from` on into a new index, `most` of them.
@@ -29,15 +25,16 @@ impl Writer<'_> {
     ) -> Result<Filled, Refused> {
         let Some(at) = self
             .state
-            .indexes
+            .contents
+            .indexes()
             .iter()
             .position(|index| index.number == number)
         else {
             return Ok(Filled::Gone);
         };
-        let view = View::new(self.state, self.ids, self.seen);
+        let view = View::new(self.state, self.seen);
         let mut found = Vec::with_capacity(most);
-        let spec = &self.state.indexes[at].spec;
+        let spec = &self.state.contents.indexes()[at].spec;
         let stopped = view.each_up(from, |id, stored| {
             if found.len() == most {
                 return ControlFlow::Break(Ok(Filled::Before(id)));
@@ -52,11 +49,16 @@ impl Writer<'_> {
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.
-            if self.state.indexes[at].spec.unique {
+            if self.state.contents.indexes()[at].spec.unique {
                 let own = (id, &IndexKeys::default());
-                self.check_unique(&self.state.indexes[at], &keys, Some(own), &mut in_the_way)?;
+                self.check_unique(
+                    &self.state.contents.indexes()[at],
+                    &keys,
+                    Some(own),
+                    &mut in_the_way,
+                )?;
             }
-            self.state.indexes[at].insert(&keys, id);
+            self.state.contents.fill_index(at, &keys, id);
         }
         self.free(&in_the_way);
         Ok(filled)
@@ -64,16 +66,8 @@ impl Writer<'_> {
 
     /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
-        let mut dated = false;
-        for index in &mut self.state.indexes {
-            if numbers.contains(&index.number) {
-                index.ready = true;
-                dated |= index.is_date_rule();
-            }
-        }
-        if dated {
-            self.state.adopt_dates();
-        }
+        let picks = |index: &Index| numbers.contains(&index.number);
+        self.state.contents.finish_indexes(picks);
     }
 
     /// Adds an index to a collection that holds nothing yet: it is complete at once.

@@ -4,9 +4,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::collection::State;
-use super::idmap::IdMap;
-use super::ttl::Bounds;
+use super::contents::{Cause, Change};
 use super::{Collection, Dropped, RecordId, Writer};
 use crate::clock;
 use crate::value::Millis;
@@ -34,7 +32,7 @@ impl Collection {
         // Asked under the lock: if time was set back since, what was written after that has not ended.
         let now = self.come(now);
         let seen = self.seen_by_writer(&mut state, now);
-        Writer::new(self, &mut state, now, seen).reap(now, until)
+        Writer::new(&mut state, now, seen).reap(now, until)
     }
 
     /// Makes a change that could bring documents back, but only when everything that has ended under the rule that
@@ -51,7 +49,7 @@ impl Collection {
             return Err(Dropped);
         }
         let seen = self.seen_by_writer(&mut state, now);
-        let mut writer = Writer::new(self, &mut state, now, seen);
+        let mut writer = Writer::new(&mut state, now, seen);
         // By the latest moment at which anybody looked, not just by this command's.
         if writer.reap(seen, until).due {
             return Ok(Err(change));
@@ -65,16 +63,16 @@ impl Collection {
 impl Writer<'_> {
     fn reap(&mut self, now: Millis, until: Instant) -> Slice {
         let mut slice = Slice::default();
-        let before = self.state.totals.count;
+        let before = self.state.contents.totals().count;
         while self.reap_some(now) {
             if clock::monotonic() >= until {
-                slice.removed = before - self.state.totals.count;
-                slice.due = self.state.is_due(now);
-                slice.more = slice.due || self.state.shrink_from.is_some();
+                slice.removed = before - self.state.contents.totals().count;
+                slice.due = self.is_due(now);
+                slice.more = slice.due || self.state.contents.can_shrink();
                 return slice;
             }
         }
-        slice.removed = before - self.state.totals.count;
+        slice.removed = before - self.state.contents.totals().count;
         slice.more = self.shrink(until);
         slice
     }
@@ -82,21 +80,22 @@ impl Writer<'_> {
     /// Frees some documents that have ended by `now`, or finds out that there are none where there might have been. `false`:
     /// there are none left.
     pub(super) fn reap_some(&mut self, now: Millis) -> bool {
-        if !self.state.is_due(now) {
+        if !self.is_due(now) {
             return false;
         }
         let default = self.state.default;
         let from = self.state.reap_from;
         let due = self
             .state
-            .segments
+            .contents
+            .segments()
             .from(from.segment())
             .find(|(_, s)| s.bounds().earliest(default).has_come(now));
         let Some((number, segment)) = due else {
             // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
             // through the exact bounds.
             self.state.reap_from = RecordId::FIRST;
-            self.state.tighten();
+            self.state.contents.tighten();
             return true;
         };
         let slot = if number == from.segment() {
@@ -106,60 +105,37 @@ impl Writer<'_> {
         };
         let ended: SmallVec<[u16; CHUNK]> = segment.ended(slot, default, now).take(CHUNK).collect();
         for &slot in &ended {
-            self.take_out(RecordId::new(number, slot));
+            self.state.contents.commit(Change::Remove {
+                id: RecordId::new(number, slot),
+                cause: Cause::Expired,
+            });
         }
-        self.note_freed(ended.len());
         self.state.reap_from = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
             // Through, but for those before that have ended meanwhile.
             _ => RecordId::new(number, 0),
         };
-        if self.state.reap_from.slot() == 0
-            && let Some(segment) = self.state.segments.get_mut(number)
-        {
+        if self.state.reap_from.slot() == 0 {
             // Only now: what is about to go need not be moved before.
-            segment.compact_if_worth_it();
-            segment.tighten();
+            self.state.contents.compact(number);
+            self.state.contents.tighten_segment(number);
         }
         true
     }
 
     /// Gives back what the `_id` map and the indexes no longer need. Returns whether there may be more to give.
     fn shrink(&mut self, until: Instant) -> bool {
-        while let Some(from) = self.state.shrink_from {
-            self.state.shrink_from = self.ids.shrink_one(from);
-            if self.state.shrink_from.is_none()
-                && let Some(index) = self
-                    .state
-                    .indexes
-                    .iter_mut()
-                    .find(|index| index.wants_rewriting())
-            {
-                index.rewrite(CHUNK);
-                self.state.shrink_from = Some(IdMap::DONE);
-            }
+        while self.state.contents.shrink_some(CHUNK) {
             if clock::monotonic() >= until {
-                return self.state.shrink_from.is_some();
+                return true;
             }
         }
         false
     }
-}
 
-// === impl State ===
-
-impl State {
     /// Whether something may have ended by `now`.
     fn is_due(&self, now: Millis) -> bool {
-        self.bounds.earliest(self.default).has_come(now)
-    }
-
-    /// Makes the collection's bounds as exact as those of its segments.
-    fn tighten(&mut self) {
-        let mut bounds = Bounds::NONE;
-        for segment in self.segments.all() {
-            bounds.merge(*segment.bounds());
-        }
-        self.bounds = bounds;
+        let earliest = self.state.contents.earliest_end(self.state.default);
+        earliest.has_come(now)
     }
 }

@@ -46,7 +46,7 @@ impl Collection {
         if self.come(from) == from {
             return true;
         }
-        let mut writer = Writer::new(self, state, from, from);
+        let mut writer = Writer::new(state, from, from);
         while writer.reap_some(from) {
             if until.is_some_and(|until| clock::monotonic() >= until) {
                 return false;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn ids(catalog: &Catalog, name: &str, now: Millis) -> Vec<i32> {
-        let collection = catalog.get("db", name).unwrap();
+        let collection = catalog.get("db", name).unwrap().unwrap();
         collection.read(ReadPoint::at(now), |view| {
             let all = view.all();
             all.iter()

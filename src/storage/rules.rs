@@ -51,54 +51,36 @@ impl Writer<'_> {
     /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
     /// one has a rule of its own ([`super::Collection::drain_then`]).
     pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
-        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.state.indexes)
-            .into_iter()
-            .partition(|index| which.picks(index));
-        self.state.indexes = kept;
-        if gone.iter().any(Index::is_date_rule) {
-            self.state.adopt_dates();
-        }
-        gone
+        let picks = |index: &Index| which.picks(index);
+        self.state.contents.drop_indexes(picks)
     }
 
     /// Changes how an index behaves. `false`: there is none of that name.
     pub fn alter_index(&mut self, name: &str, change: IndexChange) -> bool {
         let now = self.now;
-        let Some(index) = self.index_mut(name) else {
-            return false;
-        };
-        if let Some(hidden) = change.hidden
-            && hidden != index.spec.hidden
-        {
-            index.spec.hidden = hidden;
-            index.usage = Usage::since(now);
-        }
-        if let Some(prepare) = change.prepare_unique {
-            index.spec.prepare_unique = prepare;
-        }
-        if change.unique {
-            (index.spec.unique, index.spec.prepare_unique) = (true, false);
-        }
-        index.altered += 1;
-        true
+        let altered = self.state.contents.alter_index(name, |index| {
+            if let Some(hidden) = change.hidden
+                && hidden != index.spec.hidden
+            {
+                index.spec.hidden = hidden;
+                index.usage = Usage::since(now);
+            }
+            if let Some(prepare) = change.prepare_unique {
+                index.spec.prepare_unique = prepare;
+            }
+            if change.unique {
+                (index.spec.unique, index.spec.prepare_unique) = (true, false);
+            }
+        });
+        altered.is_some()
     }
 
     /// Sets `expireAfterSeconds` of an index on dates. Drain first. `false`: there is none of that name.
     pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
-        let Some(index) = self.index_mut(name) else {
-            return false;
-        };
-        let before = index.spec.expire_after.replace(seconds);
-        index.altered += 1;
-        if before != Some(seconds) {
-            self.state.adopt_dates();
-        }
-        true
-    }
-
-    fn index_mut(&mut self, name: &str) -> Option<&mut Index> {
-        let mut indexes = self.state.indexes.iter_mut();
-        indexes.find(|index| index.spec.name == name)
+        let altered = self.state.contents.alter_index(name, |index| {
+            index.spec.expire_after = Some(seconds);
+        });
+        altered.is_some()
     }
 
     /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.

@@ -14,15 +14,18 @@ use crate::value::{Doc, Millis};
 /// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
 pub struct View<'a> {
     state: &'a State,
-    pub(super) ids: &'a IdMap,
     now: Millis,
 }
 
 // === impl View ===
 
 impl<'a> View<'a> {
-    pub(super) fn new(state: &'a State, ids: &'a IdMap, now: Millis) -> Self {
-        Self { state, ids, now }
+    pub(super) fn ids(&self) -> &'a IdMap {
+        self.state.contents.ids()
+    }
+
+    pub(super) fn new(state: &'a State, now: Millis) -> Self {
+        Self { state, now }
     }
 
     pub fn now(&self) -> Millis {
@@ -38,7 +41,8 @@ impl<'a> View<'a> {
     pub fn get(&self, id: RecordId) -> Option<Stored<'a>> {
         let stored = self
             .state
-            .segments
+            .contents
+            .segments()
             .get(id.segment())?
             .get(id.slot(), self.state.default)?;
         (!stored.end.has_come(self.now)).then_some(stored)
@@ -59,7 +63,7 @@ impl<'a> View<'a> {
         /// Behind that the processor itself runs ahead of whoever reads on.
         const NEAR: usize = 1024;
         found.clear();
-        let segments = &self.state.segments;
+        let segments = self.state.contents.segments();
         let mut sum = 0_u32;
         if ids.len() > 1 {
             for id in ids {
@@ -91,7 +95,7 @@ impl<'a> View<'a> {
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for (number, segment) in self.state.segments.from(from.segment()) {
+        for (number, segment) in self.state.contents.segments().from(from.segment()) {
             let slot = if number == from.segment() {
                 from.slot()
             } else {
@@ -111,7 +115,7 @@ impl<'a> View<'a> {
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for (number, segment) in self.state.segments.up_to(from.segment()).rev() {
+        for (number, segment) in self.state.contents.segments().up_to(from.segment()).rev() {
             let slot = if number == from.segment() {
                 from.slot()
             } else {
@@ -137,7 +141,7 @@ impl<'a> View<'a> {
 
     /// The newest record: a statement's scans stop here, so that it never feeds itself.
     pub fn newest(&self) -> RecordId {
-        match self.state.segments.last() {
+        match self.state.contents.segments().last() {
             Some((number, segment)) => RecordId::new(number, segment.last_id()),
             None => RecordId::FIRST,
         }
@@ -161,7 +165,7 @@ impl<'a> View<'a> {
 
     /// All that can be read in order: the same, and `_id`s where somebody asked for their order.
     pub fn ways(&self) -> &'a [Index] {
-        &self.state.indexes
+        self.state.contents.indexes()
     }
 
     pub fn way(&self, name: &str) -> Option<&'a Index> {
@@ -175,10 +179,10 @@ impl<'a> View<'a> {
 
     /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
     pub fn totals(&self) -> Totals {
-        let ended = self.ended();
+        let (held, ended) = (self.state.contents.totals(), self.ended());
         Totals {
-            count: self.state.totals.count - ended.count,
-            bytes: self.state.totals.bytes - ended.bytes,
+            count: held.count - ended.count,
+            bytes: held.bytes - ended.bytes,
         }
     }
 
@@ -186,7 +190,7 @@ impl<'a> View<'a> {
     pub fn ended(&self) -> Totals {
         let mut ended = Totals::default();
         if self.earliest_end().has_come(self.now) {
-            for segment in self.state.segments.all() {
+            for segment in self.state.contents.segments().all() {
                 let part = segment.ended_totals(self.state.default, self.now);
                 ended.count += part.count;
                 ended.bytes += part.bytes;
@@ -198,10 +202,15 @@ impl<'a> View<'a> {
     /// Bytes that they still take in an index. Looks at each of them.
     pub fn ended_bytes(&self, index: &Index) -> u64 {
         let default = self.state.default;
-        let due = self.state.segments.from(0).filter(|(_, segment)| {
-            let earliest = segment.bounds().earliest(default);
-            earliest.has_come(self.now)
-        });
+        let due = self
+            .state
+            .contents
+            .segments()
+            .from(0)
+            .filter(|(_, segment)| {
+                let earliest = segment.bounds().earliest(default);
+                earliest.has_come(self.now)
+            });
         let mut bytes = 0;
         for (number, segment) in due {
             for slot in segment.ended(0, default, self.now) {
@@ -219,7 +228,7 @@ impl<'a> View<'a> {
 
     /// When the first of them ended.
     pub fn waiting_since(&self) -> Option<End> {
-        let segments = self.state.segments.all();
+        let segments = self.state.contents.segments().all();
         segments
             .filter_map(|segment| segment.first_ended(self.state.default, self.now))
             .min()
@@ -227,7 +236,7 @@ impl<'a> View<'a> {
 
     /// Nothing here ends before this moment.
     fn earliest_end(&self) -> End {
-        self.state.bounds.earliest(self.state.default)
+        self.state.contents.earliest_end(self.state.default)
     }
 
     pub fn default_ttl(&self) -> DefaultTtl {
@@ -259,7 +268,7 @@ impl<'a> View<'a> {
     /// Bytes that documents take from the allocator, holes and ended ones included.
     #[cfg(test)]
     pub fn allocated(&self) -> usize {
-        let segments = self.state.segments.all();
+        let segments = self.state.contents.segments().all();
         segments.map(|segment| segment.allocated()).sum()
     }
 }

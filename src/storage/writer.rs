@@ -1,27 +1,23 @@
-//! The one write path: every change of a document goes through here, all or nothing.
+//! The one write path: checks a change of a document against what is there, then has it committed, all or nothing.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
 use super::by_id::has_key;
 use super::collection::State;
-use super::idmap::{IdMap, with_id_key};
+use super::contents::{Cause, Change};
+use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
-use super::segment::Segment;
 use super::stored::Stamp;
-use super::ttl::{End, OwnTtl};
-use super::{Cap, Collection, RecordId, Stored, View};
+use super::ttl::OwnTtl;
+use super::{Cap, RecordId, Stored, View};
 use crate::error::Error;
 use crate::value::{Doc, Millis, Patch};
 
 /// A change under the exclusive lock.
 pub struct Writer<'a> {
     pub(super) state: &'a mut State,
-    pub(super) ids: &'a IdMap,
-    /// How many ended documents have been freed so far.
-    freed: &'a AtomicU64,
     /// When the command began: what `_ts` becomes, see [`Writer::ts_after`].
     pub(super) now: Millis,
     /// Whatever had ended by then is gone for this writer: at least `now`.
@@ -60,17 +56,25 @@ pub enum NewTtl {
     Absent,
 }
 
-/// What became of a conditional replacement.
+/// What a document becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replaced {
-    /// With the `_ts` that the document had before, and the one that it has now.
-    Done {
-        before: Millis,
-        ts: Millis,
-    },
-    /// The document is not the one that the caller has seen (changed, gone or ended): look again.
-    Stale,
-    Refused(Refused),
+pub enum New {
+    /// What it was: only its `_ts` changes.
+    Same,
+    /// The same but for a few bytes. Only where [`Writer::may_patch`] says so.
+    Patch(Patch),
+    /// Other bytes under the same `_id`.
+    Bytes(Vec<u8>),
+}
+
+/// A write that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// The `_ts` that the document had before, and the one that it has now.
+    pub before: Millis,
+    pub ts: Millis,
+    /// How many bytes it has now.
+    pub len: usize,
 }
 
 type AllKeys = SmallVec<[IndexKeys; 2]>;
@@ -95,16 +99,9 @@ impl NewTtl {
 impl<'a> Writer<'a> {
     /// `seen` is what [`Collection::seen`] says of `now`. It is the earlier of the two only if the clock was set back since the
     /// command began: then the document is written now, and not in a future that it would have to live through first.
-    pub(super) fn new(
-        collection: &'a Collection,
-        state: &'a mut State,
-        now: Millis,
-        seen: Millis,
-    ) -> Self {
+    pub(super) fn new(state: &'a mut State, now: Millis, seen: Millis) -> Self {
         Self {
             state,
-            ids: &collection.ids,
-            freed: &collection.freed,
             now: now.min(seen),
             seen,
         }
@@ -112,7 +109,7 @@ impl<'a> Writer<'a> {
 
     /// What a reader would see now.
     pub fn view(&self) -> View<'_> {
-        View::new(self.state, self.ids, self.seen)
+        View::new(self.state, self.seen)
     }
 
     /// Adds a document, which has an `_id`. Ended documents that hold its `_id` or a unique key make way.
@@ -121,7 +118,7 @@ impl<'a> Writer<'a> {
         let doc = Doc::new(bytes);
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         let (hash, holder) = with_id_key(doc, |key| {
-            let hash = self.ids.hash(key);
+            let hash = self.state.contents.ids().hash(key);
             (hash, self.holder(hash, key))
         });
         if let Some(holder) = holder {
@@ -134,19 +131,17 @@ impl<'a> Writer<'a> {
             in_the_way.push(holder);
         }
         let keys = self.keys_of(doc, self.now)?;
-        for (index, keys) in self.state.indexes.iter().zip(&keys) {
+        for (index, keys) in self.indexes().iter().zip(&keys) {
             self.check_unique(index, keys, None, &mut in_the_way)?;
         }
         self.free(&in_the_way);
         let stamp = self.stamp(doc, self.now, OwnTtl::of(doc));
-        let id = self.place(bytes, stamp);
-        for (index, keys) in self.state.indexes.iter_mut().zip(&keys) {
-            index.insert(keys, id);
-        }
-        self.ids.insert(hash, id);
-        self.state.totals.count += 1;
-        self.state.totals.bytes += bytes.len() as u64;
-        self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
+        let id = self.state.contents.commit(Change::Insert {
+            hash,
+            bytes,
+            keys: &keys,
+            stamp,
+        });
         if let Some(cap) = self.state.options.cap {
             self.make_room(cap, id);
         }
@@ -157,8 +152,8 @@ impl<'a> Writer<'a> {
     /// nobody, then the oldest. The newest always stays. What is in memory is counted, so this costs nothing while it fits.
     fn make_room(&mut self, cap: Cap, newest: RecordId) {
         let seen = self.seen;
-        while !cap.holds(self.state.totals) && self.reap_some(seen) {}
-        while !cap.holds(self.state.totals) {
+        while !cap.holds(self.state.contents.totals()) && self.reap_some(seen) {}
+        while !cap.holds(self.state.contents.totals()) {
             // Nothing here has ended, so the first record is the oldest document; and behind the last that made way it is near.
             let from = self.state.evicted.unwrap_or(RecordId::FIRST);
             let first = |id, _: Stored<'_>| ControlFlow::Break(id);
@@ -167,33 +162,90 @@ impl<'a> Writer<'a> {
                 return;
             };
             self.state.evicted = Some(oldest);
-            self.remove(oldest);
+            self.take_out(oldest, Cause::Evicted);
         }
     }
 
-    /// Gives the document `expected` its new bytes (same `_id`), if it still is the one that the caller has seen. Comparing
-    /// the bytes themselves needs no version counter, and a document that came back to the same value is as good as untouched.
-    pub fn replace(
+    /// Whether a change of these root fields can be a [`New::Patch`]: no index and no rule depends on them.
+    pub fn may_patch(&self, writes: impl Fn(&str) -> bool) -> bool {
+        let mut indexes = self.indexes().iter();
+        !self.state.contents.has_coming() && !indexes.any(|index| index.spec.depends_on(&writes))
+    }
+
+    /// Whether the document is visible and still has these bytes. Comparing the bytes themselves needs no version counter,
+    /// and a document that came back to the same value is as good as untouched.
+    pub fn is_unchanged(&self, id: RecordId, expected: &[u8]) -> bool {
+        self.visible(id)
+            .is_some_and(|stored| stored.bytes == expected)
+    }
+
+    /// The one way to write to a document that is there: its clock restarts, whatever it becomes. `None`: it is not visible.
+    /// The caller has looked at it in this lock hold.
+    pub fn update(
         &mut self,
         id: RecordId,
-        expected: &[u8],
-        bytes: &[u8],
+        new: &New,
         new_ttl: NewTtl,
-    ) -> Replaced {
-        let Some((ts, own)) = self.unchanged(id, expected) else {
-            return Replaced::Stale;
+    ) -> Result<Option<Written>, Refused> {
+        let Some(stored) = self.visible(id) else {
+            return Ok(None);
         };
-        let own = new_ttl.read(bytes, own);
-        let replaced = self
-            .check_size(bytes)
-            .and_then(|()| self.replace_checked(id, expected, bytes, ts, own));
-        match replaced {
-            Ok(()) => Replaced::Done {
-                before: ts,
-                ts: self.ts_after(ts),
-            },
-            Err(refused) => Replaced::Refused(refused),
+        let (before, own, mut len) = (stored.ts, stored.own, stored.bytes.len());
+        let ts = self.ts_after(before);
+        match new {
+            New::Patch(patch) => {
+                debug_assert!(new_ttl == NewTtl::Same && !self.state.contents.has_coming());
+                let change = Change::Patch { id, patch, ts };
+                self.state.contents.commit(change);
+            }
+            New::Same if !self.indexes().iter().any(|index| index.spec.names_ts()) => {
+                self.state.contents.commit(Change::Touch { id, ts });
+            }
+            New::Same => {
+                // The key of an index is the time of the last write, and it may be unique.
+                let bytes = stored.bytes.to_vec();
+                self.replace(id, &bytes, ts, own)?;
+            }
+            New::Bytes(bytes) => {
+                self.check_size(bytes)?;
+                self.replace(id, bytes, ts, new_ttl.read(bytes, own))?;
+                len = bytes.len();
+            }
         }
+        Ok(Some(Written { before, ts, len }))
+    }
+
+    fn replace(
+        &mut self,
+        id: RecordId,
+        bytes: &[u8],
+        ts: Millis,
+        own: OwnTtl,
+    ) -> Result<(), Refused> {
+        let doc = Doc::new(bytes);
+        let (mut before, mut after) = (AllKeys::new(), AllKeys::new());
+        if !self.indexes().is_empty()
+            && let Some(stored) = self.visible(id)
+        {
+            before = self.keys_of(Doc::new(stored.bytes), stored.ts)?;
+            after = self.keys_of(doc, ts)?;
+            let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
+            for (index, (before, after)) in self.indexes().iter().zip(before.iter().zip(&after)) {
+                if before != after {
+                    self.check_unique(index, after, Some((id, before)), &mut in_the_way)?;
+                }
+            }
+            self.free(&in_the_way);
+        }
+        let stamp = self.stamp(doc, ts, own);
+        self.state.contents.commit(Change::Replace {
+            id,
+            bytes,
+            before: &before,
+            after: &after,
+            stamp,
+        });
+        Ok(())
     }
 
     pub(super) fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {
@@ -201,69 +253,6 @@ impl<'a> Writer<'a> {
             Some(limit) if bytes.len() > limit.bytes => Err(Refused::TooLarge((limit.refusal)())),
             _ => Ok(()),
         }
-    }
-
-    /// The `_ts` and the ttl of a visible document, if it still has these bytes.
-    fn unchanged(&self, id: RecordId, expected: &[u8]) -> Option<(Millis, OwnTtl)> {
-        let stored = self.visible(id)?;
-        (stored.bytes == expected).then_some((stored.ts, stored.own))
-    }
-
-    fn replace_checked(
-        &mut self,
-        id: RecordId,
-        old: &[u8],
-        bytes: &[u8],
-        ts: Millis,
-        own: OwnTtl,
-    ) -> Result<(), Refused> {
-        let doc = Doc::new(bytes);
-        let written = self.ts_after(ts);
-        if !self.state.indexes.is_empty() {
-            let before = self.keys_of(Doc::new(old), ts)?;
-            let after = self.keys_of(doc, written)?;
-            let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
-            for (index, (before, after)) in self.state.indexes.iter().zip(before.iter().zip(&after))
-            {
-                if before != after {
-                    self.check_unique(index, after, Some((id, before)), &mut in_the_way)?;
-                }
-            }
-            self.free(&in_the_way);
-            for (index, (before, after)) in
-                self.state.indexes.iter_mut().zip(before.iter().zip(&after))
-            {
-                if before != after {
-                    index.remove(before, id);
-                    index.insert(after, id);
-                }
-            }
-        }
-        self.write_over(id, old.len(), bytes, self.stamp(doc, written, own));
-        Ok(())
-    }
-
-    /// Gives a document of `len` bytes others.
-    pub(super) fn write_over(&mut self, id: RecordId, len: usize, bytes: &[u8], stamp: Stamp) {
-        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
-            segment.replace(id.slot(), bytes, stamp);
-        }
-        self.state.totals.bytes = self.state.totals.bytes - len as u64 + bytes.len() as u64;
-        self.state.bounds.include(stamp.own, stamp.ts, stamp.dates);
-    }
-
-    /// A write that matches a document and changes nothing still restarts its clock.
-    pub fn touch(&mut self, id: RecordId, expected: &[u8]) -> Replaced {
-        if self.state.indexes.iter().any(|index| index.spec.names_ts()) {
-            // The key of such an index is the time of the last write, and it may be unique: go the long way.
-            return self.replace(id, expected, expected, NewTtl::Same);
-        }
-        let Some((before, own)) = self.unchanged(id, expected) else {
-            return Replaced::Stale;
-        };
-        let ts = self.ts_after(before);
-        self.patch_at(id, &Patch::default(), own, ts);
-        Replaced::Done { before, ts }
     }
 
     /// The `_ts` of a document that this writer writes to and that was last written at `before`. A command that has been running
@@ -276,64 +265,29 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Removes the document, if it still is the one that the caller has seen. Returns the `_ts` that it had.
-    pub fn remove_if(&mut self, id: RecordId, expected: &[u8]) -> Option<Millis> {
-        let (ts, _) = self.unchanged(id, expected)?;
-        self.remove(id);
+    /// Removes a visible document. Returns the `_ts` that it had.
+    pub fn remove(&mut self, id: RecordId) -> Option<Millis> {
+        let ts = self.visible(id)?.ts;
+        self.take_out(id, Cause::Deleted);
         Some(ts)
     }
 
-    /// Removes a document with all that belongs to it, ended or not.
-    fn remove(&mut self, id: RecordId) {
-        self.take_out(id);
-        if let Some(segment) = self.state.segments.get_mut(id.segment()) {
-            segment.compact_if_worth_it();
-        }
+    fn take_out(&mut self, id: RecordId, cause: Cause) {
+        self.state.contents.commit(Change::Remove { id, cause });
+        self.state.contents.compact(id.segment());
     }
 
     /// Removes ended documents that are in the way.
     pub(super) fn free(&mut self, ended: &[RecordId]) {
         for &id in ended {
-            self.remove(id);
+            self.take_out(id, Cause::Expired);
         }
-        self.note_freed(ended.len());
-    }
-
-    pub(super) fn note_freed(&self, documents: usize) {
-        if documents > 0 {
-            self.freed.fetch_add(documents as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// As [`Writer::remove`], for somebody who takes out more of the segment and compacts it then.
-    pub(super) fn take_out(&mut self, id: RecordId) {
-        let Some(segment) = self.state.segments.get_mut(id.segment()) else {
-            return;
-        };
-        let Some(stored) = segment.get(id.slot(), self.state.default) else {
-            return;
-        };
-        let doc = Doc::new(stored.bytes);
-        let hash = with_id_key(doc, |key| self.ids.hash(key));
-        for index in &mut self.state.indexes {
-            if let Ok(keys) = IndexKeys::of(&index.spec, doc, stored.ts) {
-                index.remove(&keys, id);
-            }
-        }
-        self.ids.remove(hash, id);
-        let len = segment.remove(id.slot());
-        if segment.is_dead() {
-            self.state.segments.remove(id.segment());
-        }
-        self.state.totals.count -= 1;
-        self.state.totals.bytes -= len as u64;
-        self.state.shrink_from.get_or_insert(0);
     }
 
     /// The record that has the key of that hash, whether it has ended or not.
     fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
-        self.ids.find(hash, |id| {
-            let segment = self.state.segments.get(id.segment())?;
+        self.state.contents.ids().find(hash, |id| {
+            let segment = self.state.contents.segments().get(id.segment())?;
             has_key(segment.bytes_of(id.slot())?, key).then_some(id)
         })
     }
@@ -348,8 +302,7 @@ impl<'a> Writer<'a> {
     }
 
     fn keys_of(&self, doc: Doc<'_>, ts: Millis) -> Result<AllKeys, Refused> {
-        self.state
-            .indexes
+        self.indexes()
             .iter()
             .map(|index| IndexKeys::of(&index.spec, doc, ts).map_err(Refused::Unindexable))
             .collect()
@@ -392,31 +345,16 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn place(&mut self, bytes: &[u8], stamp: Stamp) -> RecordId {
-        let state = &mut *self.state;
-        if let Some((number, tail)) = state.segments.last_mut() {
-            if number + 1 == state.next_segment && tail.has_room(bytes.len()) {
-                return RecordId::new(number, tail.push(bytes, stamp));
-            }
-            tail.seal();
-        }
-        let mut segment = Segment::new(state.segments.last().map(|(_, tail)| tail));
-        if state.coming.is_some() {
-            segment.ask_coming(|_| End::NEVER);
-        }
-        let number = state.next_segment;
-        state.next_segment += 1;
-        let slot = segment.push(bytes, stamp);
-        state.segments.push(number, segment);
-        RecordId::new(number, slot)
+    fn indexes(&self) -> &[Index] {
+        self.state.contents.indexes()
     }
 
     pub(super) fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
         Stamp {
             ts,
             own,
-            dates: self.state.date_end(doc),
-            coming: self.state.coming_end(doc),
+            dates: self.state.contents.date_end(doc),
+            coming: self.state.contents.coming_end(doc),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Random commands and clock moves against a naive model: a plain list of documents, expiry by definition, filters read a
-//! second time in the plainest way. Every reply is compared; with indexes and without, with the reaper at work and without.
+//! second time in the plainest way. Every reply is compared; with indexes and without, with the reaper at work and without,
+//! with updates in one lock hold and with updates that are computed outside it.
 //!
 //! A failure prints its seed and the shortest list of steps that it could be cut down to. `MODEL_SEED=n MODEL_STEPS=m`
 //! runs one seed again. The long run: `cargo test --release --test model -- --ignored million`.
@@ -24,24 +25,22 @@ use run::{Run, Setting};
 use steps::Step;
 use support::world::Reaper;
 
-const SETTINGS: [Setting; 4] = [
-    Setting {
-        indexes: true,
-        reaper: Reaper::On,
-    },
-    Setting {
-        indexes: true,
-        reaper: Reaper::Off,
-    },
-    Setting {
-        indexes: false,
-        reaper: Reaper::On,
-    },
-    Setting {
-        indexes: false,
-        reaper: Reaper::Off,
-    },
+const SETTINGS: [Setting; 6] = [
+    setting(true, Reaper::On, false),
+    setting(true, Reaper::Off, false),
+    setting(false, Reaper::On, false),
+    setting(false, Reaper::Off, false),
+    setting(true, Reaper::On, true),
+    setting(false, Reaper::Off, true),
 ];
+
+const fn setting(indexes: bool, reaper: Reaper, updates_outside_lock: bool) -> Setting {
+    Setting {
+        indexes,
+        reaper,
+        updates_outside_lock,
+    }
+}
 
 /// Plays steps against a fresh server; what went wrong, and at which step.
 fn play(setting: Setting, steps: &[Step]) -> Result<(), (usize, String)> {
@@ -110,7 +109,7 @@ fn seeds(crowd: Crowd, first: u64, rounds: u64, count: usize) {
         return;
     }
     for round in 0..rounds {
-        let setting = SETTINGS[(round % 4) as usize];
+        let setting = SETTINGS[(round % SETTINGS.len() as u64) as usize];
         explore(setting, crowd, first + round, count);
     }
 }

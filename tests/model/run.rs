@@ -1,7 +1,7 @@
 //! A server and the model, step by step.
 
 use bson::{Bson, Document, doc};
-use sundown::clock::Millis;
+use sundown::clock::{Clock, Millis};
 
 use super::expect::{self, BulkDone, Expect, expect};
 use super::order::{compare, equal, number, same};
@@ -13,6 +13,8 @@ use crate::support::world::{Reaper, START, World, batch, failure, int};
 pub struct Setting {
     pub indexes: bool,
     pub reaper: Reaper,
+    /// Updates are computed outside the lock and compared before they are written, also where they need not be.
+    pub updates_outside_lock: bool,
 }
 
 pub struct Run {
@@ -48,7 +50,9 @@ impl Run {
         let mut model = Model::default();
         model.move_to(START);
         Self {
-            world: World::new(setting.reaper),
+            world: World::with(setting.reaper, Clock::frozen(Millis(START)), |config| {
+                config.updates_outside_lock = setting.updates_outside_lock;
+            }),
             model,
             cursors: [const { None }; SLOTS],
             last: None,

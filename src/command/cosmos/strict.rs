@@ -17,12 +17,12 @@ pub fn check(call: &Call<'_>) -> Result<()> {
         "createIndexes" => {
             let specs = array_of("indexes").unwrap_or(Doc::EMPTY);
             for spec in specs.iter().filter_map(|elem| elem.value.as_doc()) {
-                strict::check_index(spec, would_add(call, spec))?;
+                strict::check_index(spec, would_add(call, spec)?)?;
             }
         }
         "find" => check_sort(call, doc_of("sort"))?,
         "findAndModify" => {
-            let keys = keys(call);
+            let keys = keys(call)?;
             let sort = doc_of("sort").filter(|_| !keys.is_empty());
             let keys = keys.iter().map(DocBuf::as_doc);
             strict::check_lone_sort(sort.unwrap_or(Doc::EMPTY), keys)?;
@@ -46,24 +46,24 @@ pub fn check(call: &Call<'_>) -> Result<()> {
 }
 
 /// Whether the collection has documents, and not this very index: making it again changes nothing.
-fn would_add(call: &Call<'_>, spec: Doc<'_>) -> bool {
+fn would_add(call: &Call<'_>, spec: Doc<'_>) -> Result<bool> {
     let name = call.target().as_str().unwrap_or_default();
-    let Some(there) = call.context.catalog.get(call.database(), name) else {
-        return false;
+    let Some(there) = call.context.catalog.get(call.database(), name)? else {
+        return Ok(false);
     };
     let key = spec.get("key");
     let same = |known: Doc<'_>| crate::value::equal(ValueRef::document(known), key);
-    there.read(call.read_point(), |view| {
+    Ok(there.read(call.read_point(), |view| {
         let mut unique = view.indexes().filter(|index| index.spec.unique);
         view.totals().count > 0 && !unique.any(|index| same(index.spec.key.as_doc()))
-    })
+    }))
 }
 
 fn check_sort(call: &Call<'_>, sort: Option<Doc<'_>>) -> Result<()> {
     let Some(sort) = sort else {
         return Ok(());
     };
-    let keys = keys(call);
+    let keys = keys(call)?;
     // Where there is no collection, nothing has to be sorted.
     if keys.is_empty() {
         return Ok(());
@@ -72,10 +72,10 @@ fn check_sort(call: &Call<'_>, sort: Option<Doc<'_>>) -> Result<()> {
 }
 
 /// The keys of the collection's indexes. The service indexes the shard key, too.
-fn keys(call: &Call<'_>) -> Vec<DocBuf> {
+fn keys(call: &Call<'_>) -> Result<Vec<DocBuf>> {
     let name = call.target().as_str().unwrap_or_default();
-    let Some(there) = call.context.catalog.get(call.database(), name) else {
-        return Vec::new();
+    let Some(there) = call.context.catalog.get(call.database(), name)? else {
+        return Ok(Vec::new());
     };
     let mut keys = vec![DocBuf::build(|key| {
         key.put_i32("_id", 1);
@@ -89,5 +89,5 @@ fn keys(call: &Call<'_>) -> Vec<DocBuf> {
     let uuid = *there.uuid().as_bytes();
     let offers = &call.context.cosmos.offers;
     keys.extend(offers.collection(&call.namespace(name), uuid).shard_key);
-    keys
+    Ok(keys)
 }

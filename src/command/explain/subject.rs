@@ -135,7 +135,7 @@ impl Subject {
     fn of_count(call: &Call<'_>) -> Result<Self> {
         let collection = call.collection()?;
         let count = Count::read(call)?;
-        let found = call.context.catalog.get(call.database(), collection);
+        let found = call.context.catalog.get(call.database(), collection)?;
         if let Some(found) = found
             && count.is_of_all()
         {
@@ -388,7 +388,7 @@ impl Subject {
     ) -> Result<Self> {
         let name = call.collection()?;
         let namespace = call.namespace(name);
-        let collection = call.context.catalog.get(call.database(), name);
+        let collection = call.context.catalog.get(call.database(), name)?;
         let access = match &collection {
             None => nothing(),
             Some(collection) => {

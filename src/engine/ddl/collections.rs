@@ -32,7 +32,8 @@ pub struct RenameCollection {
 impl DropCollection {
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
         let (database, name) = (self.namespace.database(), self.namespace.collection());
-        let there = catalog.get(database, name);
+        // One that a failed write has closed can be dropped, and has no indexes left.
+        let there = catalog.get(database, name).unwrap_or_default();
         let indexes = there.map_or(0, |there| there.read(ReadPoint::at(now), count_indexes));
         match catalog.drop_collection(database, name) {
             Some(_) => Done::DroppedCollection(self.namespace, indexes),

@@ -2,7 +2,7 @@
 
 use super::default_ttl::{self, check_mode};
 use super::{Done, check_created};
-use crate::engine::write::other_case;
+use crate::engine::write::not_created;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
@@ -32,9 +32,8 @@ impl CreateCollection {
         check_created(name.database(), name.collection())?;
         match self.make(catalog, now) {
             Ok(_) => Ok(Done::Created),
-            Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
             Err(CreateError::Exists) => {
-                let there = catalog.get(name.database(), name.collection());
+                let there = catalog.get(name.database(), name.collection())?;
                 let agrees = |view: &View<'_>| {
                     view.default_ttl() == self.default_ttl && *view.options() == self.options
                 };
@@ -46,6 +45,7 @@ impl CreateCollection {
                     )),
                 }
             }
+            Err(error) => Err(not_created(error)),
         }
     }
 

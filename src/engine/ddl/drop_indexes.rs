@@ -33,7 +33,7 @@ pub struct DroppedIndexes {
 impl DropIndexes {
     pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
         let name = &self.namespace;
-        let Some(collection) = catalog.get(name.database(), name.collection()) else {
+        let Some(collection) = catalog.get(name.database(), name.collection())? else {
             return Err(Error::new(
                 Code::NamespaceNotFound,
                 format!("ns not found {name}"),

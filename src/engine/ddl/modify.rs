@@ -83,7 +83,7 @@ impl ModifyCollection {
 
     pub(super) fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
         let name = &self.namespace;
-        let Some(collection) = catalog.get(name.database(), name.collection()) else {
+        let Some(collection) = catalog.get(name.database(), name.collection())? else {
             return Err(no_collection());
         };
         let resolved = collection.read(ReadPoint::at(now), |view| self.resolve(view))?;

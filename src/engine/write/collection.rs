@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::ddl::check_created;
 use crate::error::{Code, Error, Result};
-use crate::storage::{Catalog, Collection, OtherCase};
+use crate::storage::{Catalog, Collection, CreateError, OtherCase};
 
 /// The collection, and whether it was made just now.
 pub fn collection_for(
@@ -12,13 +12,22 @@ pub fn collection_for(
     database: &str,
     collection: &str,
 ) -> Result<(Arc<Collection>, bool)> {
-    if let Some(there) = catalog.get(database, collection) {
+    if let Some(there) = catalog.get(database, collection)? {
         return Ok((there, false));
     }
     check_created(database, collection)?;
     catalog
         .get_or_create(database, collection)
-        .map_err(|other| other_case(&other))
+        .map_err(not_created)
+}
+
+/// Why a collection was not created.
+pub fn not_created(error: CreateError) -> Error {
+    match error {
+        CreateError::OtherCase(other) => other_case(&other),
+        CreateError::Damaged(damaged) => damaged.into(),
+        CreateError::Exists => Error::new(Code::NamespaceExists, "the collection exists already"),
+    }
 }
 
 pub fn other_case(other: &OtherCase) -> Error {

@@ -1,8 +1,8 @@
 //! Changing documents: what language computes, storage keeps.
 //!
-//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] computes what becomes of a stored
-//! document outside the collection's lock and puts it in place only if it still is the document that was looked at, else looks
-//! again; [`pick`] finds it, [`search`] does so for a statement
+//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] is the one way to change a stored
+//! document: in one lock hold where that is quickly done, else computed outside the lock and written only if it still is the
+//! document that was looked at; [`pick`] finds it, [`search`] does so for a statement
 //! that asks for what [`wanted`] says, and [`statement`] puts the two together. [`refused()`] turns
 //! storage's facts into MongoDB's errors. [`collection_for`] makes the collection where there is none yet.
 
@@ -16,10 +16,10 @@ mod search;
 mod statement;
 mod wanted;
 
-pub use collection::{collection_for, other_case};
+pub use collection::{collection_for, not_created, other_case};
 pub use insert::{BATCH, Inserted, insert_batch};
 pub use intake::Intake;
-pub use modify::{Candidate, Match, Modified, append_ts, with_ts};
+pub use modify::{Candidate, Deleted, Match, Modified, Target, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
 pub use search::{Place, Search, Selection};

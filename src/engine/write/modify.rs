@@ -4,36 +4,59 @@ use super::{Wanted, refused};
 use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
-use crate::storage::{Collection, Dropped, NewTtl, ReadPoint, RecordId, Replaced, Stored, Writer};
-use crate::value::{Doc, DocBuilder, Millis, Value};
+use crate::storage::{
+    Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Stored, Writer, Written,
+};
+use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
 
 /// What became of a document that was to be changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Modified {
+    /// There is none with the `_id` that was asked for.
+    None,
     /// It no longer is there, has ended, or no longer matches: look for another one.
     Gone,
     Done {
-        /// `None`: it matched, and nothing had to change but its `_ts`.
-        after: Option<Vec<u8>>,
-        /// The `_ts` that it had before, and the one that it has now.
-        before: Millis,
-        ts: Millis,
+        new: New,
+        written: Written,
     },
+}
+
+/// What became of a document that was to be removed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// There is none with the `_id` that was asked for.
+    None,
+    /// It no longer is there, has ended, or no longer matches: look for another one.
+    Gone,
+    /// With the `_ts` that it had.
+    Done(Millis),
 }
 
 /// A stored document that a statement is about to write to.
 pub struct Candidate<'a> {
     pub collection: &'a Collection,
-    pub id: RecordId,
-    /// When it had been written last.
-    pub ts: Millis,
-    /// What is done with it depends on that, too.
+    pub target: Target<'a>,
+    /// What is done with it depends on its `_ts`, too.
     pub reads_ts: bool,
     /// What is known of the `ttl` that it will have.
     pub new_ttl: NewTtl,
-    /// The document as it was found; in the end, the one that was changed or removed.
+    /// Computing what it becomes takes no time, so it may be done while nobody else can read.
+    pub quick: bool,
+    /// The document as it was is asked for afterwards.
+    pub keeps: bool,
+    /// The document as it was found; in the end, the one that was changed or removed (if `keeps`).
     pub current: &'a mut Vec<u8>,
     pub still_matches: Match<'a>,
+}
+
+/// Which document a candidate is.
+#[derive(Clone, Copy)]
+pub enum Target<'a> {
+    /// The one with this `_id`; nobody has looked for it yet.
+    Id(ValueRef<'a>),
+    /// One that was found, and when it had been written last. Its bytes stand in `current`.
+    Found(RecordId, Millis),
 }
 
 /// The condition under which a document that changed under one's hands is still the one meant.
@@ -44,105 +67,208 @@ pub struct Match<'a> {
     pub names_ts: bool,
 }
 
+/// Larger documents are not walked through while nobody else can read.
+const MAX_UNDER_LOCK: usize = 16 * 1024;
+
+/// What the first look at a document by its `_id` came to.
+enum Look {
+    None,
+    Done(New, Written),
+    /// It is copied: go on outside the lock.
+    Copied(RecordId, Millis),
+}
+
 // === impl Candidate ===
 
 impl Candidate<'_> {
-    /// Computes what becomes of the document and puts it in place. The computation runs outside the lock; if the document was
+    /// Computes what becomes of the document and writes it. One that is asked for by its `_id` is found, computed and
+    /// written in one lock hold if that is quickly done. Else the computation runs outside the lock; if the document was
     /// changed by someone else meanwhile, it is looked at again, and left alone if it no longer matches.
+    ///
+    /// `compute` is given the writer where it could take a [`New::Patch`].
     pub fn modify(
         mut self,
         at: ReadPoint,
-        mut compute: impl FnMut(Doc<'_>, Millis) -> Result<Option<Vec<u8>>>,
+        mut compute: impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
     ) -> Result<Result<Modified, Dropped>> {
-        let (collection, id) = (self.collection, self.id);
-        loop {
-            let computed = compute(Doc::new(self.current), self.ts)?;
-            let written = collection.write(at.now(), |writer| {
-                let replaced = match &computed {
-                    _ if self.was_touched(writer) => Replaced::Stale,
-                    Some(bytes) => writer.replace(id, self.current, bytes, self.new_ttl),
-                    None => writer.touch(id, self.current),
-                };
-                match replaced {
-                    Replaced::Refused(reason) => {
-                        let bytes = computed.as_deref().unwrap_or(self.current);
-                        Err(refused(&reason, &writer.view(), bytes))
+        let collection = self.collection;
+        let (id, mut ts) = match self.target {
+            Target::Found(id, ts) => (id, ts),
+            Target::Id(id) => {
+                let looked = match self.quick {
+                    true => {
+                        collection.write(at.now(), |writer| self.at_once(writer, id, &mut compute))
                     }
-                    Replaced::Done { before, ts } => Ok(Some((before, ts))),
-                    Replaced::Stale => Ok(None),
+                    false => Ok(Ok(self.copy(id, at))),
+                };
+                match looked {
+                    Err(dropped) => return Ok(Err(dropped)),
+                    Ok(looked) => match looked? {
+                        Look::None => return Ok(Ok(Modified::None)),
+                        Look::Done(new, written) => {
+                            return Ok(Ok(Modified::Done { new, written }));
+                        }
+                        Look::Copied(id, ts) => (id, ts),
+                    },
+                }
+            }
+        };
+        loop {
+            let new = compute(Doc::new(self.current), ts, None)?;
+            let written = collection.write(at.now(), |writer| {
+                match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
+                    true => Ok(None),
+                    false => write(writer, id, &new, self.new_ttl),
                 }
             });
             match written {
                 Err(dropped) => return Ok(Err(dropped)),
-                Ok(Err(error)) => return Err(error),
-                Ok(Ok(Some((before, ts)))) => {
-                    let became = computed.as_ref().unwrap_or(self.current);
-                    Effort::add_change(became.len());
-                    return Ok(Ok(Modified::Done {
-                        after: computed,
-                        before,
-                        ts,
-                    }));
-                }
-                Ok(Ok(None)) => {
-                    if !self.look_again(at)? {
-                        return Ok(Ok(Modified::Gone));
-                    }
-                }
+                Ok(written) => match written? {
+                    Some(written) => return Ok(Ok(Modified::Done { new, written })),
+                    None => match self.look_again(id, at)? {
+                        Some(now_ts) => ts = now_ts,
+                        None => return Ok(Ok(Modified::Gone)),
+                    },
+                },
             }
         }
     }
 
+    /// Finds the document by its `_id`, computes what becomes of it and writes that, if it is small; copies it if not.
+    fn at_once(
+        &mut self,
+        writer: &mut Writer<'_>,
+        id: ValueRef<'_>,
+        compute: &mut impl FnMut(Doc<'_>, Millis, Option<&Writer<'_>>) -> Result<New>,
+    ) -> Result<Look> {
+        let view = writer.view();
+        view.id_usage().note();
+        let Some((id, stored)) = view.by_id(id) else {
+            return Ok(Look::None);
+        };
+        let is_small = stored.bytes.len() <= MAX_UNDER_LOCK;
+        if self.keeps || !is_small {
+            self.current.clear();
+            self.current.extend_from_slice(stored.bytes);
+        }
+        if !is_small {
+            return Ok(Look::Copied(id, stored.ts));
+        }
+        let new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
+        Ok(match write(writer, id, &new, self.new_ttl)? {
+            Some(written) => Look::Done(new, written),
+            None => Look::None,
+        })
+    }
+
+    /// Finds the document by its `_id` and copies it.
+    fn copy(&mut self, id: ValueRef<'_>, at: ReadPoint) -> Look {
+        self.collection.read(at, |view| {
+            view.id_usage().note();
+            let Some((id, stored)) = view.by_id(id) else {
+                return Look::None;
+            };
+            self.current.clear();
+            self.current.extend_from_slice(stored.bytes);
+            Look::Copied(id, stored.ts)
+        })
+    }
+
     /// Removes the document, if it still is there and matches. Returns the `_ts` that it had.
-    pub fn delete(mut self, at: ReadPoint) -> Result<Result<Option<Millis>, Dropped>> {
-        let (collection, id) = (self.collection, self.id);
+    pub fn delete(mut self, at: ReadPoint) -> Result<Result<Deleted, Dropped>> {
+        let collection = self.collection;
+        let (id, mut ts) = match self.target {
+            Target::Found(id, ts) => (id, ts),
+            Target::Id(id) => {
+                let removed = collection.write(at.now(), |writer| {
+                    let view = writer.view();
+                    view.id_usage().note();
+                    let (id, stored) = view.by_id(id)?;
+                    self.current.clear();
+                    self.current.extend_from_slice(stored.bytes);
+                    writer.remove(id)
+                });
+                return Ok(removed.map(|removed| match removed {
+                    None => Deleted::None,
+                    Some(ts) => {
+                        Effort::add_removal();
+                        Deleted::Done(ts)
+                    }
+                }));
+            }
+        };
         loop {
-            let removed = collection.write(at.now(), |writer| match self.was_touched(writer) {
-                true => None,
-                false => writer.remove_if(id, self.current),
+            let removed = collection.write(at.now(), |writer| {
+                match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
+                    true => None,
+                    false => writer.remove(id),
+                }
             });
             match removed {
                 Err(dropped) => return Ok(Err(dropped)),
                 Ok(Some(ts)) => {
                     Effort::add_removal();
-                    return Ok(Ok(Some(ts)));
+                    return Ok(Ok(Deleted::Done(ts)));
                 }
-                Ok(None) => {
-                    if !self.look_again(at)? {
-                        return Ok(Ok(None));
-                    }
-                }
+                Ok(None) => match self.look_again(id, at)? {
+                    Some(now_ts) => ts = now_ts,
+                    None => return Ok(Ok(Deleted::Gone)),
+                },
             }
         }
     }
 
     /// Somebody wrote to the document since it was found, which its bytes need not show.
-    fn was_touched(&self, writer: &Writer<'_>) -> bool {
-        let moved = |stored: Stored<'_>| stored.ts.seconds() != self.ts.seconds();
-        self.reads_ts && writer.visible(self.id).is_some_and(moved)
+    fn was_touched(&self, writer: &Writer<'_>, id: RecordId, ts: Millis) -> bool {
+        let moved = |stored: Stored<'_>| stored.ts.seconds() != ts.seconds();
+        self.reads_ts && writer.visible(id).is_some_and(moved)
     }
 
-    /// Takes the document as it is now. Says whether it still is there and matches.
-    fn look_again(&mut self, at: ReadPoint) -> Result<bool> {
+    /// Takes the document as it is now. Returns its `_ts`, if it still is there and matches.
+    fn look_again(&mut self, id: RecordId, at: ReadPoint) -> Result<Option<Millis>> {
         let found = self.collection.read(at, |view| {
-            view.get(self.id).map(|stored| {
+            view.get(id).map(|stored| {
                 self.current.clear();
                 self.current.extend_from_slice(stored.bytes);
                 stored.ts
             })
         });
-        let Some(ts) = found else { return Ok(false) };
-        self.ts = ts;
+        let Some(ts) = found else { return Ok(None) };
         let Match {
             wanted,
             vars,
             names_ts,
         } = self.still_matches;
         let filter = wanted.filter();
-        if !names_ts {
-            return filter.matches(Doc::new(self.current), vars);
+        let matches = match names_ts {
+            false => filter.matches(Doc::new(self.current), vars)?,
+            true => filter.matches(Doc::new(&with_ts(Doc::new(self.current), ts)), vars)?,
+        };
+        Ok(matches.then_some(ts))
+    }
+}
+
+fn write(
+    writer: &mut Writer<'_>,
+    id: RecordId,
+    new: &New,
+    new_ttl: NewTtl,
+) -> Result<Option<Written>> {
+    match writer.update(id, new, new_ttl) {
+        Ok(written) => {
+            if let Some(written) = &written {
+                Effort::add_change(written.len);
+            }
+            Ok(written)
         }
-        filter.matches(Doc::new(&with_ts(Doc::new(self.current), ts)), vars)
+        Err(reason) => {
+            let view = writer.view();
+            let bytes = match new {
+                New::Bytes(bytes) => bytes.as_slice(),
+                _ => view.get(id).map_or(&[][..], |stored| stored.bytes),
+            };
+            Err(refused(&reason, &view, bytes))
+        }
     }
 }
 
@@ -185,10 +311,11 @@ mod tests {
             let mut current = bytes.clone();
             let candidate = Candidate {
                 collection: &collection,
-                id,
-                ts: Millis(5_000),
+                target: Target::Found(id, Millis(5_000)),
                 reads_ts: by_ts,
                 new_ttl: NewTtl::Unknown,
+                quick: false,
+                keeps: false,
                 current: &mut current,
                 still_matches: Match {
                     wanted: &wanted,
@@ -197,20 +324,24 @@ mod tests {
                 },
             };
             let mut seen = Vec::new();
-            let done = candidate.modify(ReadPoint::at(Millis(9_000)), |_, ts| {
+            let done = candidate.modify(ReadPoint::at(Millis(9_000)), |_, ts, _| {
                 if seen.is_empty() {
-                    let touched = collection.write(Millis(8_000), |w| w.touch(id, &bytes));
-                    assert!(matches!(touched, Ok(Replaced::Done { .. })));
+                    let touched =
+                        collection.write(Millis(8_000), |w| w.update(id, &New::Same, NewTtl::Same));
+                    assert!(matches!(touched, Ok(Ok(Some(_)))));
                 }
                 seen.push(ts);
-                Ok(None)
+                Ok(New::Same)
             });
             (done.unwrap().unwrap(), seen)
         };
         let done = |before| Modified::Done {
-            after: None,
-            before: Millis(before),
-            ts: Millis(9_000),
+            new: New::Same,
+            written: Written {
+                before: Millis(before),
+                ts: Millis(9_000),
+                len: bytes.len(),
+            },
         };
         let (first, again) = (Millis(5_000), Millis(8_000));
         assert_eq!(touched(doc! {"_id": 1}, false), (done(8_000), vec![first]));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Match, Picked, Picker, Wanted};
+use super::{Candidate, Match, Picked, Picker, Target, Wanted};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
 use crate::engine::choose::{Hint, choose};
@@ -19,6 +19,8 @@ pub struct Place<'a> {
     pub ids: &'a ObjectIds,
     pub database: &'a str,
     pub collection: &'a str,
+    /// Tests compare the two ways: nothing is computed while the lock is held.
+    pub outside_lock: bool,
     /// Where its reads start from; it writes at the same `now`.
     pub at: ReadPoint,
 }
@@ -45,7 +47,7 @@ pub struct Search {
 }
 
 enum Way {
-    /// To the one document with an `_id`, where most writes go: without a walk, and gone once.
+    /// To the one document with an `_id`, where most writes go: it is looked for when it is written to, and once.
     Point {
         collection: Arc<Collection>,
         gone: bool,
@@ -152,49 +154,43 @@ impl Search {
         }
     }
 
-    /// Nobody has begun to look.
-    pub(super) fn is_new(&self) -> bool {
-        self.way.is_none()
-    }
-
     /// The next document.
     pub(super) fn next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<Found<'_>> {
         if self.way.is_none() {
-            let found = place.catalog.get(place.database, place.collection);
+            let found = place.catalog.get(place.database, place.collection)?;
             self.way = found
                 .map(|collection| self.selection.way(collection, place.at))
                 .transpose()?;
         }
         let (at, current) = (place.at, &mut self.current);
-        let (picked, collection) = match &mut self.way {
+        let (target, collection) = match &mut self.way {
             Some(Way::Point { collection, gone }) => {
-                let picked = match self.selection.point().filter(|_| !*gone) {
-                    Some(id) => pick_point(collection, id, at, current),
-                    None => Picked::None,
+                let Some(id) = self.selection.point().filter(|_| !*gone) else {
+                    return Ok(Found::None);
                 };
                 *gone = true;
-                (picked, &*collection)
+                (Target::Id(id), &*collection)
             }
             Some(Way::Picker(picker)) => {
                 let picked = picker.next(at, &self.selection.vars, slice, current);
-                let picked = picked.map_err(|error| during(self.during, error))?;
-                (picked, picker.collection())
+                match picked.map_err(|error| during(self.during, error))? {
+                    Picked::One(id, ts) => (Target::Found(id, ts), picker.collection()),
+                    Picked::Pause => return Ok(Found::Pause),
+                    Picked::None => return Ok(Found::None),
+                }
             }
             None => return Ok(Found::None),
         };
-        match picked {
-            Picked::One(id, ts) => Ok(Found::One(Candidate {
-                collection,
-                id,
-                ts,
-                reads_ts: self.selection.names_ts,
-                new_ttl: NewTtl::Unknown,
-                current,
-                still_matches: self.selection.still_matches(),
-            })),
-            Picked::Pause => Ok(Found::Pause),
-            Picked::None => Ok(Found::None),
-        }
+        Ok(Found::One(Candidate {
+            collection,
+            target,
+            reads_ts: self.selection.names_ts,
+            new_ttl: NewTtl::Unknown,
+            quick: false,
+            keeps: false,
+            current,
+            still_matches: self.selection.still_matches(),
+        }))
     }
 
     /// An error that came up while documents were looked at or written to, as it is told. What is wrong with a statement, or
@@ -226,22 +222,4 @@ fn during(what: &str, error: Error) -> Error {
         true => error,
         false => error.caused(what),
     }
-}
-
-/// The document with that `_id`.
-fn pick_point(
-    collection: &Collection,
-    id: ValueRef<'_>,
-    at: ReadPoint,
-    current: &mut Vec<u8>,
-) -> Picked {
-    collection.read(at, |view| {
-        view.id_usage().note();
-        let Some((id, stored)) = view.by_id(id) else {
-            return Picked::None;
-        };
-        current.clear();
-        current.extend_from_slice(stored.bytes);
-        Picked::One(id, stored.ts)
-    })
 }

@@ -1,14 +1,13 @@
 //! One statement of an update, delete or findAndModify, run in steps.
 
 use super::search::Found;
-use super::{Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
-use crate::engine::Effort;
+use super::{Deleted, Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
 use crate::storage::ttl::OwnTtl;
-use crate::storage::{NewTtl, Patched};
-use crate::value::{Doc, Millis, Value};
+use crate::storage::{New, NewTtl, Writer};
+use crate::value::{Doc, Millis, Patch, Value};
 
 /// An update on its way.
 pub struct Updating {
@@ -85,9 +84,6 @@ impl Updating {
 
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        if self.change_in_place(place) || self.put_in_place(place) {
-            return Ok(true);
-        }
         loop {
             if self.change_next(place, slice)? {
                 if self.done.matched > 0 || !self.upsert || self.insert(place)? {
@@ -97,86 +93,6 @@ impl Updating {
                 return Ok(false);
             }
         }
-    }
-
-    /// Changes the one document that is asked for by its `_id`, if that takes no more than a few other bytes in it. `false`:
-    /// nothing has happened, and it goes the way of all updates.
-    fn change_in_place(&mut self, place: &Place<'_>) -> bool {
-        let (update, selection) = (&self.update, &self.search.selection);
-        if !self.search.is_new() || !update.may_patch() || !update.leaves_alone(OwnTtl::FIELD) {
-            return false;
-        }
-        let Some(id) = selection.point() else {
-            return false;
-        };
-        let Some(collection) = place.catalog.get(place.database, place.collection) else {
-            return false;
-        };
-        let apply = Apply {
-            now: place.now(),
-            vars: &selection.vars,
-            position: None,
-            inserting: false,
-        };
-        let (mut len, mut version) = (0, Vec::new());
-        let patched = collection.write(place.now(), |writer| {
-            let writes = |field: &str| !update.leaves_alone(field);
-            writer.patch(id, writes, |doc| {
-                let patch = update.patch(doc, &apply)?;
-                len = doc.bytes().len();
-                if self.shows != Shows::Nothing {
-                    version = doc.bytes().to_vec();
-                }
-                Some(patch)
-            })
-        });
-        let Ok(Some(Patched { patch, before, ts })) = patched else {
-            return false;
-        };
-        Effort::add_change(len);
-        self.done.matched = 1;
-        self.done.modified = u64::from(!patch.is_empty());
-        self.done.shown = match self.shows {
-            Shows::Nothing => None,
-            Shows::Before => Some(Version {
-                bytes: version,
-                ts: before,
-            }),
-            Shows::After => {
-                patch.apply(&mut version);
-                Some(Version { bytes: version, ts })
-            }
-        };
-        true
-    }
-
-    /// Puts a document in the place of the one that is asked for by its `_id`, if nobody has to look at that one. `false`: nothing
-    /// has happened, and it goes the way of all updates.
-    fn put_in_place(&mut self, place: &Place<'_>) -> bool {
-        let (update, selection) = (&self.update, &self.search.selection);
-        if !self.search.is_new() || self.shows == Shows::Before {
-            return false;
-        }
-        let Some((id, bytes)) = selection
-            .point()
-            .and_then(|id| Some((id, update.over(id)?)))
-        else {
-            return false;
-        };
-        let Some(collection) = place.catalog.get(place.database, place.collection) else {
-            return false;
-        };
-        let put = collection.write(place.now(), |writer| {
-            writer.put(id, &bytes, new_ttl(update))
-        });
-        let Ok(Some(ts)) = put else {
-            return false;
-        };
-        Effort::add_change(bytes.len());
-        self.done.matched = 1;
-        self.done.modified = 1;
-        self.done.shown = (self.shows == Shows::After).then_some(Version { bytes, ts });
-        true
     }
 
     /// Changes the next document that matches. `false`: there may be more to do.
@@ -189,8 +105,10 @@ impl Updating {
         let update = &self.update;
         candidate.reads_ts |= update.reads_ts();
         candidate.new_ttl = new_ttl(update);
+        candidate.quick = update.is_quick() && !place.outside_lock;
+        candidate.keeps = self.shows != Shows::Nothing;
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
-        let modified = candidate.modify(place.at, |doc, ts| {
+        let modified = candidate.modify(place.at, |doc, ts, writer| {
             let shown = update.reads_ts().then(|| with_ts(doc, ts));
             let doc = shown.as_deref().map_or(doc, Doc::new);
             let position = if update.needs_position() {
@@ -198,35 +116,40 @@ impl Updating {
             } else {
                 None
             };
-            update.apply(
-                doc,
-                &Apply {
-                    now: place.now(),
-                    vars,
-                    position,
-                    inserting: false,
-                },
-            )
+            let apply = Apply {
+                now: place.now(),
+                vars,
+                position,
+                inserting: false,
+            };
+            if let Some(patch) = writer.and_then(|writer| patch(update, doc, &apply, writer)) {
+                return Ok(match patch.is_empty() {
+                    true => New::Same,
+                    false => New::Patch(patch),
+                });
+            }
+            Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
         });
         let modified = modified.map_err(|error| self.search.failed(error))?;
-        let (after, before_ts, ts) = match modified {
-            Ok(Modified::Done { after, before, ts }) => (after, before, ts),
+        let (new, written) = match modified {
+            Ok(Modified::Done { new, written }) => (new, written),
+            Ok(Modified::None) => return Ok(true),
             lost => {
                 self.search.lost(lost.is_err());
                 return Ok(false);
             }
         };
         self.done.matched += 1;
-        self.done.modified += u64::from(after.is_some());
+        self.done.modified += u64::from(new != New::Same);
         self.done.shown = match self.shows {
             Shows::Nothing => None,
             Shows::Before => Some(Version {
                 bytes: self.search.take_current(),
-                ts: before_ts,
+                ts: written.before,
             }),
             Shows::After => Some(Version {
-                bytes: after.unwrap_or_else(|| self.search.take_current()),
-                ts,
+                bytes: after(new, self.search.take_current()),
+                ts: written.ts,
             }),
         };
         Ok(!self.search.selection.multi)
@@ -273,6 +196,26 @@ impl Updating {
         self.update.upsert(&equalities, &apply, || {
             Value::oid(place.ids.next(place.now()))
         })
+    }
+}
+
+/// The few bytes that the update changes, if it changes no more and the writer takes it so.
+fn patch(update: &Update, doc: Doc<'_>, apply: &Apply<'_>, writer: &Writer<'_>) -> Option<Patch> {
+    let may = update.may_patch()
+        && update.leaves_alone(OwnTtl::FIELD)
+        && writer.may_patch(|field| !update.leaves_alone(field));
+    may.then(|| update.patch(doc, apply))?
+}
+
+/// The document that `before` became.
+fn after(new: New, mut before: Vec<u8>) -> Vec<u8> {
+    match new {
+        New::Same => before,
+        New::Bytes(bytes) => bytes,
+        New::Patch(patch) => {
+            patch.apply(&mut before);
+            before
+        }
     }
 }
 
@@ -335,7 +278,8 @@ impl Deleting {
         };
         let deleted = candidate.delete(place.at);
         let ts = match deleted.map_err(|error| self.search.failed(error))? {
-            Ok(Some(ts)) => ts,
+            Ok(Deleted::Done(ts)) => ts,
+            Ok(Deleted::None) => return Ok(true),
             lost => {
                 self.search.lost(lost.is_err());
                 return Ok(false);

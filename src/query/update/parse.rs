@@ -40,6 +40,8 @@ pub(super) struct Operators {
     positional: bool,
     /// The result may nest too deep, so it has to be looked at.
     deep: bool,
+    /// There are nothing but quick operators, and no search for the elements that they mean.
+    quick: bool,
     /// There is nothing but quick operators on root fields that have no rules of their own.
     plain: bool,
 }
@@ -127,11 +129,12 @@ impl Update {
         matches!(&self.0, Kind::Replacement(replacement) if !replacement.has_ttl)
     }
 
-    /// What it makes of any document with that `_id` that is not the same already, if it does so without a look at it.
-    pub fn over(&self, id: ValueRef<'_>) -> Option<Vec<u8>> {
+    /// Whether it is applied to a small document in no time: no expression, no pattern, no array to be searched or sorted.
+    pub fn is_quick(&self) -> bool {
         match &self.0 {
-            Kind::Replacement(replacement) => replacement.over(id),
-            _ => None,
+            Kind::Operators(operators) => operators.quick,
+            Kind::Replacement(replacement) => replacement.len() <= LARGE,
+            Kind::Pipeline(_) => false,
         }
     }
 
@@ -203,9 +206,11 @@ impl Operators {
             filters,
             positional: false,
             deep: false,
+            quick: true,
             plain: true,
         };
         let large = update.bytes().len() > LARGE;
+        parsed.quick = !large && used.is_empty();
         let mut later = Vec::new();
         for elem in update {
             let Some(row) = operator(elem.name_bytes()) else {
@@ -260,6 +265,7 @@ impl Operators {
     fn insert_field(&mut self, name: &str, leaf: Leaf) -> Result<()> {
         check_reserved(name, name)?;
         self.note_depth(1, &leaf);
+        self.quick &= leaf.is_quick();
         self.plain &= leaf.is_quick() && !self.deep && name != "_id";
         self.root.insert_field(name, leaf)
     }
@@ -274,6 +280,7 @@ impl Operators {
         check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
         self.positional |= path.parts.contains(&"$");
         self.note_depth(path.parts.len(), &leaf);
+        self.quick &= leaf.is_quick() && !self.positional;
         // Fields at the root came the other way.
         self.plain = false;
         let filters = &self.filters;

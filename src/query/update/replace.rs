@@ -61,26 +61,18 @@ impl Replacement {
         }
         match self.plain {
             Some(IdPlace::Nowhere) => self.write(old.get("_id"), out)?,
+            Some(IdPlace::Front) if has_same_id(old, new) => {
+                check::check_size(new.bytes().len())?;
+                out.extend_from_slice(new.bytes());
+            }
             _ => replace(old, new, apply, out, Names::Checked, self.stamps)?,
         }
         Ok(true)
     }
 
-    /// The document that takes the place of any with that `_id`, if that is all it has to know. (The other may be the same.)
-    pub fn over(&self, id: ValueRef<'_>) -> Option<Vec<u8>> {
-        let place = self.plain?;
-        let mut out = Vec::with_capacity(self.document.bytes().len() + id.data().len() + 8);
-        match place {
-            IdPlace::Nowhere => self.write(id, &mut out).ok()?,
-            IdPlace::Front => {
-                let own = self.document.as_doc().get("_id");
-                if own.ty() != id.ty() || own.data() != id.data() {
-                    return None;
-                }
-                out.extend_from_slice(self.document.bytes());
-            }
-        }
-        Some(out)
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.document.bytes().len()
     }
 
     /// Writes it behind an `_id`, which it lacks.
@@ -91,6 +83,18 @@ impl Replacement {
         doc.end();
         check::check_size(out.len() - start)
     }
+}
+
+/// Whether both begin with the very same `_id`, so that nothing has to be put together.
+fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
+    let id = |doc: Doc<'_>| {
+        doc.first()
+            .map(|elem| (elem.value.ty(), elem.value.data().len()))
+    };
+    let len = 4 + 1 + "_id\0".len() + id(new).map_or(0, |(_, len)| len);
+    old.first().is_some_and(|elem| elem.name_bytes() == b"_id")
+        && id(old) == id(new)
+        && old.bytes().get(4..len) == new.bytes().get(4..len)
 }
 
 /// Whether `$` names at the root are allowed, as they are in what a pipeline computes.

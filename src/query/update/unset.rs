@@ -25,4 +25,8 @@ impl Modify for Unset {
     fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
         Ok(Missing::Nothing)
     }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
 }

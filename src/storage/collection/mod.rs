@@ -1,18 +1,16 @@
 //! One collection: its documents, its indexes, its TTL settings, and the lock around them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use uuid::Uuid;
 
-use super::dates::Coming;
-use super::idmap::IdMap;
-use super::index::{Index, Usage};
-use super::segments::Segments;
-use super::ttl::{Bounds, DefaultTtl, End};
-use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, Totals, TsIndex, View, Writer};
+use super::contents::Contents;
+use super::index::Usage;
+use super::ttl::{DefaultTtl, End};
+use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, TsIndex, View, Writer};
 use crate::aside::uncut;
 use crate::clock::Clock;
 use crate::value::Millis;
@@ -22,8 +20,6 @@ pub(super) const WHEN_ALL_IS_WELL: Duration = Duration::from_millis(5);
 
 pub struct Collection {
     pub(super) uuid: Uuid,
-    /// Read under the shared lock, changed under the exclusive one.
-    pub(super) ids: IdMap,
     pub(super) state: RwLock<State>,
     /// The latest moment at which anybody has looked at this collection. What had ended by then was seen to be gone, so a
     /// writer whose own `now` is older must not bring it back. Raised by every look, lowered when the clock is set back.
@@ -33,19 +29,20 @@ pub struct Collection {
     pub(super) rewound: AtomicU64,
     /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
     pub(super) clock: Option<Clock>,
-    /// Ended documents freed, in all collections of the catalog together.
-    pub(super) freed: Arc<AtomicU64>,
+    /// A write failed half-way: nothing here can be trusted, and the catalog refuses to hand the collection out.
+    damaged: AtomicBool,
+}
+
+/// The collection, held exclusively.
+pub(super) struct Exclusive<'a> {
+    collection: &'a Collection,
+    state: RwLockWriteGuard<'a, State>,
 }
 
 /// Everything that the lock guards.
 pub(super) struct State {
     pub namespace: Namespace,
-    pub segments: Segments,
-    /// The number of the next segment: never reused, also when all segments are gone.
-    pub next_segment: u64,
-    pub indexes: Vec<Index>,
-    /// The number of the next index: never reused.
-    pub next_index: u64,
+    pub contents: Contents,
     /// That of the map of `_id`s.
     pub id_usage: Usage,
     pub default: DefaultTtl,
@@ -53,19 +50,10 @@ pub(super) struct State {
     pub ts_index: Option<TsIndex>,
     pub options: Options,
     pub limit: Option<SizeLimit>,
-    /// What lives in memory, ended or not.
-    pub totals: Totals,
-    /// Lower bounds over all segments.
-    pub bounds: Bounds,
-    /// The date rules to come, while their ends are being computed.
-    pub coming: Option<Coming>,
     /// The last document that made way in a capped collection: nothing before it is left.
     pub evicted: Option<RecordId>,
     /// The record at which the reaper goes on.
     pub reap_from: RecordId,
-    /// The shard of the `_id` map at which it goes on giving memory back (behind the last one: indexes); `None` when there is
-    /// nothing to give.
-    pub shrink_from: Option<usize>,
     pub dropped: bool,
     /// How often it was given another name: readers that go on are told.
     pub renames: u32,
@@ -81,31 +69,23 @@ impl Collection {
     pub fn new(namespace: Namespace, options: Options) -> Self {
         Self {
             uuid: Uuid::new_v4(),
-            ids: IdMap::new(),
             state: RwLock::new(State {
                 namespace,
-                segments: Segments::default(),
-                next_segment: 0,
-                indexes: Vec::new(),
-                next_index: 0,
+                contents: Contents::new(Arc::default()),
                 id_usage: Usage::since(Millis(0)),
                 default: DefaultTtl::Off,
                 ts_index: None,
                 options,
                 limit: None,
-                totals: Totals::default(),
-                bounds: Bounds::NONE,
-                coming: None,
                 evicted: None,
                 reap_from: RecordId::FIRST,
-                shrink_from: None,
                 dropped: false,
                 renames: 0,
             }),
             latest: AtomicI64::new(i64::MIN),
             rewound: AtomicU64::new(0),
             clock: None,
-            freed: Arc::default(),
+            damaged: AtomicBool::new(false),
         }
     }
 
@@ -116,7 +96,7 @@ impl Collection {
             self.state.get_mut().id_usage = Usage::since(clock.now());
         }
         self.clock = clock;
-        self.freed = freed;
+        self.state.get_mut().contents = Contents::new(freed);
         self
     }
 
@@ -140,10 +120,21 @@ impl Collection {
     }
 
     #[inline]
-    pub(super) fn exclusive(&self) -> RwLockWriteGuard<'_, State> {
-        self.state
+    pub(super) fn exclusive(&self) -> Exclusive<'_> {
+        let state = self
+            .state
             .try_write_for(WHEN_ALL_IS_WELL)
-            .unwrap_or_else(|| uncut(|| self.state.write()))
+            .unwrap_or_else(|| uncut(|| self.state.write()));
+        Exclusive {
+            collection: self,
+            state,
+        }
+    }
+
+    /// A write to it failed half-way.
+    #[inline]
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     /// Looks at the collection from a read point, or at the latest moment at which anybody looked: what one command has
@@ -151,7 +142,7 @@ impl Collection {
     pub fn read<T>(&self, at: ReadPoint, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.shared();
         let seen = self.seen(at.now());
-        look(&View::new(&state, &self.ids, seen))
+        look(&View::new(&state, seen))
     }
 
     /// Changes the collection at `now`. Nobody reads it meanwhile, so: one document, or a batch of at most about a hundred.
@@ -165,7 +156,7 @@ impl Collection {
             return Err(Dropped);
         }
         let seen = self.seen_by_writer(&mut state, now);
-        Ok(change(&mut Writer::new(self, &mut state, now, seen)))
+        Ok(change(&mut Writer::new(&mut state, now, seen)))
     }
 
     /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
@@ -214,16 +205,16 @@ impl Collection {
     /// Whether something here may be due to be freed, or memory waits to be given back.
     pub(super) fn wants_reaping(&self, now: Millis) -> bool {
         let state = self.shared();
-        state.shrink_from.is_some() || state.bounds.earliest(state.default).has_come(now)
+        state.contents.can_shrink() || state.contents.earliest_end(state.default).has_come(now)
     }
 
     /// Whether anything here can ever end under the present rules, or memory waits to be given back.
     pub(super) fn can_expire(&self) -> bool {
         let state = self.shared();
         // Bounds are what was written, until somebody visits: of documents that were removed they know nothing.
-        let holds_any = state.totals.count > 0;
-        state.shrink_from.is_some()
-            || holds_any && state.bounds.earliest(state.default) != End::NEVER
+        let holds_any = state.contents.totals().count > 0;
+        state.contents.can_shrink()
+            || holds_any && state.contents.earliest_end(state.default) != End::NEVER
     }
 
     pub(super) fn rename(&self, to: Namespace) {
@@ -234,7 +225,7 @@ impl Collection {
 
     /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.
     pub(super) fn retire(&self) -> Box<dyn Send> {
-        self.empty(&mut self.exclusive())
+        empty(&mut self.exclusive())
     }
 
     /// Lets another one take this one's place and empties it, if `allows` has nothing against that when it sees how this one
@@ -245,21 +236,55 @@ impl Collection {
         take_place: impl FnOnce(),
     ) -> Result<Box<dyn Send>, E> {
         let mut state = self.exclusive();
-        allows(&View::new(&state, &self.ids, Millis(i64::MIN)))?;
+        allows(&View::new(&state, Millis(i64::MIN)))?;
         // First: nobody finds an empty collection under the name.
         take_place();
-        Ok(self.empty(&mut state))
+        Ok(empty(&mut state))
     }
+}
 
-    fn empty(&self, state: &mut State) -> Box<dyn Send> {
-        state.dropped = true;
-        state.totals = Totals::default();
-        state.bounds = Bounds::NONE;
-        Box::new((
-            std::mem::take(&mut state.segments),
-            std::mem::take(&mut state.indexes),
-            self.ids.take(),
-        ))
+/// Marks it dropped and hands over what it held.
+fn empty(state: &mut State) -> Box<dyn Send> {
+    state.dropped = true;
+    Box::new(state.contents.take())
+}
+
+// === impl Exclusive ===
+
+impl Exclusive<'_> {
+    /// A panic has left some document half-written. What is left is not shown to anybody: readers that still hold the
+    /// collection find it dropped and empty, and the catalog refuses it until somebody drops it.
+    #[cold]
+    fn close(&mut self) {
+        tracing::error!(
+            collection = %self.state.namespace,
+            "a write failed half-way: the collection is closed and must be dropped"
+        );
+        self.collection.damaged.store(true, Ordering::Relaxed);
+        // Not freed: it may be inconsistent in ways that another panic would come of.
+        std::mem::forget(empty(&mut self.state));
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        if self.state.contents.is_torn() {
+            self.close();
+        }
+    }
+}
+
+impl std::ops::Deref for Exclusive<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl std::ops::DerefMut for Exclusive<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, IndexSelection, NewTtl, RecordId, Refused, Replaced};
+use crate::storage::{Cap, IndexSelection, New, NewTtl, RecordId, Refused};
 use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -61,22 +61,28 @@ fn a_patch_is_a_write_like_any_other() {
     let wanted = DocBuf::from(doc! {"_id": 1});
     let id = wanted.as_doc().get("_id");
     let patch = |now: i64, field: &str, new: Option<i32>| {
-        let patched = c.write(Millis(now), |w| {
-            w.patch(
-                id,
-                |name| name == field,
-                |doc| {
+        let written = c.write(Millis(now), |w| {
+            if !w.may_patch(|name| name == field) {
+                return None;
+            }
+            let (id, len) = {
+                let view = w.view();
+                let (id, stored) = view.by_id(id)?;
+                (id, stored.bytes.len())
+            };
+            let new = match new {
+                None => New::Same,
+                Some(new) => {
                     let mut patch = Patch::default();
-                    if let Some(new) = new {
-                        patch.put(doc.bytes().len() - 5, &new.to_le_bytes())?;
-                    }
-                    Some(patch)
-                },
-            )
+                    patch.put(len - 5, &new.to_le_bytes())?;
+                    New::Patch(patch)
+                }
+            };
+            w.update(id, &new, NewTtl::Same).unwrap()
         });
-        patched
+        written
             .unwrap()
-            .map(|patched| (patched.before.0, patched.ts.0))
+            .map(|written| (written.before.0, written.ts.0))
     };
     let number = |now| {
         c.read(ReadPoint::at(Millis(now)), |view| {
@@ -172,14 +178,10 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
     let id = add(&c, 0, document.clone()).unwrap();
     assert_eq!(ids(&c, 10_000), Vec::<i32>::new());
     let bytes = document.to_vec().unwrap();
-    let replaced = c
-        .write(Millis(9_000), |w| {
-            w.replace(id, &bytes, &bytes, NewTtl::Unknown)
-        })
-        .unwrap();
-    assert_eq!(replaced, Replaced::Stale);
-    let touched = c.write(Millis(9_000), |w| w.touch(id, &bytes)).unwrap();
-    assert_eq!(touched, Replaced::Stale);
+    for new in [New::Same, New::Bytes(bytes)] {
+        let written = c.write(Millis(9_000), |w| w.update(id, &new, NewTtl::Same));
+        assert_eq!(written.unwrap(), Ok(None));
+    }
 }
 
 /// A statement over many documents takes a while, and its `_ts` is the moment at which it began.
@@ -206,14 +208,12 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
                 _ => (&bytes[0], &other),
             };
             c.write(Millis(now), |w| {
-                assert!(matches!(
-                    w.replace(ids_of[0], old, new, NewTtl::Unknown),
-                    Replaced::Done { .. }
-                ));
-                assert!(matches!(
-                    w.touch(ids_of[1], &bytes[1]),
-                    Replaced::Done { .. }
-                ));
+                assert!(w.is_unchanged(ids_of[0], old));
+                let new = New::Bytes(new.clone());
+                let written = w.update(ids_of[0], &new, NewTtl::Unknown);
+                assert!(matches!(written, Ok(Some(_))));
+                let touched = w.update(ids_of[1], &New::Same, NewTtl::Same);
+                assert!(matches!(touched, Ok(Some(_))));
             })
             .unwrap();
         }
@@ -276,7 +276,8 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
         cap: Some(cap),
         ..Options::default()
     };
-    let c = Collection::new(Namespace::new("db", "c"), options);
+    let freed = Arc::<AtomicU64>::default();
+    let c = Collection::new(Namespace::new("db", "c"), options).with(None, Arc::clone(&freed));
     c.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
         .unwrap();
     // Every other one ends after a second.
@@ -293,7 +294,7 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     add(&c, 1_000, doc! {"_id": 150}).unwrap();
     assert_eq!(ids(&c, 1_000).first(), Some(&3), "the oldest has made way");
     assert_eq!(ids(&c, 1_000).len(), 100);
-    assert_eq!(c.freed.load(Ordering::Relaxed), 50);
+    assert_eq!(freed.load(Ordering::Relaxed), 50);
 }
 
 #[test]
@@ -312,7 +313,7 @@ fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
     .unwrap();
     for n in 0..20_000 {
         add(&c, i64::from(n), doc! {"_id": n}).unwrap();
-        assert!(c.state.read().totals.bytes <= 20_000, "{n}");
+        assert!(c.state.read().contents.totals().bytes <= 20_000, "{n}");
     }
     assert_eq!(ids(&c, 19_999), (19_000..20_000).collect::<Vec<_>>());
     assert_eq!(c.state.read().evicted, None);
@@ -385,4 +386,47 @@ fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
             .is_ok()
     );
     assert_eq!(ids(&c, 99_000), [3, 4]);
+}
+
+/// A panic in the middle of a change must not leave a document in one place and not in another.
+#[test]
+fn a_write_that_panics_half_way_closes_the_collection() {
+    let catalog = crate::storage::Catalog::new();
+    let (c, _) = catalog.get_or_create("db", "c").unwrap();
+    let id = add(&c, 0, doc! {"_id": 1}).unwrap();
+    for replaces in [false, true] {
+        let (c, _) = catalog.get_or_create("db", "c").unwrap();
+        let first = match replaces {
+            true => add(&c, 0, doc! {"_id": 1}).unwrap(),
+            false => id,
+        };
+        c.state.write().contents.panics = true;
+        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let bytes = doc! {"_id": 2, "n": 1}.to_vec().unwrap();
+            c.write(Millis(0), |w| match replaces {
+                true => drop(w.update(first, &New::Bytes(bytes), NewTtl::Unknown)),
+                false => drop(w.insert(&bytes)),
+            })
+        }));
+        assert!(written.is_err());
+        // Whoever still holds it finds nothing of it; whoever looks it up is told.
+        assert_eq!(ids(&c, 0), Vec::<i32>::new());
+        assert!(c.read(ReadPoint::at(Millis(0)), |view| view.is_dropped()));
+        assert_eq!(c.write(Millis(0), |_| ()), Err(Dropped));
+        let error = crate::error::Error::from(catalog.get("db", "c").unwrap_err());
+        assert!(error.message().contains("db.c is closed"), "{error:?}");
+        assert!(catalog.get_or_create("db", "c").is_err());
+        // Other collections are not concerned, and after a drop the name is free again.
+        assert!(catalog.get_or_create("db", "d").is_ok());
+        assert!(catalog.drop_collection("db", "c").is_some());
+    }
+    // A panic before anything was changed closes nothing.
+    let (c, _) = catalog.get_or_create("db", "c").unwrap();
+    add(&c, 0, doc! {"_id": 1}).unwrap();
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        c.write(Millis(0), |_| panic!("before the change"))
+    }));
+    assert!(refused.is_err());
+    assert_eq!(ids(&c, 0), [1]);
+    assert!(catalog.get("db", "c").is_ok());
 }

@@ -218,6 +218,12 @@ impl Segment {
         Some(self.bytes(self.find(id)?))
     }
 
+    /// The same, with the moment of its last write.
+    pub fn document(&self, id: u16) -> Option<(&[u8], Millis)> {
+        let at = self.find(id)?;
+        Some((self.bytes(at), self.slots[at].ts))
+    }
+
     /// The document with that id, whether it has ended or not.
     #[inline]
     pub fn get(&self, id: u16, default: DefaultTtl) -> Option<Stored<'_>> {
@@ -295,9 +301,11 @@ impl Segment {
         (!stored.end.has_come(now)).then_some((slot.id, stored))
     }
 
-    /// Gives a living document new bytes and a new stamp.
-    pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) {
-        let Some(at) = self.find(id) else { return };
+    /// Gives a living document new bytes and a new stamp. Returns how many bytes it had.
+    pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) -> usize {
+        let Some(at) = self.find(id) else {
+            return bytes.len();
+        };
         let slot = self.slots[at];
         self.live_bytes = self.live_bytes - slot.len as usize + bytes.len();
         let width = slot.len as usize + usize::from(slot.spare);
@@ -323,14 +331,13 @@ impl Segment {
         self.set_dates(at, &stamp);
         self.bounds.include(stamp.own, stamp.ts, stamp.dates);
         self.compact_if_worth_it();
+        slot.len as usize
     }
 
-    /// A write that leaves the document where it is, or reached it without changing anything. The end that dates give it, which
-    /// the patch has not touched, is returned.
-    pub fn patch(&mut self, id: u16, patch: &Patch, ts: Millis) -> End {
-        let Some(at) = self.find(id) else {
-            return End::NEVER;
-        };
+    /// A write that leaves the document where it is, or reached it without changing anything. Returns what decides its end
+    /// besides `ts`, which the patch has not touched: its own ttl and the end that dates give it.
+    pub fn patch(&mut self, id: u16, patch: &Patch, ts: Millis) -> Option<(OwnTtl, End)> {
+        let at = self.find(id)?;
         if !patch.is_empty() {
             patch.apply(self.bytes_mut(at));
         }
@@ -338,7 +345,7 @@ impl Segment {
         let slot = &mut self.slots[at];
         slot.ts = ts;
         self.bounds.include(slot.own, ts, dates);
-        dates
+        Some((slot.own, dates))
     }
 
     /// Asks what the date rules to come say of every document. From now on writers keep the answers up.

@@ -268,7 +268,7 @@ mod tests {
         collection
             .write(Millis(0), |w| {
                 let (id, _) = w.view().all()[0];
-                w.remove_if(id, &document).unwrap();
+                w.remove(id).unwrap();
             })
             .unwrap();
         while collection.reap(Millis(0), clock::monotonic()).more {}

@@ -14,7 +14,7 @@ const MAX_UNSHARDED: u32 = 10_000;
 
 pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = asked.collection(call)?;
-    if call.context.catalog.get(call.database(), name).is_some() {
+    if call.context.catalog.get(call.database(), name)?.is_some() {
         return Err(Error::new(
             Code::NamespaceExists,
             format!("Collection {}.{name} already exists.", call.database()),
@@ -56,7 +56,7 @@ pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
     check_offer(&sale)?;
     let mut deeds = Vec::new();
     if let Some(specs) = &asked.indexes {
-        deeds = Plan::new(call, name, indexes::check(call, specs)?).deeds(call, name);
+        deeds = Plan::new(call, name, indexes::check(call, specs)?)?.deeds(call, name);
     }
     Ok(Doing::begin(call, name, deeds, sale))
 }
@@ -73,7 +73,7 @@ pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Re
     let offers = &call.context.cosmos.offers;
     put_offer(reply, offers.shown(call.database(), &sold));
     if asked.show_indexes
-        && let Some(there) = call.context.catalog.get(call.database(), name)
+        && let Some(there) = call.context.catalog.get(call.database(), name)?
     {
         let mut indexes = reply.array("indexes");
         for index in there.read(call.read_point(), describe_indexes) {
@@ -89,7 +89,7 @@ pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Re
 }
 
 fn find(call: &Call<'_>, name: &str) -> Result<Sold> {
-    let Some(there) = call.context.catalog.get(call.database(), name) else {
+    let Some(there) = call.context.catalog.get(call.database(), name)? else {
         return Err(Error::new(
             Code::NamespaceNotFound,
             format!("Collection {}.{name} not found.", call.database()),

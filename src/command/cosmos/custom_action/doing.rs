@@ -57,9 +57,9 @@ impl Doing {
     }
 
     /// All is done: notes what was bought.
-    fn sell(&mut self) {
+    fn sell(&mut self) -> Result<()> {
         self.undo.clear();
-        let there = self.context.catalog.get(&self.database, &self.collection);
+        let there = self.context.catalog.get(&self.database, &self.collection)?;
         if let (Some(there), Some(sale)) = (there, self.sale.take()) {
             self.context.cosmos.offers.set_collection(
                 format!("{}.{}", self.database, self.collection),
@@ -70,6 +70,7 @@ impl Doing {
                 },
             );
         }
+        Ok(())
     }
 }
 
@@ -89,7 +90,7 @@ impl Task for Doing {
             });
         }
         let Some(deed) = self.left.last_mut() else {
-            self.sell();
+            self.sell()?;
             return Ok(Step::Done);
         };
         match run(&mut *deed.work) {
@@ -98,7 +99,7 @@ impl Task for Doing {
                 let done = self.left.pop();
                 self.undo.extend(done.and_then(|deed| deed.undo));
                 if self.left.is_empty() {
-                    self.sell();
+                    self.sell()?;
                     return Ok(Step::Done);
                 }
             }

@@ -88,8 +88,12 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
 // === impl Plan ===
 
 impl<'a> Plan<'a> {
-    pub fn new(call: &Call<'_>, collection: &str, wanted: Vec<(Doc<'a>, WantedIndex)>) -> Self {
-        let there = call.context.catalog.get(call.database(), collection);
+    pub fn new(
+        call: &Call<'_>,
+        collection: &str,
+        wanted: Vec<(Doc<'a>, WantedIndex)>,
+    ) -> Result<Self> {
+        let there = call.context.catalog.get(call.database(), collection)?;
         let mut gone = there.map_or_else(Vec::new, |there| {
             there.read(call.read_point(), describe_indexes)
         });
@@ -124,7 +128,7 @@ impl<'a> Plan<'a> {
             }
         }
         plan.gone = gone;
-        plan
+        Ok(plan)
     }
 
     pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<Deed> {

@@ -182,7 +182,7 @@ fn expiry_costs_nothing() {
     assert_eq!(last(&mut server), ("insert".into(), 5.0));
     // Nor does the reaper's work count, not even on this thread.
     let context = server.0.context();
-    let there = context.catalog.get("shop", "c").unwrap();
+    let there = context.catalog.get("shop", "c").unwrap().unwrap();
     let soon = monotonic() + Duration::from_secs(60);
     assert_eq!(there.reap(context.clock.now(), soon).removed, 99);
     run(&mut server, doc! {"count": "c"});
