@@ -61,10 +61,11 @@ fn names(value: &Bson, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The names in the statements of the scripts whose path begins so.
+/// The names in the statements that succeed, of the scripts whose path begins so.
 fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for asked in asked.iter().filter(|asked| asked.script.starts_with(path)) {
+    let succeed = asked.iter().filter(|asked| !asked.failed);
+    for asked in succeed.filter(|asked| asked.script.starts_with(path)) {
         names(&Bson::Document(asked.command.clone()), &mut found);
     }
     found
@@ -137,7 +138,16 @@ const NEVER_SUCCEED: &[&str] = &[
     "replSetInitiate",
 ];
 
-/// A script runs each command, and it succeeds at least once where it can.
+/// Commands that take anything.
+const NEVER_FAIL: &[&str] = &[
+    "connPoolStats",
+    "features",
+    "isdbgrid",
+    "serverStatus",
+    "whatsmyuri",
+];
+
+/// A script runs each command so that it succeeds, and so that it fails.
 #[test]
 fn every_command_is_run_by_a_script() {
     let asked = asked();
@@ -153,13 +163,13 @@ fn every_command_is_run_by_a_script() {
         .filter(|row| matches!(row.status, command::Status::Ready(_)))
     {
         let names: Vec<&str> = row.names().collect();
-        match (runs(&names, false), NEVER_SUCCEED.contains(&row.name)) {
-            (false, false) => missing.push(format!("{}: no statement succeeds", row.name)),
-            (true, true) => missing.push(format!("{}: it succeeds", row.name)),
-            (false, true) if !runs(&names, true) => {
-                missing.push(format!("{}: no statement runs it", row.name));
+        for (failed, never) in [(false, NEVER_SUCCEED), (true, NEVER_FAIL)] {
+            let verb = if failed { "fails" } else { "succeeds" };
+            match (runs(&names, failed), never.contains(&row.name)) {
+                (false, false) => missing.push(format!("{}: no statement {verb}", row.name)),
+                (true, true) => missing.push(format!("{}: a statement {verb}", row.name)),
+                _ => {}
             }
-            _ => {}
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
