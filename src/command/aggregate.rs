@@ -13,11 +13,9 @@ use crate::auth::Target;
 use crate::engine::choose::Hint;
 use crate::engine::{EngineSources, TS_FIELD, check_on};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{
-    self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable, names_root,
-};
-use crate::query::{Scope, Vars, bind_let};
-use crate::value::{Doc, DocBuilder, Type, ValueRef};
+use crate::query::stage::{self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable};
+use crate::query::{Naming, Scope, Vars, bind_let};
+use crate::value::{Doc, DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(
     "aggregate",
@@ -192,7 +190,7 @@ impl<'a> Aggregate<'a> {
         if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
             check_on(&context.catalog, merge, call.read_point())?;
         }
-        let names_ts = names_root(ValueRef::array(self.pipeline), TS_FIELD);
+        let names_ts = Naming::of(TS_FIELD, |naming| pipeline.names(naming));
         let show_ts = names_ts || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
         let sources =

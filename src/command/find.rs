@@ -6,19 +6,19 @@ use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::stream::Stream;
-use super::write::{collation, hint, names_ts};
+use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
 use crate::auth::Action;
 use crate::engine::choose::{Between, Hint, id_equality, plain_id};
 use crate::engine::ddl::check_read;
 use crate::engine::return_key::{self, By};
-use crate::engine::{EngineSources, Reading, Way};
+use crate::engine::{EngineSources, Reading, TS_FIELD, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows, SourceSpec};
-use crate::query::{Scope, Vars, bind_let};
+use crate::query::{Naming, Scope, Vars, bind_let};
 use crate::session::Source;
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
@@ -244,6 +244,18 @@ impl<'a> Find<'a> {
                 "$expr is not supported in the filter of a positional projection",
             ));
         }
+        let expose_ts = context.config.expose_ts;
+        let names_ts = Naming::of(TS_FIELD, |naming| {
+            filter.names(naming);
+            naming.settle();
+            if let Some(sort) = &sort {
+                sort.names(naming);
+                naming.settle();
+            }
+            if let Some(projection) = &projection {
+                projection.names(naming);
+            }
+        });
         let spec = SourceSpec {
             filter: Some(Arc::new(filter)),
             sort: sort.map(Arc::new),
@@ -251,8 +263,7 @@ impl<'a> Find<'a> {
             limit: self.limit,
             count_only: false,
         };
-        let expose_ts = context.config.expose_ts;
-        let mut reading = Reading::new(spec, self.hint.clone(), expose_ts || self.names_ts());
+        let mut reading = Reading::new(spec, self.hint.clone(), expose_ts || names_ts);
         reading.between = self.between.clone();
         Ok(Prepared {
             reading,
@@ -334,13 +345,6 @@ impl<'a> Find<'a> {
             && !self.tailable
             && self.skip == 0
             && self.batch_size != Some(0)
-    }
-
-    fn names_ts(&self) -> bool {
-        [self.filter, self.sort, self.projection]
-            .into_iter()
-            .flatten()
-            .any(names_ts)
     }
 }
 

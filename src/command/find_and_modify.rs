@@ -6,13 +6,14 @@ use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{self, Target};
+use crate::engine::TS_FIELD;
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::query::stage::Slice;
 use crate::query::update::{Style, Update};
-use crate::query::{Scope, Vars};
+use crate::query::{Naming, Scope, Vars};
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 
@@ -162,7 +163,9 @@ impl<'a> Args<'a> {
         let vars = selection.vars.clone();
         let show_ts = call.context.config.expose_ts
             || selection.names_ts
-            || fields.is_some_and(write::names_ts);
+            || projection
+                .as_ref()
+                .is_some_and(|projection| Naming::of(TS_FIELD, |naming| projection.names(naming)));
         let action = match self.update {
             None => Action::Remove(Box::new(Deleting::new(selection).showing())),
             Some(update) => {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use super::create::check_collation;
 use super::default_ttl;
+use crate::engine::TS_FIELD;
 use crate::engine::choose::PartialFilter;
 use crate::engine::ddl::{
     IndexSpec, Partial, WantedIndex, is_ts_key, out_of_range, parse_seconds, ts_index,
 };
 use crate::error::{Code, Error, Result};
-use crate::query::Scope;
 use crate::query::filter::{Filter, Node, Test};
+use crate::query::{Naming, Scope};
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// A compound key has at most that many fields.
@@ -357,13 +358,13 @@ impl<'a> Options<'a> {
                     "cannot mix \"partialFilterExpression\" and \"sparse\" options",
                 ));
             }
-            if super::write::names_ts(partial) {
+            let filter = Filter::parse_plain(partial, &Scope::new())?;
+            if Naming::of(TS_FIELD, |naming| filter.names(naming)) {
                 // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
                 return Err(cannot(format!(
                     "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
                 )));
             }
-            let filter = Filter::parse_plain(partial, &Scope::new())?;
             check_partial(filter.root(), partial, 0)?;
             index.partial = Some(Partial {
                 filter: DocBuf::from(partial),

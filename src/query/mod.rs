@@ -9,6 +9,7 @@ pub mod accumulator;
 pub mod expr;
 pub mod filter;
 mod named;
+mod naming;
 pub mod projection;
 mod scope;
 pub mod sort;
@@ -18,6 +19,7 @@ mod vars;
 
 pub use expr::Expr;
 pub use filter::Filter;
+pub use naming::Naming;
 pub use projection::Projection;
 pub use scope::Scope;
 pub use vars::{Vars, bind_let};

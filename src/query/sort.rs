@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::Naming;
 use super::expr::FieldPath;
 use crate::aside;
 use crate::error::{Code, Error, Result};
@@ -68,6 +69,11 @@ impl Sort {
     /// Each path, and whether its order is descending.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = (&Path, bool)> {
         self.paths.iter().zip(self.descending.iter().copied())
+    }
+
+    /// Shows the fields that it sorts by.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        self.paths.iter().for_each(|path| naming.path(path));
     }
 
     pub fn is_empty(&self) -> bool {

@@ -129,6 +129,96 @@ fn hidden_unless_it_is_named() {
     assert_eq!(counted.get("n").and_then(int), Some(1));
 }
 
+/// Named through a variable, through a document that was put somewhere, or by `$getField`; the rule stands in
+/// `src/query/naming.rs`.
+#[test]
+fn named_in_roundabout_ways() {
+    let mut world = world();
+    let two = || doc! {"$match": {"_id": 2}};
+    let root = || doc! {"$let": {"vars": {"d": "$$ROOT"}, "in": "$$d._ts"}};
+    let push = || doc! {"$group": {"_id": null, "d": {"$push": "$$ROOT"}}};
+    let computed =
+        || doc! {"$getField": {"field": {"$cond": ["$a", "_ts", "a"]}, "input": "$$ROOT"}};
+    let t = doc! {"_id": 2, "t": SECOND + 3};
+    let with_ts = doc! {"_id": 2, "a": 2, "_ts": SECOND + 3};
+    let without = doc! {"_id": 2, "a": 2};
+    let rows: Vec<(Vec<Document>, Document)> = vec![
+        (vec![two(), doc! {"$project": {"t": root()}}], t.clone()),
+        (
+            vec![
+                two(),
+                doc! {"$project": {"t": {"$getField": {"$literal": "_ts"}}}},
+            ],
+            t.clone(),
+        ),
+        (vec![two(), doc! {"$project": {"t": computed()}}], t.clone()),
+        (
+            vec![
+                two(),
+                push(),
+                doc! {"$project": {"t": {"$first": "$d._ts"}}},
+            ],
+            doc! {"_id": null, "t": SECOND + 3},
+        ),
+        (
+            vec![
+                two(),
+                push(),
+                doc! {"$set": {"x": "$d._ts"}},
+                doc! {"$unset": "x"},
+            ],
+            doc! {"_id": null, "d": [with_ts]},
+        ),
+        (
+            vec![
+                two(),
+                doc! {"$lookup": {"from": "c", "localField": "_id", "foreignField": "_id", "as": "j"}},
+                doc! {"$project": {"t": {"$first": "$j._ts"}}},
+            ],
+            t,
+        ),
+        // Nothing names it.
+        (
+            vec![two(), push()],
+            doc! {"_id": null, "d": [without.clone()]},
+        ),
+        (
+            vec![
+                two(),
+                push(),
+                doc! {"$unwind": "$d"},
+                doc! {"$replaceWith": "$d"},
+            ],
+            without,
+        ),
+        (
+            vec![
+                two(),
+                doc! {"$project": {"n": {"$size": {"$objectToArray": "$$ROOT"}}}},
+            ],
+            doc! {"_id": 2, "n": 2},
+        ),
+        (
+            vec![doc! {"$match": {"n._ts": "mine"}}],
+            doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}},
+        ),
+    ];
+    for (pipeline, expected) in rows {
+        let command = doc! {"aggregate": "c", "pipeline": pipeline, "cursor": {}};
+        assert_eq!(world.rows(command.clone()), [expected], "{command}");
+    }
+    let find = doc! {"find": "c", "filter": {"_id": 2}, "projection": {"t": root()}};
+    assert_eq!(world.rows(find), [doc! {"_id": 2, "t": SECOND + 3}]);
+    let find = doc! {"find": "c", "filter": {"$jsonSchema": {"properties": {"_ts": {"maximum": SECOND + 1}}}}, "projection": {"a": 1}};
+    assert_eq!(world.rows(find), [doc! {"_id": 1, "a": 1}]);
+    world.at(5_000);
+    world.run(doc! {"update": "c", "updates": [{"q": {"_id": 2}, "u": [{"$set": {"t": root()}}]}]});
+    assert_eq!(
+        world.rows(doc! {"find": "c", "filter": {"_id": 2}}),
+        [doc! {"_id": 2, "a": 2, "t": SECOND + 3}]
+    );
+}
+
 #[test]
 fn writes_select_by_it() {
     let mut world = world();

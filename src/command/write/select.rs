@@ -6,8 +6,7 @@ use crate::engine::choose::Hint;
 use crate::engine::write::{Selection, Wanted};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
-use crate::query::stage::names_root;
-use crate::query::{Scope, Vars};
+use crate::query::{Naming, Scope, Vars};
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// `hint`: a name or a key pattern.
@@ -94,17 +93,21 @@ impl<'a> Selecting<'a> {
             Some(spec) => crate::query::bind_let(vars, &scope, spec)?,
         };
         let wanted = Wanted::parse(self.filter, &scope)?;
-        // A statement that names its one document never looks at its sort, not even whether it is one.
-        let sort = self
-            .sort
+        let sort = self.sort.map(Sort::parse);
+        let names_ts = Naming::of(TS_FIELD, |naming| {
+            if let Wanted::Filter(filter) = &wanted {
+                filter.names(naming);
+                naming.settle();
+            }
+            if let Some(Ok(sort)) = &sort {
+                sort.names(naming);
+            }
+        });
+        // A statement that names its one document never sorts: it does not even matter whether its sort is one.
+        let sort = sort
             .filter(|_| wanted.id().is_none())
-            .map(Sort::parse)
             .transpose()?
             .filter(|sort| !sort.is_empty());
-        let names_ts = match wanted {
-            Wanted::Id { .. } => false,
-            Wanted::Filter(_) => names_ts(self.filter) || self.sort.is_some_and(names_ts),
-        };
         let selection = Selection {
             wanted,
             vars,
@@ -115,9 +118,4 @@ impl<'a> Selecting<'a> {
         };
         Ok((selection, scope))
     }
-}
-
-/// Whether a filter, sort or projection names the root field `_ts`, and so gets to see it.
-pub fn names_ts(doc: Doc<'_>) -> bool {
-    names_root(ValueRef::document(doc), TS_FIELD)
 }

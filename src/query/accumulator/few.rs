@@ -53,6 +53,13 @@ impl Count {
         }
     }
 
+    pub fn expr(&self) -> Option<&Expr> {
+        match self {
+            Self::Known(_) => None,
+            Self::OfKey(expr) => Some(expr),
+        }
+    }
+
     /// For the group of that `_id`, whose fields the expression sees as those of a document.
     pub fn of(&self, id: ValueRef<'_>, vars: &Vars) -> Result<usize> {
         match self {
@@ -75,6 +82,10 @@ impl Rule for FewRule {
             size: 0,
         };
         Ok((self.start)(few))
+    }
+
+    fn count(&self) -> Option<&Expr> {
+        self.n.expr()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::state::{Input, Rule, State};
 use super::table::{self, Status};
 use crate::error::{Code, Error, Result};
-use crate::query::{Expr, Scope, Vars};
+use crate::query::{Expr, Naming, Scope, Vars};
 use crate::value::{Doc, Type, ValueRef};
 
 #[derive(Debug, Clone)]
@@ -63,6 +63,17 @@ impl Accumulator {
             ));
         }
         Ok(after.saturating_sub(before))
+    }
+
+    /// Shows the fields that it looks at.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        naming.expr(&self.input);
+        if let Some(sort) = self.rule.sort() {
+            sort.names(naming);
+        }
+        if let Some(count) = self.rule.count() {
+            naming.expr(count);
+        }
     }
 
     /// Whether the document is looked at.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::query::Vars;
 use crate::query::sort::Sort;
+use crate::query::{Expr, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
 /// How the values of a group are put together: one implementation for each family of operators.
@@ -15,6 +15,11 @@ pub trait Rule: fmt::Debug + Send + Sync {
 
     /// An order of documents that is asked for besides the input expression.
     fn sort(&self) -> Option<&Sort> {
+        None
+    }
+
+    /// How many values are kept, where that is an expression.
+    fn count(&self) -> Option<&Expr> {
         None
     }
 }

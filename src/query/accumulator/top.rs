@@ -90,6 +90,10 @@ impl Rule for Top {
     fn sort(&self) -> Option<&Sort> {
         Some(&self.order)
     }
+
+    fn count(&self) -> Option<&Expr> {
+        self.n.expr()
+    }
 }
 
 // === impl Best ===

@@ -8,7 +8,7 @@ use super::array::{build, items};
 use super::node::{Expr, Op};
 use super::parse::operand;
 use crate::error::{Error, Result};
-use crate::query::Scope;
+use crate::query::{Naming, Scope};
 use crate::value::{Doc, Path, Type, Val, Value, ValueRef, compare};
 
 #[derive(Debug)]
@@ -199,6 +199,12 @@ impl Op for SortArray {
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.input);
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        if let Order::Fields(fields) = &self.order {
+            fields.iter().for_each(|(path, _)| naming.path_below(path));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::args::{named, show};
 use super::node::{Expr, Op};
 use super::parse::operand;
 use crate::error::{Error, Result};
-use crate::query::Scope;
+use crate::query::{Naming, Scope};
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
@@ -171,6 +171,13 @@ impl Op for GetField {
         visit(&self.field);
         visit(&self.input);
     }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        match self.field.as_const() {
+            Some(name) => naming.name(name.as_str().unwrap_or_default(), false),
+            None => naming.any_name(),
+        }
+    }
 }
 
 // === impl SetField ===
@@ -212,6 +219,10 @@ impl Op for SetField {
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.input);
         visit(&self.value);
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.name(&self.field, false);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Env, FieldPath, fuel};
 use crate::aside;
 use crate::error::{Code, Error, Result};
-use crate::query::{Scope, Vars};
+use crate::query::{Naming, Scope, Vars};
 use smallvec::SmallVec;
 
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_size};
@@ -53,6 +53,9 @@ pub trait Op: fmt::Debug + Send + Sync {
 
     /// Shows every expression within.
     fn each(&self, visit: &mut dyn FnMut(&Expr));
+
+    /// Shows the field names that are no expressions, below whatever the operator is given.
+    fn names(&self, _: &mut Naming<'_>) {}
 
     /// Whether equal input gives equal output; false for `$rand`.
     fn is_pure(&self) -> bool {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    query::{Scope, Vars, expr::Expr},
+    query::{Naming, Scope, Vars, expr::Expr},
     value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 
@@ -97,6 +97,16 @@ impl Filter {
         self.root.has_expression()
     }
 
+    /// Shows the fields that it looks at.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        self.root.names(naming, true);
+    }
+
+    /// The same for a filter of array elements, or of what else stands below a field.
+    pub fn names_below(&self, naming: &mut Naming<'_>) {
+        self.root.names(naming, false);
+    }
+
     /// Whether every document passes.
     pub fn is_all(&self) -> bool {
         matches!(self.root, Node::True)
@@ -150,6 +160,31 @@ impl Node {
             }
             Self::Not(node) => node.has_expression(),
             _ => false,
+        }
+    }
+
+    fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+        match self {
+            Self::True | Self::False | Self::Sample(_) => {}
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
+                nodes.iter().for_each(|node| node.names(naming, at_root));
+            }
+            Self::Not(node) => node.names(naming, at_root),
+            Self::Field(field) => {
+                match at_root {
+                    true => naming.path(&field.path),
+                    false => naming.path_below(&field.path),
+                }
+                match &field.test {
+                    Test::ElemObject(node) => node.names(naming, false),
+                    Test::ElemValue(nodes) => {
+                        nodes.iter().for_each(|node| node.names(naming, false));
+                    }
+                    _ => {}
+                }
+            }
+            Self::Expr(expr) => naming.expr(&expr.0),
+            Self::Schema(schema) => schema.0.names(naming, at_root),
         }
     }
 

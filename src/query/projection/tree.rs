@@ -3,7 +3,7 @@
 use super::{Kind, Slice, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
-use crate::query::{Expr, Filter, Scope, Vars};
+use crate::query::{Expr, Filter, Naming, Scope, Vars};
 use crate::value::Doc;
 
 /// A parsed projection.
@@ -53,6 +53,11 @@ impl Projection {
         parse::parse(spec, scope, kind)
     }
 
+    /// Shows the fields that it names.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        self.root.names(naming, true);
+    }
+
     /// Whether the positional `$` is used: [`Projection::apply`] then wants the filter's position.
     pub fn is_positional(&self) -> bool {
         self.root.positional
@@ -77,6 +82,18 @@ impl Tree {
     pub(super) fn child(&mut self, name: &str) -> Option<&mut Node> {
         let at = self.children.find(name.as_bytes())?;
         self.children.at_mut(at)
+    }
+
+    fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+        for (name, node) in self.children.iter() {
+            naming.name(name, at_root);
+            match node {
+                Node::Within(tree) => tree.names(naming, false),
+                Node::Compute(expr) => naming.expr(expr),
+                Node::ElemMatch(filter) => filter.names_below(naming),
+                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {}
+            }
+        }
     }
 
     /// Passes up what the leaves are, once the tree is complete.

@@ -10,7 +10,7 @@ use super::field_path::FieldPath;
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::named::Named;
-use crate::query::{Expr, Scope, Vars};
+use crate::query::{Expr, Naming, Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
 /// The fields to set, as a tree: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` are the same.
@@ -77,6 +77,16 @@ impl AddFields {
             root.insert(&names, elem.value, scope, path.text())?;
         }
         Ok(root)
+    }
+
+    fn names_at(&self, naming: &mut Naming<'_>, at_root: bool) {
+        for (name, child) in self.children.iter() {
+            naming.name(name, at_root);
+            match child {
+                Child::Value(expr) => naming.expr(expr),
+                Child::Within(fields) => fields.names_at(naming, false),
+            }
+        }
     }
 
     /// Puts a value, or the fields of a nested document, at a path.
@@ -244,6 +254,10 @@ impl Each for AddFields {
         builder.end();
         check_size(out.len() - start)?;
         Ok(true)
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        self.names_at(naming, true);
     }
 }
 

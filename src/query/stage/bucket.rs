@@ -6,7 +6,7 @@ use super::group::{Fields, Group, Key};
 use super::{Place, Stage};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
-use crate::query::{Expr, Vars};
+use crate::query::{Expr, Naming, Vars};
 use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
 
 /// Ranges, each from one boundary up to but not including the next.
@@ -213,6 +213,10 @@ fn parse_boundaries(value: ValueRef<'_>, place: &Place<'_>) -> Result<Vec<Value>
 // === impl Buckets ===
 
 impl Buckets {
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        naming.expr(&self.by);
+    }
+
     /// The lower boundary of the range that a row falls in, which is its group's `_id`.
     pub fn find<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         let value = self.by.eval(doc, vars)?;

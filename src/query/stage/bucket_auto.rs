@@ -10,6 +10,7 @@ use super::sort::too_much;
 use super::{Batch, Cx, Empty, Flow, Op, Place, Row, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::Expr;
+use crate::query::Naming;
 use crate::query::accumulator::State;
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
 
@@ -147,6 +148,11 @@ impl Op for BucketAuto {
             next: None,
             last_end: None,
         })
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.expr(&self.by);
+        self.fields.names(naming);
     }
 }
 

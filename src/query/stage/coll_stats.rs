@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::value::{Doc, Type, ValueRef};
 
 /// A stage that reports instead of reading.
@@ -138,6 +139,8 @@ impl Op for Reports {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(Running(self))
     }
+
+    fn names(&self, _: &mut Naming<'_>) {}
 }
 
 // === impl Running ===

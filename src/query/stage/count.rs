@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::value::{DocBuilder, ValueRef};
 
 struct Count {
@@ -58,6 +59,8 @@ impl Op for Count {
     fn only_counts(&self) -> bool {
         true
     }
+
+    fn names(&self, _: &mut Naming<'_>) {}
 }
 
 // === impl Running ===

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
-use crate::query::Expr;
+use crate::query::{Expr, Naming};
 use crate::value::{Doc, Value, ValueRef};
 
 struct Documents {
@@ -37,6 +37,10 @@ impl Op for Documents {
             array: None,
             offset: 0,
         })
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.expr(&self.expr);
     }
 }
 

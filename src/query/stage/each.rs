@@ -5,13 +5,16 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Op, Row, Rows};
 use crate::aside;
 use crate::error::Result;
-use crate::query::Vars;
+use crate::query::{Naming, Vars};
 use crate::value::Doc;
 
 /// Turns a document into another one.
 pub trait Each: Send + Sync {
     /// Appends the new document to `out`; `false` where the row goes away (what was appended is then dropped).
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool>;
+
+    /// Shows the fields that it names.
+    fn names(&self, naming: &mut Naming<'_>);
 }
 
 /// The stage of an [`Each`].
@@ -47,6 +50,10 @@ impl Op for Mapped {
         map(input, move |row, vars, out| {
             self.0.apply(row.doc, vars, out)
         })
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        self.0.names(naming);
     }
 }
 

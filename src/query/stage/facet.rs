@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::place::Within;
 use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, sort::too_much};
 use crate::error::{Error, Result};
-use crate::query::expr;
+use crate::query::{Naming, expr};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
 
 struct Facet {
@@ -128,6 +128,13 @@ impl Op for Facet {
         for (_, pipeline) in &self.parts {
             visit(pipeline, On::SameRows);
         }
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        for (_, pipeline) in &self.parts {
+            pipeline.names(naming);
+        }
+        naming.carry();
     }
 }
 

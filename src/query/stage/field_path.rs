@@ -1,7 +1,7 @@
 //! Dotted paths as the stages write them: names that a client gives to new fields, walked through documents only.
 
 use crate::error::Result;
-use crate::query::expr;
+use crate::query::{Naming, expr};
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
 /// `a.b.c`, checked.
@@ -29,6 +29,11 @@ impl FieldPath {
 
     pub fn names(&self) -> &[Box<str>] {
         &self.names
+    }
+
+    /// Shows it as a path from the root of a row.
+    pub fn names_root(&self, naming: &mut Naming<'_>) {
+        naming.parts(self.names.iter().map(|name| &**name));
     }
 
     /// The value there, documents only: an array on the way hides what is in it.

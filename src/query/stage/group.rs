@@ -9,7 +9,7 @@ use super::{Batch, Cx, Empty, Flow, Op, Place, Rows, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
-use crate::query::{Expr, Scope, Vars};
+use crate::query::{Expr, Naming, Scope, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
 /// What one group costs beyond its key, its `_id` and its accumulators.
@@ -217,6 +217,13 @@ impl Fields {
         check_size(out.len())
     }
 
+    /// Shows the fields that they look at.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        for (_, accumulator) in &self.0 {
+            accumulator.names(naming);
+        }
+    }
+
     fn reads_document(&self) -> bool {
         self.0
             .iter()
@@ -256,6 +263,14 @@ impl Op for Group {
     fn only_counts(&self) -> bool {
         matches!(&self.key, Key::Value(expr) if !expr.reads_document())
             && !self.fields.reads_document()
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        match &self.key {
+            Key::Value(expr) => naming.expr(expr),
+            Key::Buckets(buckets) => buckets.names(naming),
+        }
+        self.fields.names(naming);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
-use crate::query::{Scope, Vars};
+use crate::query::{Naming, Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) use super::lookup_spec::{parse, written};
@@ -75,6 +75,25 @@ impl Op for Lookup {
         if self.fields.is_some() && self.from.is_some() {
             visit(&Pipeline::EMPTY, on);
         }
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        self.into.names_root(naming);
+        for path in self
+            .fields
+            .iter()
+            .flat_map(|(local, foreign)| [local, foreign])
+        {
+            path.names_root(naming);
+        }
+        for (_, expr) in &self.lets {
+            naming.expr(expr);
+        }
+        naming.settle();
+        if let Some(sub) = &self.sub {
+            sub.whole.names(naming);
+        }
+        naming.carry();
     }
 }
 

@@ -6,9 +6,9 @@ use ahash::AHashSet;
 
 use super::field_path::FieldPath;
 use super::out::{check_target, writes};
-use super::{Output, Place, Stage, Target};
+use super::{Output, Place, Stage, Target, Transform};
 use crate::error::{Code, Error, Result};
-use crate::query::{Expr, Scope, scope};
+use crate::query::{Expr, Naming, Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
 /// What a `$merge` says. Engine does it.
@@ -41,6 +41,28 @@ pub enum WhenNotMatched {
     Insert,
     Discard,
     Fail,
+}
+
+// === impl Merge ===
+
+impl Merge {
+    /// Shows the fields that it names in rows and, by `$$new`, in the row as a whole.
+    pub(super) fn names(&self, naming: &mut Naming<'_>) {
+        for path in &self.on {
+            naming.parts(path.split('.'));
+        }
+        for (_, expr) in &self.lets {
+            naming.expr(expr);
+        }
+        if let WhenMatched::Pipeline { stages, scope } = &self.when_matched {
+            naming.carry();
+            // What cannot be parsed is refused when the first row comes.
+            let stages = stages.as_ref().as_array().unwrap_or(Doc::EMPTY);
+            if let Ok(transform) = Transform::parse(stages, scope) {
+                transform.names(naming);
+            }
+        }
+    }
 }
 
 pub(super) fn parse(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::lookup_spec::duplicate_field;
 use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
 use crate::error::{Code, Error, Result};
+use crate::query::Naming;
 use crate::value::{Type, ValueRef};
 
 /// A stage that writes.
@@ -121,6 +122,12 @@ impl Op for Writes {
 
     fn output(&self) -> Option<&Arc<Output>> {
         Some(&self.0)
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        if let Output::Merge(merge) = &*self.0 {
+            merge.names(naming);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::levels::row_of;
 use super::place::{Place, stage_is_no_document};
 use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
+use crate::query::Naming;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::value::{Doc, Elem, Type, Value};
@@ -60,6 +61,9 @@ pub trait Op: Send + Sync {
     fn is_deterministic(&self) -> bool {
         true
     }
+
+    /// Shows the fields that it names, and those that its inner pipelines do.
+    fn names(&self, naming: &mut Naming<'_>);
 
     /// Shows every pipeline directly within, and what it runs on. A collection whose documents the stage reads itself is
     /// shown with [`Pipeline::EMPTY`].
@@ -135,6 +139,19 @@ impl Pipeline {
             if let Stage::Op(op) = &step.stage {
                 op.inner(&mut |pipeline, on| pipeline.each_level(on, visit));
             }
+        }
+    }
+
+    /// Shows the fields that its stages name, in their order.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        for step in &self.steps {
+            match &step.stage {
+                Stage::Match(filter) => filter.names(naming),
+                Stage::Sort(sort) => sort.names(naming),
+                Stage::Skip(_) | Stage::Limit(_) => {}
+                Stage::Op(op) => op.names(naming),
+            }
+            naming.settle();
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::each::{Each, map};
 use super::{Place, Rows};
 use crate::error::{Error, Result};
-use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
+use crate::query::{Naming, Vars};
 use crate::value::{Doc, ValueRef};
 
 /// A projection as a stage; also what `$unset` comes to.
@@ -62,5 +62,9 @@ impl Each for Project {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         self.0.apply(doc, vars, None, out)?;
         Ok(true)
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        self.0.names(naming);
     }
 }

@@ -6,7 +6,7 @@ use super::each::{Each, Mapped};
 use super::{Place, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::{Expr, Vars};
+use crate::query::{Expr, Naming, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef};
 
 /// The values of the three variables.
@@ -16,6 +16,8 @@ const KEEP: &str = "keep";
 
 struct Redact {
     expr: Expr,
+    /// The slot of `$$ROOT`, which stays the whole document.
+    root: Option<usize>,
 }
 
 enum Verdict {
@@ -31,7 +33,8 @@ pub(super) fn parse(
 ) -> Result<()> {
     let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
-    push(Stage::Op(Arc::new(Mapped(Arc::new(Redact { expr })))));
+    let root = scope.slot("ROOT");
+    push(Stage::Op(Arc::new(Mapped(Arc::new(Redact { expr, root })))));
     Ok(())
 }
 
@@ -53,6 +56,20 @@ impl Each for Redact {
         }
         Ok(true)
     }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        if uses(&self.expr, self.root) {
+            naming.carry();
+        }
+        naming.expr(&self.expr);
+    }
+}
+
+/// Whether the variable in a slot is read.
+fn uses(expr: &Expr, of: Option<usize>) -> bool {
+    let mut found = matches!(expr, Expr::Var { slot, .. } if Some(*slot) == of);
+    expr.each(&mut |within| found |= uses(within, of));
+    found
 }
 
 impl Redact {

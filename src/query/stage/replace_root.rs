@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Place;
 use super::each::Each;
 use crate::error::{Error, Result};
-use crate::query::{Expr, Vars};
+use crate::query::{Expr, Naming, Vars};
 use crate::value::{Doc, ValueRef};
 
 struct ReplaceRoot {
@@ -69,5 +69,9 @@ impl Each for ReplaceRoot {
         };
         out.extend_from_slice(root.bytes());
         Ok(true)
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.expr(&self.root);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::sort::{By, Sorted};
 use super::{Op, Place, Rows, Stage, limit};
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::value::ValueRef;
 
 struct Sample {
@@ -54,6 +55,8 @@ impl Op for Sample {
     fn is_deterministic(&self) -> bool {
         false
     }
+
+    fn names(&self, _: &mut Naming<'_>) {}
 }
 
 /// The next number of a splitmix64 generator.

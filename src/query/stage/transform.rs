@@ -10,7 +10,7 @@ use super::place::{Place, stage_is_no_document};
 use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
-use crate::query::{Scope, Vars};
+use crate::query::{Naming, Scope, Vars};
 use crate::value::{Doc, ValueRef};
 
 /// Stages that make one document of one document, one behind the other.
@@ -47,6 +47,14 @@ impl Transform {
         self.stages
             .push(parse(value, &Place::new(scope, "", None))?);
         Ok(())
+    }
+
+    /// Shows the fields that the stages name.
+    pub fn names(&self, naming: &mut Naming<'_>) {
+        for stage in &self.stages {
+            stage.names(naming);
+            naming.settle();
+        }
     }
 
     /// The document that comes of `doc`.

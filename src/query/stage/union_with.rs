@@ -8,6 +8,7 @@ use super::lookup_spec::{collection, duplicate_field};
 use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, Target};
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::value::{Type, ValueRef};
 
 struct UnionWith {
@@ -102,6 +103,10 @@ impl Op for UnionWith {
     fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
         let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
         visit(&self.sub.whole, on);
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        self.sub.whole.names(naming);
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::field_path::FieldPath;
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::value::{Doc, Type, Value, ValueRef};
 
 struct Unwind {
@@ -135,6 +136,12 @@ impl Op for Unwind {
             next: 0,
             scratch: Vec::new(),
         })
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        for path in std::iter::once(&self.path).chain(&self.index) {
+            path.names_root(naming);
+        }
     }
 }
 

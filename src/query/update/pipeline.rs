@@ -1,9 +1,9 @@
 //! Pipeline updates: `[{$set: ...}, {$unset: ...}, ...]`, each stage over the document that the one before made.
 
 use crate::error::Result;
-use crate::query::Scope;
-use crate::query::stage::{self, Changes, Transform, names_root};
-use crate::value::{Doc, ValueRef};
+use crate::query::stage::{self, Changes, Transform};
+use crate::query::{Naming, Scope};
+use crate::value::Doc;
 
 use super::Apply;
 use super::check::check_size;
@@ -23,8 +23,8 @@ impl Pipeline {
         let transform = Transform::parse(stages, scope)?;
         check_written(stages)?;
         Ok(Self {
+            reads_ts: Naming::of("_ts", |naming| transform.names(naming)),
             stages: transform,
-            reads_ts: names_root(ValueRef::array(stages), "_ts"),
         })
     }
 

@@ -8,6 +8,7 @@ mod parse;
 use std::collections::HashSet;
 
 use super::{Comparison, Pattern, TypeSet};
+use crate::query::Naming;
 use crate::value::Decimal;
 
 /// One schema: what a value must satisfy.
@@ -64,6 +65,51 @@ enum Additional {
 enum Dependency {
     Present(Vec<Box<str>>),
     Schema(Box<Schema>),
+}
+
+// === impl Schema ===
+
+impl Schema {
+    /// Shows the fields that it names. A pattern is no name: a schema that allows `^n_` and nothing else does not ask for more.
+    pub(super) fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+        for name in &self.required {
+            naming.name(name, at_root);
+        }
+        for (name, schema) in &self.properties {
+            naming.name(name, at_root);
+            schema.names(naming, false);
+        }
+        for (name, dependency) in &self.dependencies {
+            naming.name(name, at_root);
+            match dependency {
+                Dependency::Present(names) => {
+                    names.iter().for_each(|name| naming.name(name, at_root));
+                }
+                Dependency::Schema(schema) => schema.names(naming, at_root),
+            }
+        }
+        let same = self.all_of.iter().chain(&self.any_of).chain(&self.one_of);
+        for schema in same.chain(self.not.as_deref()) {
+            schema.names(naming, at_root);
+        }
+        let patterns = self.pattern_properties.iter().map(|(_, schema)| schema);
+        let items: &[Schema] = match &self.items {
+            None => &[],
+            Some(Items::Every(schema)) => std::slice::from_ref(schema),
+            Some(Items::ByIndex(schemas)) => schemas,
+        };
+        let others = [&self.additional_items, &self.additional_properties];
+        let others = others
+            .into_iter()
+            .flatten()
+            .filter_map(|other| match other {
+                Additional::Allowed(_) => None,
+                Additional::Schema(schema) => Some(&**schema),
+            });
+        for schema in patterns.chain(items).chain(others) {
+            schema.names(naming, false);
+        }
+    }
 }
 
 #[cfg(test)]

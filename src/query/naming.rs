@@ -1,0 +1,380 @@
+//! Whether a command names a root field of the documents that it reads. `_ts` is shown to those that name it and to no others.
+//!
+//! Every parsed tree says what it names ([`Filter::names`](super::Filter), sorts, projections, stages, expressions). The rule:
+//!
+//! 1. A path that begins with the field names it, at whatever stage, whether it is read or written.
+//! 2. Further down a path, or below a variable, the field may be that of a whole document that was put there: by `$$ROOT` in
+//!    this or an earlier stage, or by a stage that puts documents into a row (`$lookup`, `$facet`). Then it is named; where no
+//!    document was put anywhere, it is a field of the client's own.
+//! 3. A name that is computed when the command runs (`$getField` of an expression) may be any name, so it is treated as the field.
+//! 4. To put a whole document somewhere names nothing by itself.
+
+use super::expr::Expr;
+use crate::value::Path;
+
+/// What was met so far.
+pub struct Naming<'f> {
+    field: &'f str,
+    found: bool,
+    /// The field stands below something else, in the tree that is being looked at.
+    below: bool,
+    /// Whole documents may stand below something else.
+    carries: bool,
+}
+
+// === impl Naming ===
+
+impl<'f> Naming<'f> {
+    /// Whether a tree (or several, one behind the other) names a root field.
+    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> bool {
+        let mut naming = Self {
+            field,
+            found: false,
+            below: false,
+            carries: false,
+        };
+        visit(&mut naming);
+        naming.settle();
+        naming.found
+    }
+
+    /// A path from the root of a row.
+    pub fn path(&mut self, path: &Path) {
+        self.parts(path.parts());
+    }
+
+    /// The same, as its names.
+    pub fn parts<'p>(&mut self, parts: impl IntoIterator<Item = &'p str>) {
+        let mut parts = parts.into_iter();
+        self.found |= parts.next() == Some(self.field);
+        self.names_below(parts);
+    }
+
+    /// A path from something that is not the root of a row.
+    pub fn path_below(&mut self, path: &Path) {
+        self.names_below(path.parts());
+    }
+
+    fn names_below<'p>(&mut self, mut names: impl Iterator<Item = &'p str>) {
+        self.below |= names.any(|name| name == self.field);
+    }
+
+    /// One name: of the root, or of something below.
+    pub fn name(&mut self, name: &str, at_root: bool) {
+        match at_root {
+            true => self.found |= name == self.field,
+            false => self.below |= name == self.field,
+        }
+    }
+
+    /// A name that is computed when the command runs.
+    pub fn any_name(&mut self) {
+        self.below = true;
+    }
+
+    /// From here on whole documents may stand below something else.
+    pub fn carry(&mut self) {
+        self.carries = true;
+    }
+
+    /// The tree is at its end: what it names below counts if a document was put there, by this tree or by one before.
+    pub fn settle(&mut self) {
+        self.found |= self.below && self.carries;
+        self.below = false;
+    }
+
+    pub fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Field(path) => self.path(path.path()),
+            Expr::Root => self.carry(),
+            Expr::Var {
+                path: Some(path), ..
+            } => self.path_below(path.path()),
+            Expr::Op(op) => op.names(self),
+            _ => {}
+        }
+        expr.each(&mut |within| self.expr(within));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Document, bson, doc};
+
+    use crate::query::projection::Kind;
+    use crate::query::sort::Sort;
+    use crate::query::stage::{Pipeline, Place, Transform};
+    use crate::query::{Filter, Projection, Scope};
+    use crate::value::DocBuf;
+
+    use super::*;
+
+    #[test]
+    fn filters_that_name_the_field() {
+        let rows: Vec<(Document, bool)> = vec![
+            (doc! {"_ts": {"$gt": 5}}, true),
+            (doc! {"_ts.x": 5}, true),
+            (doc! {"_tsx": 5}, false),
+            (doc! {"a._ts": 5}, false),
+            (doc! {"a": {"_ts": 5}}, false),
+            (doc! {"a": "_ts"}, false),
+            (doc! {"a": {"$elemMatch": {"_ts": 5}}}, false),
+            (doc! {"$or": [{"a": 1}, {"$and": [{"_ts": 1}]}]}, true),
+            (doc! {"$nor": [{"_ts": {"$not": {"$lt": 1}}}]}, true),
+            (doc! {"$expr": {"$gt": ["$_ts", 1]}}, true),
+            (doc! {"$expr": {"$gt": ["$a._ts", 1]}}, false),
+            (doc! {"$expr": {"$eq": ["$a", "_ts"]}}, false),
+            (doc! {"$jsonSchema": {"required": ["_ts"]}}, true),
+            (
+                doc! {"$jsonSchema": {"anyOf": [{"properties": {"_ts": {}}}]}},
+                true,
+            ),
+            (doc! {"$jsonSchema": {"dependencies": {"a": ["_ts"]}}}, true),
+            (
+                doc! {"$jsonSchema": {"properties": {"a": {"required": ["_ts"]}}, "additionalProperties": false}},
+                false,
+            ),
+        ];
+        for (spec, expected) in rows {
+            let doc = DocBuf::from(spec.clone());
+            let filter = Filter::parse(doc.as_doc(), &Scope::new()).unwrap();
+            let named = Naming::of("_ts", |naming| filter.names(naming));
+            assert_eq!(named, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn sorts_and_projections_that_name_the_field() {
+        for (spec, expected) in [
+            (doc! {"_ts": -1}, true),
+            (doc! {"a": 1, "_ts": 1}, true),
+            (doc! {"a._ts": 1}, false),
+        ] {
+            let doc = DocBuf::from(spec.clone());
+            let sort = Sort::parse(doc.as_doc()).unwrap();
+            let named = Naming::of("_ts", |naming| sort.names(naming));
+            assert_eq!(named, expected, "{spec}");
+        }
+        for (spec, expected) in [
+            (doc! {"_ts": 1}, true),
+            (doc! {"_ts": 0}, true),
+            (doc! {"a": 1}, false),
+            (doc! {"a": {"_ts": 1}}, false),
+            (doc! {"a._ts": 1}, false),
+            (doc! {"a": {"$elemMatch": {"_ts": 1}}}, false),
+            (doc! {"t": "$_ts"}, true),
+            (doc! {"o": {"t": {"$add": [1, "$_ts"]}}}, true),
+            (doc! {"all": "$$ROOT"}, false),
+        ] {
+            let doc = DocBuf::from(spec.clone());
+            let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
+            let named = Naming::of("_ts", |naming| projection.names(naming));
+            assert_eq!(named, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn pipelines_that_name_the_field() {
+        let push = || bson!({"$group": {"_id": null, "d": {"$push": "$$ROOT"}}});
+        let lookup =
+            || bson!({"$lookup": {"from": "b", "localField": "a", "foreignField": "b", "as": "j"}});
+        let field = |expr: Bson| bson!([{"$project": {"x": expr}}]);
+        let rows: Vec<(Bson, bool)> = vec![
+            (bson!([{"$match": {"a": 1}}, {"$sort": {"_ts": -1}}]), true),
+            (bson!([{"$match": {"_tsx": 1}}]), false),
+            (bson!([{"$match": {"a._ts": 1}}]), false),
+            (
+                bson!([{"$group": {"_id": null, "x": {"$max": "$_ts"}}}]),
+                true,
+            ),
+            (bson!([{"$group": {"_id": "$_ts"}}]), true),
+            (bson!([{"$sortByCount": "$_ts"}]), true),
+            (
+                bson!([{"$bucket": {"groupBy": "$_ts", "boundaries": [1, 2]}}]),
+                true,
+            ),
+            (
+                bson!([{"$bucketAuto": {"groupBy": "$_ts", "buckets": 2}}]),
+                true,
+            ),
+            (
+                bson!([{"$group": {"_id": null, "x": {"$top": {"sortBy": {"_ts": -1}, "output": "$a"}}}}]),
+                true,
+            ),
+            (
+                bson!([{"$group": {"_id": null, "x": {"$topN": {"n": 2, "sortBy": {"a": -1}, "output": "$a"}}}}]),
+                false,
+            ),
+            (bson!([{"$unset": "_ts"}]), true),
+            (bson!([{"$unset": ["a", "_ts"]}]), true),
+            (bson!([{"$unset": "a._ts"}]), false),
+            (bson!([{"$set": {"t": "$_ts"}}]), true),
+            (bson!([{"$set": {"_ts": 1}}]), true),
+            (bson!([{"$set": {"a": {"_ts": 1}}}]), false),
+            (bson!([{"$unwind": "$_ts"}]), true),
+            (bson!([{"$replaceWith": {"t": "$_ts"}}]), true),
+            (bson!([{"$replaceWith": "$$ROOT"}]), false),
+            (bson!([{"$count": "_ts"}]), false),
+            (bson!([{"$sample": {"size": 1}}]), false),
+            (
+                bson!([{"$unionWith": "b"}, {"$match": {"a._ts": 1}}]),
+                false,
+            ),
+            (
+                bson!([{"$unionWith": {"coll": "b", "pipeline": [{"$match": {"_ts": 1}}]}}]),
+                true,
+            ),
+            (bson!([{"$facet": {"f": [{"$match": {"_ts": 1}}]}}]), true),
+            // Joins.
+            (bson!([lookup()]), false),
+            (bson!([lookup(), {"$match": {"j._ts": 1}}]), true),
+            (bson!([{"$match": {"j._ts": 1}}, lookup()]), false),
+            (
+                bson!([{"$lookup": {"from": "b", "localField": "_ts", "foreignField": "x", "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "localField": "x", "foreignField": "_ts", "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "pipeline": [{"$match": {"_ts": 1}}], "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "pipeline": [{"$match": {"a._ts": 1}}], "as": "j"}}]),
+                false,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "let": {"d": "$$ROOT"}, "pipeline": [{"$set": {"t": "$$d._ts"}}], "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "let": {"d": "$a"}, "pipeline": [{"$set": {"t": "$$d._ts"}}], "as": "j"}}]),
+                false,
+            ),
+            // Whole documents carried further.
+            (field(bson!("$$ROOT")), false),
+            (field(bson!("$$ROOT._ts")), true),
+            (field(bson!("$$CURRENT._ts")), true),
+            (
+                field(bson!({"$let": {"vars": {"d": "$$ROOT"}, "in": "$$d._ts"}})),
+                true,
+            ),
+            (
+                field(bson!({"$let": {"vars": {"d": "$a"}, "in": "$$d._ts"}})),
+                false,
+            ),
+            (
+                field(bson!({"$map": {"input": "$a", "in": "$$this._ts"}})),
+                false,
+            ),
+            (
+                field(bson!({"$map": {"input": ["$$ROOT"], "in": "$$this._ts"}})),
+                true,
+            ),
+            (bson!([push()]), false),
+            (bson!([push(), {"$set": {"a": "$d.b"}}]), false),
+            (bson!([push(), {"$set": {"t": "$d._ts"}}]), true),
+            (
+                bson!([push(), {"$unwind": "$d"}, {"$sort": {"d._ts": 1}}]),
+                true,
+            ),
+            (
+                bson!([push(), {"$unwind": "$d"}, {"$replaceWith": "$d"}]),
+                false,
+            ),
+            (
+                bson!([push(), {"$set": {"s": {"$sortArray": {"input": "$d", "sortBy": {"_ts": 1}}}}}]),
+                true,
+            ),
+            (
+                field(bson!({"$sortArray": {"input": "$a", "sortBy": {"_ts": 1}}})),
+                false,
+            ),
+            (
+                bson!([push(), {"$match": {"d": {"$elemMatch": {"_ts": 1}}}}]),
+                true,
+            ),
+            (bson!([{"$set": {"t": "$d._ts"}}, push()]), false),
+            (
+                bson!([{"$facet": {"f": []}}, {"$set": {"t": "$f._ts"}}]),
+                true,
+            ),
+            (
+                bson!([{"$redact": {"$cond": [{"$gt": ["$$ROOT._ts", 1]}, "$$KEEP", "$$PRUNE"]}}]),
+                true,
+            ),
+            (
+                bson!([{"$redact": {"$cond": ["$a._ts", "$$KEEP", "$$PRUNE"]}}]),
+                false,
+            ),
+            // By name.
+            (field(bson!({"$getField": "_ts"})), true),
+            (field(bson!({"$getField": "a"})), false),
+            (field(bson!({"$getField": {"$literal": "_ts"}})), true),
+            (
+                field(bson!({"$getField": {"field": "_ts", "input": "$$ROOT"}})),
+                true,
+            ),
+            (
+                field(bson!({"$getField": {"field": "_ts", "input": "$a"}})),
+                false,
+            ),
+            (
+                field(bson!({"$getField": {"field": {"$concat": ["_", "ts"]}, "input": "$$ROOT"}})),
+                true,
+            ),
+            (field(bson!({"$getField": {"$concat": ["$a", "ts"]}})), true),
+            (
+                field(bson!({"$getField": {"field": "$a", "input": "$b"}})),
+                false,
+            ),
+            (
+                field(bson!({"$unsetField": {"field": "_ts", "input": "$$ROOT"}})),
+                true,
+            ),
+            (field(bson!({"$objectToArray": "$$ROOT"})), false),
+            (field(bson!({"_ts": "$a"})), false),
+            // Writing.
+            (bson!([{"$merge": {"into": "b", "on": "_ts"}}]), true),
+            (bson!([{"$merge": {"into": "b"}}]), false),
+            (
+                bson!([{"$merge": {"into": "b", "whenMatched": [{"$set": {"t": "$$new._ts"}}]}}]),
+                true,
+            ),
+            (
+                bson!([{"$merge": {"into": "b", "whenMatched": [{"$set": {"t": "$$new.a"}}]}}]),
+                false,
+            ),
+            (bson!([{"$out": "b"}]), false),
+        ];
+        for (spec, expected) in rows {
+            let doc = DocBuf::from(doc! {"p": spec.clone()});
+            let stages = doc.as_doc().get("p").as_array().unwrap();
+            let scope = Scope::new();
+            let pipeline = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
+            let named = Naming::of("_ts", |naming| pipeline.names(naming));
+            assert_eq!(named, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn updates_that_read_the_field() {
+        for (spec, expected) in [
+            (bson!([{"$set": {"t": "$_ts"}}]), true),
+            (bson!([{"$set": {"t": "$a"}}]), false),
+            (bson!([{"$set": {"d": "$$ROOT"}}]), false),
+            (
+                bson!([{"$set": {"d": "$$ROOT"}}, {"$set": {"t": "$d._ts"}}]),
+                true,
+            ),
+        ] {
+            let doc = DocBuf::from(doc! {"p": spec.clone()});
+            let stages = doc.as_doc().get("p").as_array().unwrap();
+            let transform = Transform::parse(stages, &Scope::new()).unwrap();
+            let named = Naming::of("_ts", |naming| transform.names(naming));
+            assert_eq!(named, expected, "{spec}");
+        }
+    }
+}
