@@ -8,7 +8,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
@@ -17,13 +16,14 @@ use tokio::task::block_in_place;
 
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
+use crate::wait::{Flag, Wait};
 
 /// What ends a command before it is done.
 #[derive(Debug, Clone, Default)]
 pub struct Limit {
     pub deadline: Option<Instant>,
     /// Set by killOp.
-    pub killed: Option<Arc<AtomicBool>>,
+    pub killed: Option<Arc<Flag>>,
 }
 
 /// Units of work (about a pass of a loop) between two looks at the clock.
@@ -143,14 +143,36 @@ impl Limit {
         }
     }
 
+    /// That of a command that was killed.
+    #[cfg(test)]
+    pub fn of_killed() -> Self {
+        let killed = Arc::new(Flag::default());
+        killed.set();
+        Self {
+            deadline: None,
+            killed: Some(killed),
+        }
+    }
+
     /// Whether it is time to end, and why.
     pub fn check(&self) -> Result<()> {
         self.check_at(monotonic)
     }
 
+    /// A wait that ends with the command: what ended it is found by [`Limit::check`] afterwards.
+    pub fn bound(&self, mut wait: Wait) -> Wait {
+        if let Some(killed) = &self.killed {
+            wait = wait.unless(Arc::clone(killed));
+        }
+        match self.deadline {
+            Some(deadline) => wait.no_later_than(deadline),
+            None => wait,
+        }
+    }
+
     fn check_at(&self, now: impl FnOnce() -> Instant) -> Result<()> {
         if let Some(killed) = &self.killed
-            && killed.load(Ordering::Acquire)
+            && killed.is_set()
         {
             return Err(Error::new(Code::Interrupted, "operation was interrupted"));
         }
@@ -186,10 +208,7 @@ mod tests {
             killed: None,
         };
         assert_eq!(over.watch(work).code(), Code::MaxTimeMSExpired);
-        let killed = Limit {
-            deadline: None,
-            killed: Some(Arc::new(AtomicBool::new(true))),
-        };
+        let killed = Limit::of_killed();
         assert_eq!(killed.watch(work).code(), Code::Interrupted);
         for _ in 0..3 {
             assert!(tick(LOOK_EVERY).is_ok());
@@ -205,5 +224,17 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| over.watch(|| panic!("as a bug does")));
         assert!(panicked.is_err());
         assert!(tick(LOOK_EVERY + 1).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_at_the_limit_of_its_command() {
+        let forever = || Wait::until(std::future::pending());
+        let over = Limit {
+            deadline: Some(monotonic()),
+            killed: Some(Arc::default()),
+        };
+        over.bound(forever()).await;
+        Limit::of_killed().bound(forever()).await;
+        Limit::default().bound(Wait::until(async {})).await;
     }
 }

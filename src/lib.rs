@@ -41,7 +41,7 @@
 //!     batch waits as a cursor in [`session`]; rows that stand for a stored document pass the rule again when they leave it.
 //! 12. A command that is done in one go has written its reply in place. One that takes longer returns work, which the connection
 //!     steps. Before each step the kill flag and the deadline are looked at; between two steps others get their turn, and a
-//!     client that hung up is noticed. What cannot be cut into steps steps [`aside`].
+//!     client that hung up is noticed. Work that cannot go on says what it waits for ([`wait`]). What cannot be cut into steps steps [`aside`].
 //! 13. The frame is closed (lengths, checksum if the question had one). When no whole message is left in the buffer, all replies
 //!     are written at once, and the task reads again.
 //!
@@ -64,6 +64,7 @@ pub mod server;
 pub mod session;
 pub mod storage;
 pub mod value;
+pub mod wait;
 pub mod wire;
 
 pub use clock::{Clock, Millis};

@@ -18,14 +18,14 @@ mod readme;
 /// schema changes and shows them what there is. They meet wire in person (a call is made of a request). Engine asks `clock` when
 /// its time slice is over. `embed` is the one place that puts the rooms together. A permission that nobody uses is refused.
 const MAP: &[(&str, &[&str])] = &[
-    ("aside", &["clock"]),
+    ("aside", &["clock", "wait"]),
     ("auth", &["clock"]),
     ("clock", &[]),
     (
         "command",
         &[
             "aside", "auth", "clock", "config", "cosmos", "engine", "handler", "query", "session",
-            "wire",
+            "wait", "wire",
         ],
     ),
     ("config", &["auth", "cosmos", "wire"]),
@@ -34,17 +34,21 @@ const MAP: &[(&str, &[&str])] = &[
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],
     ),
-    ("engine", &["aside", "clock", "query", "storage"]),
+    ("engine", &["aside", "clock", "query", "storage", "wait"]),
     ("error", &[]),
-    ("handler", &["wire"]),
+    ("handler", &["wait", "wire"]),
     ("healthcheck", &["wire"]),
     ("lib", &[]),
     ("main", &["clock", "config", "healthcheck", "server"]),
     ("query", &["aside"]),
-    ("server", &["aside", "clock", "config", "handler", "wire"]),
-    ("session", &["engine"]),
-    ("storage", &["aside", "clock"]),
+    (
+        "server",
+        &["aside", "clock", "config", "handler", "wait", "wire"],
+    ),
+    ("session", &["engine", "wait"]),
+    ("storage", &["aside", "clock", "wait"]),
     ("value", &[]),
+    ("wait", &[]),
     ("wire", &[]),
 ];
 

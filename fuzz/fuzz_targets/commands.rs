@@ -156,7 +156,7 @@ fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
         for _ in 0..2_000 {
             match work.step(&mut reply) {
                 Ok(Progress::Done | Progress::Streaming) => break,
-                Ok(Progress::Sleep(_)) | Err(_) => return,
+                Ok(Progress::Wait(_)) | Err(_) => return,
                 Ok(Progress::More) => {}
             }
         }

@@ -135,12 +135,13 @@ fuzz_target!(|data: &[u8]| {
         let streams = match outcome {
             Outcome::Replied => false,
             Outcome::Streaming => true,
+            Outcome::Awaited(_) => unreachable!("commands make their replies themselves"),
             Outcome::Work(mut work) => loop {
                 match work.step(&mut reply) {
                     Ok(Progress::Done) => break false,
                     Ok(Progress::Streaming) => break true,
                     // It has slept when it is asked again.
-                    Ok(Progress::More | Progress::Sleep(_)) => {}
+                    Ok(Progress::More | Progress::Wait(_)) => {}
                     Err(_) => return,
                 }
             },

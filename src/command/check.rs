@@ -57,7 +57,7 @@ pub fn begin(
 
 pub fn finish(mut work: Box<dyn Work>) -> Document {
     let mut reply = Vec::new();
-    while work.step(&mut reply).unwrap() != Progress::Done {}
+    while !work.step(&mut reply).unwrap().is_done() {}
     Document::from_reader(&reply[..]).unwrap()
 }
 
@@ -70,7 +70,7 @@ pub fn go_on_for(
     let mut reply = Vec::new();
     match commands.call(connection, request(command), &mut reply) {
         Ok(handler::Outcome::Work(mut work)) => {
-            (0..steps).any(|_| work.step(&mut reply).unwrap() == Progress::Done)
+            (0..steps).any(|_| work.step(&mut reply).unwrap().is_done())
         }
         _ => true,
     }

@@ -55,6 +55,8 @@ mod tests {
     use crate::config::Config;
     use crate::handler::Progress;
     use bson::{Document, doc};
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
 
     type Server = (super::super::Commands, super::super::Connection);
 
@@ -89,9 +91,19 @@ mod tests {
         let mut first = begin(&mut server, create());
         let mut second = begin(&mut server, create());
         let mut reply = Vec::new();
-        while first.step(&mut reply).unwrap() != Progress::Done {
-            let waits = second.step(&mut Vec::new()).unwrap();
-            assert!(matches!(waits, Progress::Sleep(_)), "{waits:?}");
+        let mut waits = Vec::new();
+        while !first.step(&mut reply).unwrap().is_done() {
+            match second.step(&mut Vec::new()).unwrap() {
+                Progress::Wait(wait) => waits.push(wait),
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut nobody = Context::from_waker(Waker::noop());
+        for mut wait in waits {
+            assert!(
+                Pin::new(&mut wait).poll(&mut nobody).is_ready(),
+                "it is woken"
+            );
         }
         assert_eq!(numbers(&Document::from_reader(&reply[..]).unwrap()), (1, 2));
         let second = finish(second);

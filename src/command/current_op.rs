@@ -2,7 +2,6 @@
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::args::truthy;
@@ -213,7 +212,7 @@ impl Asker {
                 cursor.end();
             }
             put_no_locks(doc);
-            if operation.killed.load(Ordering::Relaxed) {
+            if operation.killed.is_set() {
                 doc.put_bool("killPending", true);
             }
         })

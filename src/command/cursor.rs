@@ -15,9 +15,7 @@ use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
 use crate::value::{Doc, DocBuf, DocBuilder};
-
-/// How often a cursor that waits for rows looks for them.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+use crate::wait::Wait;
 
 /// Rows in a first batch, unless the client says otherwise.
 pub const FIRST_BATCH: u32 = 101;
@@ -279,6 +277,14 @@ impl Filled {
         }
     }
 
+    /// Over when there may be rows that were not there before this call, or the cursor was killed.
+    fn arrival(&self) -> Option<Wait> {
+        match self {
+            Self::First { .. } => None,
+            Self::Next { cursor, .. } => cursor.arrival(),
+        }
+    }
+
     fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
         match self {
             // A batch of no rows is asked for to get a cursor without waiting for its first row.
@@ -354,30 +360,30 @@ impl Filled {
 
 // === impl Filling ===
 
-impl Filling {
-    fn left(&self) -> Duration {
-        self.terms.until.map_or(Duration::ZERO, |until| {
-            until.saturating_duration_since(monotonic())
-        })
-    }
-}
-
 impl Task for Filling {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
         };
-        if self.terms.until.is_some() {
+        let mut arrival = None;
+        if let Some(until) = self.terms.until {
             // Who waits looks with the eyes of the moment of waking.
             self.at = ReadPoint::at(self.context.clock.now());
+            // Before the look: what comes behind it is noticed. Whoever has waited long enough looks once more.
+            if monotonic() < until {
+                arrival = what.arrival().map(|wait| wait.no_later_than(until));
+            }
         }
         let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
         let fill = what.fill(self.at, &mut batch);
         self.rows = batch.rows();
         match fill {
             Ok(Fill::Pause) => Ok(Step::More),
-            Ok(Fill::Waiting) if self.rows == 0 && self.left() > Duration::ZERO => {
-                Ok(Step::Sleep(LOOK_AGAIN.min(self.left())))
+            Ok(Fill::Waiting)
+                if self.rows == 0
+                    && let Some(arrival) = arrival =>
+            {
+                Ok(Step::Wait(arrival))
             }
             Ok(fill) => {
                 let Some(what) = self.what.take() else {

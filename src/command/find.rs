@@ -307,6 +307,7 @@ impl<'a> Find<'a> {
             .as_ref()
             .filter(|_| self.return_key)
             .map(|way| return_key::indexes(&way.walk, call.read_point()));
+        let tail = way.as_ref().filter(|_| tailing).map(|way| way.walk.tail());
         let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
         let mut rows: Box<dyn Rows> = match way {
             None => Box::new(stage::Empty),
@@ -330,7 +331,7 @@ impl<'a> Find<'a> {
             }
         }
         Ok(Box::new(
-            RowSource::new(rows, sources, vars, limits).tailing(tailing),
+            RowSource::new(rows, sources, vars, limits).tailing(tail),
         ))
     }
 

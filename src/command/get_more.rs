@@ -149,3 +149,178 @@ fn check(call: &Call<'_>, collection: &str, id: i64, info: &CursorInfo) -> Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    use bson::{Bson, Document, doc};
+
+    use super::super::check::{ask, begin, server};
+    use super::super::{Commands, Connection};
+    use crate::config::Config;
+    use crate::handler::{Progress, Work};
+    use crate::wait::Wait;
+
+    type Server = (Commands, Connection);
+    /// The command that puts an end to a cursor.
+    type End<'a> = &'a dyn Fn(&mut Server, i64) -> Document;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A cursor at the end of a capped collection, projected or not.
+    fn opened(projection: Document) -> (Server, i64) {
+        let mut server = server(Config::default());
+        for command in [
+            doc! {"create": "c", "capped": true, "size": 100_000, "$db": "d"},
+            doc! {"insert": "c", "documents": [{"_id": 1}], "$db": "d"},
+        ] {
+            ask(&mut server, command);
+        }
+        let find = doc! {"find": "c", "tailable": true, "awaitData": true, "projection": projection, "$db": "d"};
+        let opened = ask(&mut server, find);
+        let cursor = opened.get_document("cursor").unwrap();
+        (server, cursor.get_i64("id").unwrap())
+    }
+
+    fn more(server: &mut Server, id: i64, millis: i32) -> Box<dyn Work> {
+        let more = doc! {"getMore": id, "collection": "c", "maxTimeMS": millis, "$db": "d"};
+        begin(server, more)
+    }
+
+    /// One with a getMore that has an hour to wait.
+    fn waiting(projection: Document) -> (Server, Box<dyn Work>, i64) {
+        let (mut server, id) = opened(projection);
+        let work = more(&mut server, id, 3_600_000);
+        (server, work, id)
+    }
+
+    /// What a step leaves to wait for.
+    fn step(work: &mut dyn Work) -> Wait {
+        match work.step(&mut Vec::new()) {
+            Ok(Progress::Wait(wait)) => wait,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_over(wait: &mut Wait, woken: &Arc<Woken>) -> bool {
+        let waker = Waker::from(Arc::clone(woken));
+        Pin::new(wait)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+    }
+
+    fn reply(work: &mut dyn Work) -> Document {
+        let mut out = Vec::new();
+        assert!(work.step(&mut out).unwrap().is_done());
+        Document::from_reader(&out[..]).unwrap()
+    }
+
+    /// Nothing goes on in between but the insert: it is the insert that wakes.
+    #[tokio::test]
+    async fn a_waiting_cursor_is_woken_by_the_next_document() {
+        for projection in [doc! {}, doc! {"_id": 1}] {
+            let (mut server, mut work, id) = waiting(projection.clone());
+            let woken = Arc::new(Woken::default());
+            let mut wait = step(&mut *work);
+            assert!(!is_over(&mut wait, &woken));
+            // Other collections, and what happens to documents that are there, do not concern it.
+            for command in [
+                doc! {"insert": "other", "documents": [{"_id": 1}], "$db": "d"},
+                doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}], "$db": "d"},
+            ] {
+                ask(&mut server, command);
+            }
+            assert!(!is_over(&mut wait, &woken));
+            assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+            ask(
+                &mut server,
+                doc! {"insert": "c", "documents": [{"_id": 2}], "$db": "d"},
+            );
+            assert_eq!(woken.0.load(Ordering::SeqCst), 1, "{projection}");
+            assert!(is_over(&mut wait, &woken));
+            let reply = reply(&mut *work);
+            let cursor = reply.get_document("cursor").unwrap();
+            assert_eq!(cursor.get_i64("id").ok(), Some(id), "{reply}");
+            let found = cursor.get_array("nextBatch").unwrap();
+            assert_eq!(*found, [Bson::from(doc! {"_id": 2})]);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_comes_between_the_look_and_the_wait_is_not_missed() {
+        let (mut server, mut work, _) = waiting(doc! {});
+        let mut wait = step(&mut *work);
+        ask(
+            &mut server,
+            doc! {"insert": "c", "documents": [{"_id": 2}], "$db": "d"},
+        );
+        assert!(is_over(&mut wait, &Arc::default()));
+    }
+
+    #[tokio::test]
+    async fn whatever_ends_a_waiting_cursor_wakes_it() {
+        let operation = |server: &mut Server| {
+            let running = ask(server, doc! {"currentOp": 1, "$db": "admin"});
+            let all = running.get_array("inprog").unwrap();
+            let ops = all.iter().filter_map(Bson::as_document);
+            let mut ours = ops.filter(|op| op.get_str("op").is_ok_and(|op| op == "getmore"));
+            ours.next().unwrap().get_i64("opid").unwrap()
+        };
+        let rows: [(&str, i32, End<'_>); 4] = [
+            ("killOp", 11601, &|server, _| {
+                doc! {"killOp": 1, "op": operation(server), "$db": "admin"}
+            }),
+            ("killCursors", 237, &|_, id| {
+                doc! {"killCursors": "c", "cursors": [id], "$db": "d"}
+            }),
+            ("drop", 175, &|_, _| doc! {"drop": "c", "$db": "d"}),
+            (
+                "dropDatabase",
+                175,
+                &|_, _| doc! {"dropDatabase": 1, "$db": "d"},
+            ),
+        ];
+        for (name, code, end) in rows {
+            let (mut server, mut work, id) = waiting(doc! {});
+            let woken = Arc::new(Woken::default());
+            let mut wait = step(&mut *work);
+            assert!(!is_over(&mut wait, &woken), "{name}");
+            let end = end(&mut server, id);
+            let told = ask(&mut server, end);
+            assert_eq!(told.get_f64("ok").ok(), Some(1.0), "{told}");
+            assert!(is_over(&mut wait, &woken), "{name}");
+            let reply = reply(&mut *work);
+            assert_eq!(reply.get_i32("code").ok(), Some(code), "{name}: {reply}");
+        }
+    }
+
+    /// The time of a getMore is over: it looks once more, and says that there is nothing.
+    #[tokio::test]
+    async fn a_wait_that_is_over_ends_with_an_empty_batch() {
+        let (mut server, id) = opened(doc! {});
+        let mut work = more(&mut server, id, 1);
+        let mut out = Vec::new();
+        loop {
+            match work.step(&mut out).unwrap() {
+                Progress::Wait(wait) => wait.await,
+                Progress::Done => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        let reply = Document::from_reader(&out[..]).unwrap();
+        let cursor = reply.get_document("cursor").unwrap();
+        assert!(cursor.get_array("nextBatch").unwrap().is_empty());
+        assert_eq!(cursor.get_i64("id").ok(), Some(id));
+    }
+}

@@ -14,6 +14,7 @@ use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::session::SESSION_MINUTES;
 use crate::value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT, Millis, Type, Value, ValueRef};
+use crate::wait::Wait;
 use crate::wire::{Compressor, Compressors, MAX_MESSAGE};
 
 /// MongoDB 8.2.
@@ -397,7 +398,7 @@ impl Drop for Await {
 impl Task for Await {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         match self.patience.take() {
-            Some(patience) => Ok(Step::Sleep(patience)),
+            Some(patience) => Ok(Step::Wait(Wait::sleep(patience))),
             None => {
                 self.hello.put(reply, self.hello.context.clock.now());
                 Ok(if self.hello.streams {

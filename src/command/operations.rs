@@ -4,7 +4,7 @@
 //! ask costs nothing here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use super::Client;
 use crate::clock::monotonic;
 use crate::session::SessionId;
 use crate::value::Doc;
+use crate::wait::Flag;
 
 #[derive(Default)]
 pub struct Operations {
@@ -31,8 +32,8 @@ pub struct OperationInfo {
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
     pub started: Instant,
-    /// Set by killOp, seen before the next step and now and then within one.
-    pub killed: Arc<AtomicBool>,
+    /// Set by killOp, seen before the next step and now and then within one. It ends a wait.
+    pub killed: Arc<Flag>,
 }
 
 /// Takes the command off the list when it is over, however it ends.
@@ -77,7 +78,7 @@ impl Operations {
     pub fn kill(&self, id: u32) -> bool {
         let info = self.running.get(&id).map(|entry| Arc::clone(&entry));
         if let Some(info) = &info {
-            info.killed.store(true, Ordering::Release);
+            info.killed.set();
         }
         info.is_some()
     }
@@ -86,7 +87,7 @@ impl Operations {
     pub fn kill_where(&self, which: impl Fn(&OperationInfo) -> bool) {
         for info in &self.running {
             if which(&info) {
-                info.killed.store(true, Ordering::Release);
+                info.killed.set();
             }
         }
     }
@@ -111,7 +112,7 @@ impl OperationInfo {
 
 impl Operation {
     /// The flag that killOp sets.
-    pub fn killed(&self) -> Arc<AtomicBool> {
+    pub fn killed(&self) -> Arc<Flag> {
         Arc::clone(&self.info.killed)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::engine::{EngineSources, ReadPoint, TimeSlice};
+use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{self, Cx, Flow, Limits, Rows, Slice};
 use crate::session::{Batch, Fill, Source};
 use crate::value::check_size;
+use crate::wait::Wait;
 
 /// Pulls batches of rows and deals them out. A row that stands for one stored document is asked again whether that document is
 /// still there when it leaves with a later command than the one that found it.
@@ -24,8 +25,8 @@ pub(super) struct RowSource {
     /// This command has asked whether their documents are still there.
     asked: bool,
     ended: bool,
-    /// It stays open at its end.
-    tailing: bool,
+    /// Where it stays open at its end and waits for more.
+    tail: Option<Tail>,
 }
 
 // === impl RowSource ===
@@ -47,13 +48,13 @@ impl RowSource {
             next: 0,
             asked: false,
             ended: false,
-            tailing: false,
+            tail: None,
         }
     }
 
     #[must_use]
-    pub fn tailing(mut self, tailing: bool) -> Self {
-        self.tailing = tailing;
+    pub fn tailing(mut self, tail: Option<Tail>) -> Self {
+        self.tail = tail;
         self
     }
 
@@ -97,7 +98,7 @@ impl Source for RowSource {
                 }
                 self.next += 1;
             }
-            if self.ended && self.tailing {
+            if self.ended && self.tail.is_some() {
                 // The next command looks again.
                 self.ended = false;
                 return self.full().map(|_| Fill::Waiting);
@@ -125,6 +126,10 @@ impl Source for RowSource {
             flow = self.rows.fill(&mut cx, &mut self.pulled)?;
             self.ended = flow == Flow::End;
         }
+    }
+
+    fn arrival(&self) -> Option<Wait> {
+        self.tail.as_ref().map(Tail::arrival)
     }
 
     fn at_rest(&mut self) -> usize {

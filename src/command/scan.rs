@@ -53,7 +53,7 @@ pub(super) fn run<G: Gather>(
 
 pub(super) fn begin<G: Gather>(mut scan: Scan<G>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     // What may take long is on the list of operations before it begins.
-    if is_long_expected() || scan.step(reply)? != Step::Done {
+    if is_long_expected() || !matches!(scan.step(reply)?, Step::Done) {
         return Ok(Outcome::Work(Box::new(scan)));
     }
     Ok(Outcome::Reply)

@@ -1,7 +1,6 @@
 //! Schema changes that commands ask for: made by the engine, in steps where they take long, and told in the reply.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{Call, Context, Outcome, Step, Task};
 use crate::engine::ddl::{Advance, Begun, Done, Modified, SchemaChange, Steps};
@@ -13,9 +12,6 @@ struct Changing {
     context: Arc<Context>,
     steps: Box<dyn Steps>,
 }
-
-/// Before one that waits for another change looks again.
-const A_MOMENT: Duration = Duration::from_millis(2);
 
 /// Makes the change: mostly at once, as work where it takes long.
 pub(super) fn run(
@@ -50,7 +46,7 @@ impl Task for Changing {
                 Step::Done
             }
             Advance::More => Step::More,
-            Advance::Waiting => Step::Sleep(A_MOMENT),
+            Advance::Wait(wait) => Step::Wait(wait),
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::query::filter::Filter;
 use crate::query::stage::Slice;
 use crate::session::{Batch, Fill, Source};
 use crate::value::Doc;
+use crate::wait::Wait;
 
 /// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and
 /// no rows, so what a later command gets has passed the rule with that command's own `now`.
@@ -125,6 +126,10 @@ impl Source for Stream {
                 return Ok(Fill::Pause);
             }
         }
+    }
+
+    fn arrival(&self) -> Option<Wait> {
+        self.tailing.then(|| self.walk.tail().arrival())
     }
 
     fn at_rest(&mut self) -> usize {

@@ -1,16 +1,15 @@
 //! Commands that take longer than a step: they are watched, can be killed, and end at their time limit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::cosmos::Meter;
 use super::operations::Operation;
 use super::{Command, Context, reply};
 use crate::aside::Limit;
-use crate::clock::monotonic;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::value::{Doc, DocBuilder};
+use crate::wait::Wait;
 
 /// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
 pub trait Task: Send {
@@ -19,12 +18,12 @@ pub trait Task: Send {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Step {
     /// Step again when others had their turn.
     More,
-    /// Nothing to do for that long: step again then.
-    Sleep(Duration),
+    /// There is nothing to do before this is over, or the command ends: step again then.
+    Wait(Wait),
     /// The fields of the reply are written.
     Done,
     /// They are, and the command is run again for the next reply, as in [`Outcome::Stream`](super::Outcome::Stream).
@@ -71,7 +70,7 @@ impl Work for Running {
             stepped
         });
         match &stepped {
-            Ok(Step::More | Step::Sleep(_)) => {
+            Ok(Step::More | Step::Wait(_)) => {
                 if let Some(meter) = &mut self.meter {
                     meter.pause();
                 }
@@ -98,13 +97,9 @@ impl Work for Running {
                 out.truncate(start);
                 Progress::More
             }
-            Ok(Step::Sleep(time)) => {
+            Ok(Step::Wait(wait)) => {
                 out.truncate(start);
-                // Never past the time limit: it is noticed at the next step.
-                let left = self.limit.deadline.map_or(time, |deadline| {
-                    deadline.saturating_duration_since(monotonic())
-                });
-                Progress::Sleep(time.min(left))
+                Progress::Wait(self.limit.bound(wait))
             }
             Err(error) => {
                 self.context.counters.failed(self.shard, self.command);

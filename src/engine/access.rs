@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Effort;
+use super::{Effort, Tail};
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -228,6 +228,11 @@ impl Walk {
 
     pub fn collection(&self) -> &Arc<Collection> {
         &self.collection
+    }
+
+    /// The end of what it walks.
+    pub fn tail(&self) -> Tail {
+        Tail::of(&self.collection)
     }
 
     /// Hands the next documents that pass the filter to `each`, until it breaks or some hundred documents were looked at.

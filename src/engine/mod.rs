@@ -20,6 +20,7 @@ mod rows;
 mod slice;
 mod sources;
 pub mod stats;
+mod tail;
 mod validate;
 pub mod write;
 
@@ -30,6 +31,7 @@ pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, Reading, Way};
+pub use tail::Tail;
 pub use validate::{Findings, validate};
 
 // Handles and plain values of storage that are part of what engine says and is told.

@@ -1,14 +1,18 @@
 //! The seam between the sockets and whatever answers: `command/`, or the handler of a test.
 //!
 //! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to the
-//! buffer, or returns [`Work`] that will. A client that allows it gets a stream of replies: the server asks again after
+//! buffer, or returns [`Work`] that will, or a future that brings it ([`Outcome::Awaited`]). A client that allows it gets a stream of replies: the server asks again after
 //! each, on its behalf. A failed command is a reply like any other; [`Hangup`] means that nothing can be answered and
 //! the connection has to go.
 
+use std::future::Future;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::pin::Pin;
+
+use bytes::Bytes;
 
 use crate::error::Hangup;
+use crate::wait::Wait;
 use crate::wire::{Request, Squeezed};
 
 /// Answers the requests of all connections.
@@ -72,6 +76,17 @@ pub enum Outcome {
     Streaming,
     /// It takes longer: step it until it is done. Dropping it abandons the command and leaves nothing half done.
     Work(Box<dyn Work>),
+    /// Somebody else makes the reply: wait for it. Dropping the future abandons the command. A server that stops lets it come.
+    Awaited(Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>),
+}
+
+/// A reply that was made elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// One document.
+    pub document: Bytes,
+    /// It is one of several, as in [`Outcome::Streaming`].
+    pub streaming: bool,
 }
 
 /// A command that may run long, cut into steps so that others get their turn in between.
@@ -80,12 +95,13 @@ pub trait Work: Send {
     fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Progress {
     /// Step again when others had their turn.
     More,
-    /// Nothing to do for that long: step again then.
-    Sleep(Duration),
+    /// There is nothing to do before this is over: step again then. Nothing is lost if it is abandoned instead, as a server
+    /// that stops does.
+    Wait(Wait),
     /// The reply document was appended.
     Done,
     /// It was, and it is one of several, as in [`Outcome::Streaming`].
@@ -102,5 +118,13 @@ impl Peer {
             address,
             tls: None,
         }
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
     }
 }

@@ -1,6 +1,8 @@
 //! One connection, from its first byte to its last.
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use tokio_util::codec::Decoder;
 
 use crate::aside::uncut;
 use crate::error::Hangup;
-use crate::handler::{Handler, Outcome, Peer, Traffic, Work};
+use crate::handler::{Answer, Handler, Outcome, Peer, Traffic, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::buffers::{KEEP, QUIET, READ_BUFFER, WRITE_BUFFER, copied};
@@ -71,12 +73,18 @@ pub(super) enum Rest {
 
 /// A command that goes on, and the reply that it will complete.
 pub(super) struct Pending {
-    pub(super) work: Box<dyn Work>,
+    pub(super) maker: Maker,
     pub(super) frame: Frame,
     /// Somebody waits for the reply.
     pub(super) wanted: bool,
     /// What to run for the next reply, if the command streams them.
     pub(super) again: Option<Box<Request>>,
+}
+
+/// Where the reply of a command that goes on comes from.
+pub(super) enum Maker {
+    Work(Box<dyn Work>),
+    Awaited(Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>),
 }
 
 /// Replies are written when there are that many bytes of them, even if more requests wait.
@@ -261,33 +269,35 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 (to, frame, None, Ok(Outcome::Replied))
             }
         };
-        match outcome {
+        let maker = match outcome {
             Ok(Outcome::Replied) if to.wanted => {
                 self.seal(frame)?;
-                Ok(Rest::Nothing)
+                return Ok(Rest::Nothing);
             }
             Ok(Outcome::Streaming) if to.wanted => {
                 if again.is_some() {
                     frame.announce_next(&mut self.output);
                 }
                 self.seal(frame)?;
-                Ok(again.map_or(Rest::Nothing, Rest::Again))
+                return Ok(again.map_or(Rest::Nothing, Rest::Again));
             }
             Ok(Outcome::Replied | Outcome::Streaming) => {
                 frame.discard(&mut self.output);
-                Ok(Rest::Nothing)
+                return Ok(Rest::Nothing);
             }
-            Ok(Outcome::Work(work)) => Ok(Rest::Finish(Pending {
-                work,
-                frame,
-                wanted: to.wanted,
-                again,
-            })),
+            Ok(Outcome::Work(work)) => Maker::Work(work),
+            Ok(Outcome::Awaited(answer)) => Maker::Awaited(answer),
             Err(hangup) => {
                 frame.discard(&mut self.output);
-                Err(hangup)
+                return Err(hangup);
             }
-        }
+        };
+        Ok(Rest::Finish(Pending {
+            maker,
+            frame,
+            wanted: to.wanted,
+            again,
+        }))
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), End> {

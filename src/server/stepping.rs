@@ -1,18 +1,15 @@
 //! Commands that take longer: one step at a time, and in between everybody else. And commands that answer more than once.
 
+use std::future::Future;
 use std::io;
-use std::time::Duration;
+use std::pin::pin;
 
-use tokio::io::AsyncWriteExt;
-
-use crate::handler::{Handler, Progress};
+use crate::handler::{Handler, Progress, Work};
+use crate::wait::Wait;
 use crate::wire::{Incoming, Request};
 
-use super::connection::{Connection, End, Pending, Rest};
+use super::connection::{Connection, End, Maker, Pending, Rest};
 use super::stream::Stream;
-
-/// Who sleeps that long (a hello that waits for news, as every driver keeps one) is not at work.
-const RESTING: Duration = Duration::from_millis(500);
 
 impl<H: Handler, S: Stream> Connection<H, S> {
     /// Does what is left of a request: work, and the further replies of a stream. Each of those is sent when it is there, and
@@ -37,42 +34,41 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Steps the work until its reply is there, and returns the request for the next one of a stream. Dropping the work abandons
-    /// the command: when the client has left, when the server stops.
+    /// Waits until the reply is there, and returns the request for the next one of a stream. Dropping the work abandons the
+    /// command: when the client has left, when the server stops.
     async fn finish(&mut self, pending: Pending) -> Result<Option<Box<Request>>, End> {
         let Pending {
-            mut work,
+            maker,
             mut frame,
             wanted,
             again,
         } = pending;
         if frame.start() > 0 {
             // Replies that are ready do not wait for this one.
-            self.stream
-                .write_all(self.output.get(..frame.start()).unwrap_or_default())
-                .await?;
-            self.stream.flush().await?;
-            self.traffic.written += frame.start() as u64;
-            self.output.drain(..frame.start());
+            let begun = self.output.split_off(frame.start());
+            self.flush().await?;
+            self.output.extend_from_slice(&begun);
             frame.moved_to_front();
         }
-        let next = loop {
-            match work.step(&mut self.output) {
-                Ok(Progress::Done) => break None,
-                Ok(Progress::Streaming) => break again.filter(|_| wanted),
-                Ok(Progress::More) => tokio::task::yield_now().await,
-                Ok(Progress::Sleep(time)) if wanted && time >= RESTING => self.rest(time).await?,
-                Ok(Progress::Sleep(time)) => self.sleep(time, wanted).await?,
-                Err(hangup) => {
-                    frame.discard(&mut self.output);
-                    return Err(hangup.into());
+        let made = match maker {
+            Maker::Work(work) => self.step(work, wanted).await,
+            Maker::Awaited(answer) => match self.unless_hung_up(answer, wanted).await {
+                Ok(Ok(answer)) => {
+                    self.output.extend_from_slice(&answer.document);
+                    Ok(answer.streaming)
                 }
-            }
-            // An unacknowledged write goes on without its client, who may have left right behind it.
-            if wanted {
-                self.notice_hangup()?;
+                Ok(Err(hangup)) => Err(hangup.into()),
+                Err(end) => Err(end),
+            },
+        };
+        let streaming = match made {
+            Ok(streaming) => streaming,
+            Err(end) => {
+                frame.discard(&mut self.output);
+                return Err(end);
             }
         };
+        let next = again.filter(|_| streaming && wanted);
         if next.is_some() {
             frame.announce_next(&mut self.output);
         }
@@ -84,33 +80,53 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         Ok(next)
     }
 
-    /// A long sleep. The server that shuts down does not wait for it.
-    async fn rest(&mut self, time: Duration) -> Result<(), End> {
-        if !self.duty.wait() {
-            return Err(End::Closed);
-        }
-        self.sleep(time, true).await?;
-        if self.duty.work() {
-            Ok(())
-        } else {
-            Err(End::Closed)
+    /// Steps the work until its reply is there. `true`: it is one of a stream.
+    async fn step(&mut self, mut work: Box<dyn Work>, wanted: bool) -> Result<bool, End> {
+        loop {
+            match work.step(&mut self.output)? {
+                Progress::Done => return Ok(false),
+                Progress::Streaming => return Ok(true),
+                Progress::More => tokio::task::yield_now().await,
+                Progress::Wait(wait) => self.wait(wait, wanted).await?,
+            }
+            // An unacknowledged write goes on without its client, who may have left right behind it.
+            if wanted {
+                self.notice_hangup()?;
+            }
         }
     }
 
-    async fn sleep(&mut self, time: Duration, wanted: bool) -> Result<(), End> {
-        let awake = tokio::time::sleep(time);
-        tokio::pin!(awake);
+    /// Nothing goes on meanwhile, so the server that shuts down does not wait for it; unless the client has left it to the server
+    /// to do this at some time.
+    async fn wait(&mut self, wait: Wait, wanted: bool) -> Result<(), End> {
+        if wanted && !self.duty.wait() {
+            return Err(End::Closed);
+        }
+        self.unless_hung_up(wait, wanted).await?;
+        if wanted && !self.duty.work() {
+            return Err(End::Closed);
+        }
+        Ok(())
+    }
+
+    /// Waits for a future, or for the end of a client that waits for it.
+    async fn unless_hung_up<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        wanted: bool,
+    ) -> Result<T, End> {
+        let mut future = pin!(future);
         while wanted && self.has_room() {
             tokio::select! {
-                () = &mut awake => return Ok(()),
+                biased;
+                done = &mut future => return Ok(done),
                 ready = self.stream.readable() => {
                     ready?;
                     self.notice_hangup()?;
                 }
             }
         }
-        awake.await;
-        Ok(())
+        Ok(future.await)
     }
 
     /// Ends when the client is gone. What it has sent in the meantime is kept for later, as far as there is room: nothing is

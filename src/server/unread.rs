@@ -11,10 +11,11 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{timeout, timeout_at};
 
 use crate::clock::monotonic;
 use crate::error::Hangup;
@@ -27,15 +28,25 @@ use super::stream::Stream;
 /// The replies of all connections.
 #[derive(Debug, Clone)]
 pub(super) struct Unread {
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     /// Up to here nobody is in a hurry.
     enough: usize,
+}
+
+/// The bytes of the large ones, and those who have to know how many they are.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// Told when there are more.
+    more: Notify,
+    /// Told when there are fewer.
+    fewer: Notify,
 }
 
 /// One connection's part of them, from when a large reply is to be written until its buffer is given back.
 #[derive(Debug)]
 pub(super) struct Part {
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
     size: usize,
 }
 
@@ -57,9 +68,6 @@ const SHORTEST: Duration = Duration::from_millis(250);
 /// answer. Until then hundreds of clients that do not read have been let go.
 const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-/// How often a client that does not read is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
 // === impl Unread ===
 
 impl Default for Unread {
@@ -77,7 +85,8 @@ impl Unread {
     }
 
     pub(super) fn add(&self, size: usize) -> Part {
-        self.waiting.fetch_add(size, Ordering::Relaxed);
+        self.waiting.bytes.fetch_add(size, Ordering::Relaxed);
+        self.waiting.more.notify_waiters();
         Part {
             waiting: Arc::clone(&self.waiting),
             size,
@@ -85,7 +94,7 @@ impl Unread {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_too_much(&self) -> bool {
@@ -96,6 +105,29 @@ impl Unread {
     #[inline]
     pub(super) fn is_far_too_much(&self) -> bool {
         self.waiting() / 2 > self.enough
+    }
+
+    /// Waits until there is room for more.
+    async fn room(&self) {
+        loop {
+            let fewer = self.waiting.fewer.notified();
+            if !self.is_far_too_much() {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    /// Waits until a client that has taken so many bytes since then has had its time, whatever others add in the meantime.
+    async fn too_late(&self, since: Instant, taken: usize) {
+        loop {
+            let more = self.waiting.more.notified();
+            match self.allowed(taken).map(|allowed| since + allowed) {
+                Some(end) if monotonic() >= end => return,
+                Some(end) => drop(timeout_at(end.into(), more).await),
+                None => more.await,
+            }
+        }
     }
 
     /// How long a client may have taken for so many bytes; for as long as it likes if there is room.
@@ -114,7 +146,8 @@ impl Unread {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(self.size, Ordering::Relaxed);
+        self.waiting.bytes.fetch_sub(self.size, Ordering::Relaxed);
+        self.waiting.fewer.notify_waiters();
     }
 }
 
@@ -129,10 +162,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         if !self.handler.may_answer_at_length(request) {
             return;
         }
-        let began = monotonic();
-        while self.unread.is_far_too_much() && monotonic() - began < LONGEST_HOLD {
-            tokio::time::sleep(LOOK).await;
-        }
+        let _ = timeout(LONGEST_HOLD, self.unread.room()).await;
     }
 
     /// Writes what stands in a large output buffer, as long as that is affordable. The buffer stays counted until it is given back.
@@ -140,26 +170,28 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.part = None;
         self.part = Some(self.unread.add(self.output.capacity()));
         let mut written = 0;
-        // When the client first did not take all at once, and how much it had by then.
-        let mut slow_since = None;
+        // Since when the client does not take all at once, and how much it had by then.
+        let (mut since, mut before) = (monotonic(), None);
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
-            match timeout(LOOK, self.stream.write(rest)).await {
-                Ok(Ok(0)) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(Ok(some)) => written += some,
-                Ok(Err(problem)) => return Err(problem.into()),
-                Err(_) => {}
+            let taken = written - before.unwrap_or(written);
+            tokio::select! {
+                biased;
+                wrote = self.stream.write(rest) => match wrote? {
+                    0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                    some => written += some,
+                },
+                () = self.unread.too_late(since, taken) => {
+                    let left = self.output.len() - written;
+                    // Nothing more can be said to it, not even what it was told before.
+                    self.output = Vec::new();
+                    self.part = None;
+                    return Err(End::Hangup(Hangup::new(format!(
+                        "{left} bytes of replies wait to be read, and too many others wait elsewhere"
+                    ))));
+                }
             }
-            let (since, before) = *slow_since.get_or_insert((monotonic(), written));
-            if let Some(allowed) = self.unread.allowed(written - before)
-                && monotonic() - since > allowed
-            {
-                let left = self.output.len() - written;
-                // Nothing more can be said to it, not even what it was told before.
-                self.output = Vec::new();
-                self.part = None;
-                return Err(End::Hangup(Hangup::new(format!(
-                    "{left} bytes of replies wait to be read, and too many others wait elsewhere"
-                ))));
+            if before.is_none() {
+                (since, before) = (monotonic(), Some(written));
             }
         }
         self.stream.flush().await?;

@@ -1,7 +1,7 @@
 //! Open cursors: reads that have rows left, waiting for a getMore.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use super::waiting::{self, Part, Waiting};
 use super::{Batch, Idle, SessionId};
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
+use crate::wait::{Flag, Wait};
 
 /// A client's handle on an open cursor. Zero means that there is none.
 pub type CursorId = i64;
@@ -32,6 +33,12 @@ pub trait Source: Send {
     /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
     /// moment of the command that asks: a row that stands for one stored document must still be visible then.
     fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill>;
+
+    /// A wait that is over when there may be rows that were not there before this call. Only for sources that say
+    /// [`Fill::Waiting`].
+    fn arrival(&self) -> Option<Wait> {
+        None
+    }
 
     /// Nobody asks until the next command: lets go of what can be made again, and says how many bytes stay.
     fn at_rest(&mut self) -> usize;
@@ -74,7 +81,7 @@ pub struct OpenCursor {
     pub source: Box<dyn Source>,
     pub info: Arc<CursorInfo>,
     /// Somebody asked for it to be killed meanwhile.
-    killed: Arc<AtomicBool>,
+    killed: Arc<Flag>,
     part: Part,
 }
 
@@ -94,7 +101,7 @@ struct Slot {
     used: AtomicU32,
     /// `None` while a command has it. The lock is held only to move it out or in.
     source: Mutex<Option<Resting>>,
-    killed: Arc<AtomicBool>,
+    killed: Arc<Flag>,
 }
 
 /// A source that waits, and what it counts among all that do.
@@ -146,7 +153,7 @@ impl Cursors {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
             source: Mutex::new(Some(Resting { source, part })),
-            killed: Arc::new(AtomicBool::new(false)),
+            killed: Arc::default(),
         };
         loop {
             let id = self.fresh_id();
@@ -228,7 +235,7 @@ impl Cursors {
         let Some((_, slot)) = self.open.remove(&id) else {
             return false;
         };
-        slot.killed.store(true, Ordering::Release);
+        slot.killed.set();
         self.count.fetch_sub(1, Ordering::Relaxed);
         true
     }
@@ -239,7 +246,7 @@ impl Cursors {
         self.open.retain(|_, slot| {
             let keep = !which(&slot.info);
             if !keep {
-                slot.killed.store(true, Ordering::Release);
+                slot.killed.set();
                 killed += 1;
             }
             keep
@@ -296,7 +303,13 @@ impl Cursors {
 
 impl OpenCursor {
     pub fn is_killed(&self) -> bool {
-        self.killed.load(Ordering::Acquire)
+        self.killed.is_set()
+    }
+
+    /// As [`Source::arrival`]; over as well when the cursor is killed.
+    pub fn arrival(&self) -> Option<Wait> {
+        let arrival = self.source.arrival()?;
+        Some(arrival.unless(Arc::clone(&self.killed)))
     }
 }
 

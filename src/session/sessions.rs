@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use super::remembered::{self, Part, Remembered};
 use super::retry::{Done, weight};
@@ -48,11 +50,16 @@ struct State {
     wrote: bool,
     /// The outcomes were let go, since all sessions' were too many.
     forgotten: bool,
+    /// Told when it is given back. There while somebody waits for that.
+    awaited: Option<Arc<Notify>>,
 }
 
-/// Another command has the session checked out: try again when it is done.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Busy;
+/// Another command has the session checked out.
+#[derive(Debug)]
+pub struct Busy {
+    /// Completes when it is given back: try again then.
+    pub given_back: OwnedNotified,
+}
 
 // === impl Sessions ===
 
@@ -113,6 +120,7 @@ impl Sessions {
                     part: None,
                     wrote: false,
                     forgotten: false,
+                    awaited: None,
                 }),
             })
         });
@@ -190,7 +198,9 @@ impl Session {
             ));
         }
         if state.checked_out {
-            return Ok(Err(Busy));
+            let awaited = state.awaited.get_or_insert_default();
+            let given_back = Arc::clone(awaited).notified_owned();
+            return Ok(Err(Busy { given_back }));
         }
         if number > state.number {
             state.number = number;
@@ -217,6 +227,9 @@ impl Session {
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
         state.checked_out = false;
+        if let Some(awaited) = state.awaited.take() {
+            awaited.notify_waiters();
+        }
         // Nobody will ask a session that is over.
         if self.over.load(Ordering::Acquire) {
             return;
@@ -262,6 +275,7 @@ mod tests {
     use super::super::Outcome;
     use super::*;
     use crate::value::DocBuf;
+    use std::pin::pin;
 
     fn session(sessions: &Sessions, n: u8) -> Arc<Session> {
         sessions.get(&SessionId::new([n; 16]), &mut None).unwrap()
@@ -282,8 +296,12 @@ mod tests {
             2,
             "neighbours with one outcome share an entry"
         );
-        assert_eq!(session.check_out(5).unwrap().err(), Some(Busy));
+        let busy = session.check_out(5).unwrap().err().expect("it is in use");
+        let mut given_back = pin!(busy.given_back);
+        let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(given_back.as_mut().poll(&mut nobody).is_pending());
         drop(first);
+        assert!(given_back.poll(&mut nobody).is_ready());
 
         let again = session.check_out(5).unwrap().unwrap();
         assert_eq!(again.outcome(999), Some(&Outcome::Inserted));

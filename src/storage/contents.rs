@@ -22,6 +22,7 @@ use super::stored::{Stamp, Totals};
 use super::ttl::{Bounds, DefaultTtl, End};
 use crate::clock;
 use crate::value::{Doc, Millis, Patch};
+use crate::wait::Signal;
 
 pub(super) struct Contents {
     segments: Segments,
@@ -42,6 +43,10 @@ pub(super) struct Contents {
     shrink_from: Option<usize>,
     /// Ended documents that were removed, in all collections of the catalog together.
     freed: Arc<AtomicU64>,
+    /// A document was added, or none will be any more.
+    pub arrivals: Signal,
+    /// The building of an index or a change of the date rules is over, one way or the other.
+    pub settled: Signal,
     /// A change has begun and is not through.
     torn: bool,
     /// Tests let the next change panic half-way.
@@ -106,6 +111,8 @@ impl Contents {
             coming: None,
             shrink_from: None,
             freed,
+            arrivals: Signal::default(),
+            settled: Signal::default(),
             torn: false,
             #[cfg(test)]
             panics: false,
@@ -179,6 +186,7 @@ impl Contents {
                 self.totals.count += 1;
                 self.totals.bytes += bytes.len() as u64;
                 self.bounds.include(stamp.own, stamp.ts, stamp.dates);
+                self.arrivals.give();
                 id
             }
             Change::Replace {
@@ -304,6 +312,7 @@ impl Contents {
         if dated {
             self.adopt_dates();
         }
+        self.settled.give();
     }
 
     /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
@@ -315,6 +324,7 @@ impl Contents {
         if gone.iter().any(Index::is_date_rule) {
             self.adopt_dates();
         }
+        self.settled.give();
         gone
     }
 
@@ -393,6 +403,7 @@ impl Contents {
         let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, rules);
         if self.coming.as_ref().is_some_and(own) {
             self.coming = None;
+            self.settled.give();
             for segment in self.segments.all_mut() {
                 segment.forget_coming();
             }
@@ -410,6 +421,7 @@ impl Contents {
         }
         self.torn = true;
         self.coming = None;
+        self.settled.give();
         for segment in self.segments.all_mut() {
             segment.adopt_coming();
         }
@@ -474,6 +486,8 @@ impl Contents {
 
     /// Hands over all there is, so that freeing it holds up nobody. Numbers go on: none is given twice.
     pub fn take(&mut self) -> Self {
+        self.arrivals.give();
+        self.settled.give();
         let empty = Self {
             next_segment: self.next_segment,
             next_index: self.next_index,

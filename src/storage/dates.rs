@@ -16,6 +16,7 @@ use super::index::{Index, IndexNumber, IndexSpec};
 use super::ttl::End;
 use super::{Collection, Dropped, IndexSelection};
 use crate::value::{Doc, Millis, Type};
+use crate::wait::Wait;
 
 /// Rules to come, and how far their ends are computed.
 pub(super) struct Coming {
@@ -43,6 +44,8 @@ pub struct DateRuleMigration {
     /// What this one works at.
     rules: Option<Arc<[IndexSpec]>>,
     ready: bool,
+    /// Another change is being prepared: over when that has ended.
+    turn: Option<Wait>,
 }
 
 // === impl DateRuleChange ===
@@ -78,6 +81,7 @@ impl DateRuleMigration {
             change,
             rules: None,
             ready: false,
+            turn: None,
         }
     }
 
@@ -92,6 +96,7 @@ impl DateRuleMigration {
         }
         if self.rules.is_none() {
             if state.contents.has_coming() {
+                self.turn = Some(Wait::until(state.contents.settled.listen()));
                 return Ok(false);
             }
             let rules = self.change.after(state.contents.indexes());
@@ -105,9 +110,9 @@ impl DateRuleMigration {
         Ok(self.ready)
     }
 
-    /// Another change is being prepared: there is nothing to do but to wait.
-    pub fn waits(&self) -> bool {
-        self.rules.is_none() && !self.ready
+    /// What the last step has left it to wait for: the end of another change.
+    pub fn turn(&mut self) -> Option<Wait> {
+        self.turn.take()
     }
 }
 

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec};
 use super::{RecordId, Refused, View, Writer};
 use crate::value::Doc;
+use crate::wait::Wait;
 
 // === impl Writer ===
 
@@ -68,6 +69,11 @@ impl Writer<'_> {
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
         let picks = |index: &Index| numbers.contains(&index.number);
         self.state.contents.finish_indexes(picks);
+    }
+
+    /// Over when the building of an index or a change of the date rules has ended since this call.
+    pub fn settled(&self) -> Wait {
+        Wait::until(self.state.contents.settled.listen())
     }
 
     /// Adds an index to a collection that holds nothing yet: it is complete at once.

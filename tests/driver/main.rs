@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod house;
+#[path = "../support/raw.rs"]
+mod raw;
 
 mod collections;
 mod documents;
 mod expiry;
 mod sessions;
+mod tailing;

@@ -16,20 +16,24 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     idle.assert_alive().await;
     let mut half = server.connect().await;
     half.send(&msg(1, 0, &[&ping()])[..10]).await;
-    let mut busy = server.connect().await;
-    busy.assert_alive().await;
-    busy.send(&msg(1, 0, &[&body(doc! {"work": 10i64, "pause": 20i64})]))
-        .await;
-    eventually("it is busy", || {
+    // One is at work here, for the other somebody elsewhere is.
+    let mut busy = [server.connect().await, server.connect().await];
+    for (client, command) in busy.iter_mut().zip(["toil", "await"]) {
+        client.send(&msg(1, 0, &[&body(doc! {command: 1})])).await;
+    }
+    eventually("they are busy", || {
         server.handler.calls.load(Ordering::SeqCst) >= 3
     })
     .await;
     server.tell_to_stop();
     idle.assert_hung_up("idle").await;
     half.assert_hung_up("in the middle of a message").await;
-    let reply = busy.receive().await.expect("the running command's reply");
-    assert_eq!(reply.document, doc! {"worked": true, "ok": 1.0});
-    busy.assert_hung_up("after its reply").await;
+    server.handler.release.set();
+    for client in &mut busy {
+        let reply = client.receive().await.expect("the running command's reply");
+        assert_eq!(reply.document, doc! {"released": true, "ok": 1.0});
+        client.assert_hung_up("after its reply").await;
+    }
     let address = server.address;
     server.stopped().await;
     assert!(TcpStream::connect(address).await.is_err());
@@ -37,18 +41,17 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
 
 /// Every driver keeps such a command open: a hello that waits for news.
 #[tokio::test]
-async fn stopping_does_not_wait_for_a_command_that_only_sleeps() {
+async fn stopping_does_not_wait_for_a_command_that_only_waits() {
     let mut server = Running::start().await;
-    let mut resting = server.connect().await;
-    resting
-        .send(&msg(
-            1,
-            0,
-            &[&body(doc! {"work": 2i64, "pause": 3_600_000i64})],
-        ))
-        .await;
-    eventually("it rests", || {
-        server.handler.calls.load(Ordering::SeqCst) >= 1
+    let sleeping = doc! {"work": 2i64, "pause": 3_600_000i64};
+    let mut resting = Vec::new();
+    for command in [sleeping, doc! {"wait": 1}] {
+        let mut client = server.connect().await;
+        client.send(&msg(1, 0, &[&body(command)])).await;
+        resting.push(client);
+    }
+    eventually("they rest", || {
+        server.handler.calls.load(Ordering::SeqCst) >= 2
     })
     .await;
     server.tell_to_stop();

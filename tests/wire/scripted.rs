@@ -8,9 +8,10 @@ use std::time::Duration;
 use bson::{Document, doc};
 use sundown::config::Config;
 use sundown::error::{Code, Error, Hangup};
-use sundown::handler::{Handler, Outcome, Peer, Progress, Work};
+use sundown::handler::{Answer, Handler, Outcome, Peer, Progress, Work};
 use sundown::server::Server;
 use sundown::value::DocBuf;
+use sundown::wait::{Flag, Wait};
 use sundown::wire::Request;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -23,6 +24,25 @@ pub struct Scripted {
     pub calls: AtomicUsize,
     pub abandoned: Arc<AtomicUsize>,
     pub streamed: Arc<AtomicUsize>,
+    /// What `toil`, `wait` and `await` last for.
+    pub release: Arc<Flag>,
+}
+
+/// How a reply is made that comes when it is released.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    /// Step after step, without a pause.
+    Toil,
+    /// A step that waits, and one more.
+    Wait,
+    /// A future that brings it.
+    Await,
+}
+
+struct Held {
+    until: Until,
+    release: Arc<Flag>,
+    abandoned: Arc<AtomicUsize>,
 }
 
 /// `{work: steps, pause: milliseconds}`: so many steps with so much sleep between them.
@@ -30,8 +50,8 @@ struct Steps {
     left: i64,
     pause: Duration,
     abandoned: Arc<AtomicUsize>,
-    /// What it does last is one reply of a stream.
-    streams: Option<Progress>,
+    /// Its reply is one of a stream, and not the last.
+    streams: bool,
 }
 
 impl Handler for Scripted {
@@ -74,11 +94,7 @@ impl Handler for Scripted {
                         left: 2,
                         pause: Duration::from_millis(pause as u64),
                         abandoned: self.abandoned.clone(),
-                        streams: Some(if more {
-                            Progress::Streaming
-                        } else {
-                            Progress::Done
-                        }),
+                        streams: more,
                     })));
                 }
                 put(reply, doc! {"nth": nth, "ok": 1.0});
@@ -86,6 +102,9 @@ impl Handler for Scripted {
                     return Ok(Outcome::Streaming);
                 }
             }
+            "toil" => return Ok(self.held(Until::Toil)),
+            "wait" => return Ok(self.held(Until::Wait)),
+            "await" => return Ok(self.held(Until::Await)),
             "panic" => panic!("the test asked for it"),
             "hangup" => return Err(Hangup::new("the test asked for it")),
             "work" => {
@@ -95,7 +114,7 @@ impl Handler for Scripted {
                         body.get("pause").as_i64().unwrap_or_default() as u64
                     ),
                     abandoned: self.abandoned.clone(),
-                    streams: None,
+                    streams: false,
                 })));
             }
             name => Error::new(Code::CommandNotFound, format!("no such command: '{name}'"))
@@ -105,17 +124,66 @@ impl Handler for Scripted {
     }
 }
 
+impl Scripted {
+    fn held(&self, until: Until) -> Outcome {
+        let held = Held {
+            until,
+            release: self.release.clone(),
+            abandoned: self.abandoned.clone(),
+        };
+        if until != Until::Await {
+            return Outcome::Work(Box::new(held));
+        }
+        Outcome::Awaited(Box::pin(async move {
+            held.release.is_set_at_last().await;
+            let document = DocBuf::from(doc! {"released": true, "ok": 1.0}).into_bytes();
+            Ok(Answer {
+                document: document.into(),
+                streaming: false,
+            })
+        }))
+    }
+}
+
+impl Work for Held {
+    fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup> {
+        if self.release.is_set() {
+            put(reply, doc! {"released": true, "ok": 1.0});
+            return Ok(Progress::Done);
+        }
+        Ok(match self.until {
+            Until::Toil => Progress::More,
+            _ => {
+                let release = self.release.clone();
+                let released = async move { release.is_set_at_last().await };
+                Progress::Wait(Wait::until(released))
+            }
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.release.is_set() {
+            self.abandoned.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
 impl Work for Steps {
     fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup> {
         self.left -= 1;
         if self.left <= 0 {
             put(reply, doc! {"worked": true, "ok": 1.0});
-            return Ok(self.streams.unwrap_or(Progress::Done));
+            return Ok(match self.streams {
+                true => Progress::Streaming,
+                false => Progress::Done,
+            });
         }
         Ok(if self.pause.is_zero() {
             Progress::More
         } else {
-            Progress::Sleep(self.pause)
+            Progress::Wait(Wait::sleep(self.pause))
         })
     }
 }

@@ -50,6 +50,8 @@ async fn work_is_abandoned_when_its_client_leaves() {
     for command in [
         doc! {"work": i64::MAX},
         doc! {"work": i64::MAX, "pause": 3_600_000i64},
+        doc! {"wait": 1},
+        doc! {"await": 1},
     ] {
         let before = server.handler.abandoned.load(Ordering::SeqCst);
         let mut client = server.connect().await;
@@ -81,4 +83,27 @@ async fn unacknowledged_work_goes_on_without_its_client() {
     })
     .await;
     assert_eq!(server.handler.abandoned.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_waited_for_comes_in_its_turn() {
+    for command in ["wait", "await"] {
+        let server = Running::start().await;
+        let mut slow = server.connect().await;
+        let bytes = [
+            msg(1, 0, &[&ping()]),
+            checked(2, &[&body(doc! {command: 1})]),
+            msg(3, MORE_TO_COME, &[&body(doc! {command: 1})]),
+            msg(4, 0, &[&ping()]),
+        ]
+        .concat();
+        slow.send(&bytes).await;
+        assert_eq!(slow.receive().await.unwrap().response_to, 1);
+        server.connect().await.assert_alive().await;
+        server.handler.release.set();
+        let reply = slow.receive().await.unwrap();
+        assert_eq!((reply.response_to, reply.flags), (2, CHECKSUM));
+        assert_eq!(reply.document, doc! {"released": true, "ok": 1.0});
+        assert_eq!(slow.receive().await.unwrap().response_to, 4);
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
@@ -22,8 +22,9 @@ use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
-use crate::session::Session;
+use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder};
+use crate::wait::Wait;
 use crate::wire::{Request, Squeezed};
 
 /// Answers requests by running commands.
@@ -36,7 +37,7 @@ enum Attempt {
     Streaming,
     Work(Box<dyn Work>),
     /// Its session is in use by an earlier attempt: nothing has happened yet.
-    Busy,
+    Busy(Busy, Option<Instant>),
 }
 
 /// A request that is run later: a retryable write that waits for an earlier attempt of itself, or one that a fail point holds
@@ -45,6 +46,8 @@ struct Waiting {
     context: Arc<Context>,
     client: Arc<Client>,
     request: Request,
+    /// When it has waited long enough.
+    deadline: Option<Instant>,
     /// What it became when its turn came.
     running: Option<Box<dyn Work>>,
 }
@@ -56,9 +59,6 @@ struct Struck {
     /// How long it still has to wait.
     block: Option<Duration>,
 }
-
-/// How soon a waiting write looks again. Earlier attempts are nearly always over by then.
-const WAIT: Duration = Duration::from_millis(1);
 
 /// A request of that many bytes may take long to read.
 const LARGE: usize = 64 << 10;
@@ -141,7 +141,8 @@ impl Handler for Commands {
             Attempt::Replied => handler::Outcome::Replied,
             Attempt::Streaming => handler::Outcome::Streaming,
             Attempt::Work(work) => handler::Outcome::Work(work),
-            Attempt::Busy => {
+            // It asks once more before it waits.
+            Attempt::Busy(..) => {
                 handler::Outcome::Work(Box::new(Waiting::new(&self.0, client, request)))
             }
         })
@@ -261,7 +262,7 @@ fn run(
     {
         match context.sessions.get(id, session)?.check_out(number)? {
             Ok(checked_out) => call.retry = Some(checked_out),
-            Err(_busy) => return Ok(Attempt::Busy),
+            Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
         }
     }
     // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
@@ -380,6 +381,7 @@ impl Waiting {
             context: Arc::clone(context),
             client: Arc::clone(client),
             request,
+            deadline: None,
             running: None,
         }
     }
@@ -390,10 +392,26 @@ impl Work for Waiting {
         if let Some(running) = &mut self.running {
             return running.step(out);
         }
+        let limit = Limit {
+            deadline: self.deadline,
+            killed: None,
+        };
+        if let Err(error) = limit.check() {
+            let start = out.len();
+            reply::fail(out, start, &error);
+            return Ok(Progress::Done);
+        }
         match attempt(&self.context, &self.client, &mut None, &self.request, out) {
             Attempt::Replied => Ok(Progress::Done),
             Attempt::Streaming => Ok(Progress::Streaming),
-            Attempt::Busy => Ok(Progress::Sleep(WAIT)),
+            Attempt::Busy(busy, deadline) => {
+                self.deadline = self.deadline.or(deadline);
+                let wait = Wait::until(busy.given_back);
+                Ok(Progress::Wait(match self.deadline {
+                    Some(deadline) => wait.no_later_than(deadline),
+                    None => wait,
+                }))
+            }
             Attempt::Work(work) => {
                 self.running = Some(work);
                 Ok(Progress::More)
@@ -418,7 +436,7 @@ impl Struck {
 impl Work for Struck {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         if let Some(time) = self.block.take() {
-            return Ok(Progress::Sleep(time));
+            return Ok(Progress::Wait(Wait::sleep(time)));
         }
         if self.fault.close {
             return Err(Hangup::new("a fail point closes the connection"));
@@ -430,7 +448,7 @@ impl Work for Struck {
             return Ok(Progress::Done);
         }
         let progress = self.asked.step(out)?;
-        if progress == Progress::Done
+        if progress.is_done()
             && let Some(error) = &self.fault.write_concern_error
         {
             reply::extend(out, start, |reply| {

@@ -1,5 +1,10 @@
-use crate::command::check::{ask, server};
+use std::pin::Pin;
+use std::task::Waker;
+
+use crate::command::check::{ask, begin, finish, server};
 use crate::config::Config;
+use crate::handler::Progress;
+use crate::session::SessionId;
 use bson::{Bson, Document, doc};
 
 #[test]
@@ -167,4 +172,38 @@ fn time_travels_when_it_is_allowed_to() {
     );
     let to = Bson::DateTime(bson::DateTime::from_millis(5));
     assert_eq!(travel(doc! {"timeTravel": 1, "to": to, "freeze": true}), 5);
+}
+
+#[tokio::test]
+async fn a_repeated_write_waits_for_the_first_attempt_as_long_as_it_may() {
+    let mut server = server(Config::default());
+    let id = bson::Uuid::new();
+    let insert = |millis: i64| {
+        doc! {
+            "insert": "c", "documents": [{"_id": 1}], "lsid": {"id": id}, "txnNumber": 5_i64,
+            "maxTimeMS": millis, "$db": "d",
+        }
+    };
+    let session = SessionId::new(id.bytes());
+    let sessions = &server.0.context().sessions;
+    let first_attempt = sessions.get(&session, &mut None).unwrap();
+    let first_attempt = first_attempt.check_out(5).unwrap().unwrap();
+
+    let mut late = begin(&mut server, insert(1));
+    let mut out = Vec::new();
+    match late.step(&mut out).unwrap() {
+        Progress::Wait(wait) => wait.await,
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(finish(late).get_i32("code").ok(), Some(50));
+
+    let mut patient = begin(&mut server, insert(3_600_000));
+    let Ok(Progress::Wait(mut wait)) = patient.step(&mut out) else {
+        panic!("the session is in use");
+    };
+    let mut nobody = std::task::Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut wait).poll(&mut nobody).is_pending());
+    drop(first_attempt);
+    assert!(Pin::new(&mut wait).poll(&mut nobody).is_ready());
+    assert_eq!(finish(patient).get_i32("n").ok(), Some(1));
 }

@@ -4,6 +4,7 @@ use crate::command::check::{ask, server, step};
 use crate::command::{Commands, Connection};
 use crate::config::{Config, Topology};
 use crate::handler::Progress;
+use crate::wire::Request;
 
 fn testing() -> (Commands, Connection) {
     server(Config {
@@ -289,16 +290,21 @@ fn it_waits_without_holding_anybody_up_and_hangs_up() {
     let mut server = testing();
     set(
         &mut server,
-        doc! {"times": 1},
+        doc! {"times": 2},
         doc! {"failCommands": ["ping"], "blockConnection": true, "blockTimeMS": 500},
     );
+    let ping = Request::new(doc! {"ping": 1, "$db": "a"}.to_vec().unwrap());
+    let (commands, connection) = &server;
+    let fault = commands
+        .context()
+        .fail_points
+        .strike(&connection.client, &ping);
+    let block = fault.and_then(|fault| fault.block);
+    assert_eq!(block, Some(std::time::Duration::from_millis(500)));
     let (steps, reply) = step(&mut server, doc! {"ping": 1, "$db": "a"});
-    assert_eq!(
-        steps,
-        [
-            Ok(Progress::Sleep(std::time::Duration::from_millis(500))),
-            Ok(Progress::Done)
-        ]
+    assert!(
+        matches!(steps[..], [Ok(Progress::Wait(_)), Ok(Progress::Done)]),
+        "{steps:?}"
     );
     assert_eq!(reply, Some(doc! {"ok": 1.0}));
     set(

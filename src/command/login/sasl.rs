@@ -14,6 +14,7 @@ use crate::command::args::{Arg, fields, required};
 use crate::command::{Access, Call, Client, Command, Context, Flags, Needs, Outcome, Step, Task};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
+use crate::wait::Wait;
 
 const FLAGS: Flags = Flags::BEFORE_LOGIN
     .and(Flags::STABLE)
@@ -322,7 +323,7 @@ impl Proving {
 impl Task for Proving {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         if let Some(pause) = self.pause.take() {
-            return Ok(Step::Sleep(pause));
+            return Ok(Step::Wait(Wait::sleep(pause)));
         }
         let conversation = self.conversation.take().ok_or_else(failed)?;
         self.prove(conversation, reply).map(|()| Step::Done)

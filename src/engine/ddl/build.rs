@@ -21,6 +21,7 @@ use crate::storage::{
     RecordId, Refused, TsIndex, View, Writer,
 };
 use crate::value::Millis;
+use crate::wait::Wait;
 
 /// Documents that are indexed in one lock hold.
 const CHUNK: usize = 100;
@@ -96,36 +97,45 @@ impl BuildIndexes {
 // === impl Creating ===
 
 impl Creating {
-    /// `None`: one of the indexes is being built by somebody else, or the collection went away after it was found.
-    fn begin(&mut self, now: Millis) -> Result<Option<IndexBuild>> {
+    /// Begins to build, unless the collection went away after it was found. Where somebody else builds one of the indexes, that
+    /// has to be waited for.
+    fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
         let (collection, created) =
             collection_for(&self.catalog, name.database(), name.collection())?;
         self.created_collection |= created;
-        let begun = collection.write(now, |writer| {
+        let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());
             let Some(missing) = Missing::find(&writer.view(), &self.change.indexes)? else {
-                return Ok(None);
+                return Ok(Err(writer.settled()));
             };
             let begun = missing.indexes.into_iter();
             let numbers: Vec<_> = begun.map(|spec| writer.begin_index(spec)).collect();
-            Ok(Some((before, numbers, missing.default)))
+            Ok(Ok((before, numbers, missing.default)))
         });
-        let begun: Result<_> = begun.unwrap_or(Ok(None));
-        Ok(begun?.map(|(before, numbers, default)| {
-            IndexBuild::new(collection, now, numbers, default, before)
-        }))
+        let Ok(begun) = begun else {
+            return Ok(None);
+        };
+        let (before, numbers, default) = match begun? {
+            Ok(begun) => begun,
+            Err(wait) => return Ok(Some(wait)),
+        };
+        let build = IndexBuild::new(collection, now, numbers, default, before);
+        self.build = Some(build);
+        Ok(None)
     }
 }
 
 impl Steps for Creating {
     fn step(&mut self, now: Millis) -> Result<Advance> {
-        if self.build.is_none() {
-            self.build = self.begin(now)?;
+        if self.build.is_none()
+            && let Some(wait) = self.begin(now)?
+        {
+            return Ok(Advance::Wait(wait));
         }
         match &mut self.build {
             Some(build) => build.step(now, self.created_collection),
-            None => Ok(Advance::Waiting),
+            None => Ok(Advance::More),
         }
     }
 }

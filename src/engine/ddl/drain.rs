@@ -91,7 +91,6 @@ pub(super) fn prepare(
 ) -> Result<Option<Advance>, Dropped> {
     Ok(match migration.step(slice.until())? {
         true => None,
-        false if migration.waits() => Some(Advance::Waiting),
-        false => Some(Advance::More),
+        false => Some(migration.turn().map_or(Advance::More, Advance::Wait)),
     })
 }

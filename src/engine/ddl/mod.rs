@@ -22,6 +22,7 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::storage::Catalog;
 use crate::value::Millis;
+use crate::wait::Wait;
 
 pub use build::{BuildIndexes, BuiltIndexes};
 pub use collections::{DropCollection, DropDatabase, RenameCollection};
@@ -82,8 +83,8 @@ pub enum Advance {
     Done(Done),
     /// Step again when others had their turn.
     More,
-    /// Somebody else's change has to be over first.
-    Waiting,
+    /// Somebody else's change has to be over first: step again then.
+    Wait(Wait),
 }
 
 // === impl SchemaChange ===

@@ -71,7 +71,7 @@ fn make(catalog: &Arc<Catalog>, change: SchemaChange) -> Result<Done> {
             match steps.step(NOW)? {
                 Advance::Done(done) => return Ok(done),
                 Advance::More => {}
-                Advance::Waiting => panic!("there is nobody to wait for"),
+                Advance::Wait(_) => panic!("there is nobody to wait for"),
             }
         },
     }

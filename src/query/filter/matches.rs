@@ -225,8 +225,6 @@ impl Test {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use bson::{Bson, doc};
 
     use crate::aside::{self, Limit};
@@ -243,10 +241,7 @@ mod tests {
         };
         let document = doc! {"s": "a", "t": ["a", "b"], "d": [{"b": 1}, {"b": 2}]};
         let bytes = DocBuf::from(&document);
-        let over = Limit {
-            deadline: None,
-            killed: Some(Arc::new(true.into())),
-        };
+        let over = Limit::of_killed();
         for filter in [
             doc! {"s": regex("x")},
             doc! {"s": {"$in": [regex("x")]}},

@@ -235,7 +235,6 @@ fn asking(code: &Code, text: Text<'_>, from: usize, run: Run<'_>) -> Result<bool
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
-    use std::sync::Arc;
     use std::time::Duration;
 
     use proptest::prelude::*;
@@ -367,10 +366,7 @@ mod tests {
                 assert!(late.check().is_ok(), "{source} {fast}");
             }
         }
-        let killed = Limit {
-            deadline: None,
-            killed: Some(Arc::new(true.into())),
-        };
+        let killed = Limit::of_killed();
         let ended = killed.watch(|| regex("a{0,65535}bb").is_in(long.as_bytes()));
         assert!(
             matches!(ended, Err(Broken::Ended(error)) if error.code() == ErrorCode::Interrupted)

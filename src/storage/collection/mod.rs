@@ -14,6 +14,7 @@ use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, TsIndex, View, W
 use crate::aside::uncut;
 use crate::clock::Clock;
 use crate::value::Millis;
+use crate::wait::Wait;
 
 /// Longer than the lock is held when all is well.
 pub(super) const WHEN_ALL_IS_WELL: Duration = Duration::from_millis(5);
@@ -196,6 +197,11 @@ impl Collection {
             Some(clock) => moment.min(clock.now()),
             None => moment,
         }
+    }
+
+    /// Over when a document has come since this call, or the collection was dropped.
+    pub fn arrival(&self) -> Wait {
+        Wait::until(self.shared().contents.arrivals.listen())
     }
 
     pub fn namespace(&self) -> Namespace {

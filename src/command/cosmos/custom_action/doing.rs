@@ -130,7 +130,7 @@ fn run(work: &mut dyn Work) -> Result<Option<Step>> {
     let mut out = Vec::new();
     match work.step(&mut out) {
         Ok(Progress::More) => Ok(Some(Step::More)),
-        Ok(Progress::Sleep(time)) => Ok(Some(Step::Sleep(time))),
+        Ok(Progress::Wait(wait)) => Ok(Some(Step::Wait(wait))),
         Ok(Progress::Done | Progress::Streaming) => check(Doc::new(&out)).map(|()| None),
         Err(hangup) => Err(Error::new(Code::InternalError, hangup.to_string())),
     }

@@ -1,0 +1,94 @@
+//! Cursors that wait for the next document.
+
+use std::time::Duration;
+
+use mongodb::bson::{Document, doc};
+use mongodb::options::CursorType;
+use mongodb::{Collection, Database};
+
+use crate::house::{House, default_house};
+use crate::raw::{Client, PATIENCE, body, msg};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// A capped collection with one document.
+async fn capped(house: &House) -> Collection<Document> {
+    let create = doc! {"create": "log", "capped": true, "size": 100_000};
+    house.database.run_command(create).await.unwrap();
+    let log = house.database.collection("log");
+    log.insert_one(doc! {"_id": 1}).await.unwrap();
+    log
+}
+
+/// How many getMores run.
+async fn waiting(database: &Database) -> usize {
+    let admin = database.client().database("admin");
+    let running = admin.run_command(doc! {"currentOp": 1}).await.unwrap();
+    let all = running.get_array("inprog").unwrap().iter();
+    let ops = all.filter_map(|op| op.as_document()?.get_str("op").ok());
+    ops.filter(|op| *op == "getmore").count()
+}
+
+async fn until_waiting(database: &Database, wanted: usize) {
+    let waited = async {
+        while waiting(database).await != wanted {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waited)
+        .await
+        .expect("a getMore");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_document_wakes_a_cursor_that_waits() {
+    let house = default_house().await;
+    let log = capped(&house).await;
+    let find = log.find(doc! {}).cursor_type(CursorType::TailableAwait);
+    let mut cursor = find.max_await_time(HOUR).await.unwrap();
+    assert!(cursor.advance().await.unwrap());
+    for n in 2..5 {
+        let next = tokio::spawn(async move {
+            assert!(cursor.advance().await.unwrap());
+            cursor
+        });
+        until_waiting(&house.database, 1).await;
+        log.insert_one(doc! {"_id": n}).await.unwrap();
+        cursor = tokio::time::timeout(PATIENCE, next)
+            .await
+            .expect("it is woken")
+            .unwrap();
+        assert_eq!(cursor.deserialize_current().unwrap(), doc! {"_id": n});
+    }
+    drop(cursor);
+    house.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_waits_ends_with_its_client_and_with_the_server() {
+    let house = default_house().await;
+    capped(&house).await;
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::connect(house.server.local_addr()).await;
+        let find = bson::doc! {"find": "log", "tailable": true, "awaitData": true, "$db": "shop"};
+        let opened = client.ask(find).await;
+        let id = opened
+            .get_document("cursor")
+            .unwrap()
+            .get_i64("id")
+            .unwrap();
+        let more =
+            bson::doc! {"getMore": id, "collection": "log", "maxTimeMS": 3_600_000, "$db": "shop"};
+        client.send(&msg(7, 0, &[&body(more)])).await;
+        clients.push(client);
+    }
+    until_waiting(&house.database, 2).await;
+    drop(clients.pop());
+    until_waiting(&house.database, 1).await;
+    // Before the time is over that running commands have to finish.
+    tokio::time::timeout(Duration::from_secs(5), house.server.stop())
+        .await
+        .expect("it stops at once");
+    clients[0].assert_hung_up("the server has stopped").await;
+}
