@@ -4,10 +4,10 @@
 //! who mends it takes its row away. Error codes of MongoDB carry the number of the ticket that brought them: 7548606 is from
 //! SERVER-75486.
 
-use bson::Document;
+use bson::{Bson, Document};
 
 use crate::pair::{Difference, What};
-use crate::reply::rows;
+use crate::reply::{self, rows};
 
 /// A difference of one cause.
 struct Known {
@@ -33,6 +33,8 @@ const CODES: &[(i32, i32, &str)] = &[
     (40400, 5911200, "8.2: $mergeObjects as an accumulator has its own code (SERVER-59112)"),
     (16610, 4848403, "8.2: $mod by zero (SERVER-48484)"),
     (17310, 17046, "8.2: $setIsSubset has one code however it is optimised (expression.cpp)"),
+    (17311, 17042, "8.2: $setIsSubset has one code however it is optimised (expression.cpp)"),
+    (16554, 14, "8.2: $add of what is no number is TypeMismatch (documentdb/functional-tests)"),
     (5439014, 9, "8.2: a time unit that is none is FailedToParse (parseTimeUnit, time_support)"),
     (51024, 2, "8.2: numbers out of range are BadValue to the IDL parser (idl_parser.cpp)"),
 ];
@@ -77,7 +79,11 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "fault: FAULTS.md B2: $sum and $avg compensate differently",
-        is: |found| found.codes() == (0, 0) && (found.says("$sum") || found.says("$avg")),
+        is: |found| {
+            (found.says("$sum") || found.says("$avg"))
+                && found.codes() == (0, 0)
+                && same_but_for_fractions(found)
+        },
     },
     Known {
         reason: "fault: FAULTS.md D1: $expr runs in written order",
@@ -96,21 +102,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "fault: FAULTS.md D2: $match, $skip and $limit are not moved before what computes, and unused fields are computed",
-        is: |found| {
-            found.verb() == "aggregate"
-                && found.codes().0 == 0
-                && found.codes().1 != 0
-                && [
-                    "$match",
-                    "$skip",
-                    "$limit",
-                    "$count",
-                    "$group",
-                    "$sortByCount",
-                ]
-                .iter()
-                .any(|stage| found.says(stage))
-        },
+        is: |found| found.codes().0 == 0 && found.codes().1 != 0 && computes_too_early(found),
     },
     Known {
         reason: "fault: FAULTS.md D4: constants of a pipeline update are evaluated though nothing matches",
@@ -212,6 +204,36 @@ const KNOWN: &[Known] = &[
         reason: "fault, not in FAULTS.md: $rename tells of a conflict first / of a wrong target first",
         is: |found| found.says("$rename") && found.codes() == (40, 2),
     },
+    Known {
+        reason: "mongod cuts a message inside a character, and no client can read the reply",
+        is: |found| found.theirs.iter().any(|reply| reply.contains_key("lost")),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: find with projection: null is refused / accepted (8.2: ?)",
+        is: |found| found.verb() == "find" && found.codes() == (14, 0),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: a hint that names no index is refused / accepted where the filter matches nothing",
+        is: |found| found.says("hint") && found.codes() == (2, 0),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: createIndexes that finds _id_ under another name leaves createdCollectionAutomatically out / has it",
+        is: |found| found.verb() == "createIndexes" && found.codes() == (0, 0),
+    },
+    Known {
+        reason: "fault: FAULTS.md C6: $pull of a $not",
+        is: |found| found.says("$pull") && found.says("$not") && found.codes() == (2, 0),
+    },
+    Known {
+        reason: "distinct from an index has null for a missing field / leaves it out, as without an index (8.2: ?)",
+        is: |found| found.verb() == "distinct" && found.codes() == (0, 0) && found.is_indexed(),
+    },
+    Known {
+        reason: "fault, not in FAULTS.md: a findAndModify that removes looks at its fields afterwards / before (8.2: ?)",
+        is: |found| {
+            found.what == What::State && found.verb() == "findAndModify" && found.says("fields")
+        },
+    },
 ];
 
 /// True if both cursors gave the same rows, in other batches.
@@ -220,13 +242,75 @@ fn same_rows(found: &Difference) -> bool {
     theirs.is_some() && theirs == ours
 }
 
-/// True if both gave the same rows but for the order of fields within them.
+/// True if both gave the same but for the order of fields within rows.
 fn same_but_for_field_order(found: &Difference) -> bool {
-    let sorted = |replies: &[Document]| -> Vec<bson::Bson> {
-        replies
-            .iter()
-            .map(|reply| crate::reply::sorted_deeply(reply.clone().into()))
+    same_when(found, reply::sorted_deeply)
+}
+
+/// True if both gave the same but for the value of doubles and decimals.
+fn same_but_for_fractions(found: &Difference) -> bool {
+    fn blank(value: Bson) -> Bson {
+        match value {
+            Bson::Double(_) | Bson::Decimal128(_) => Bson::Double(0.0),
+            Bson::Array(list) => list.into_iter().map(blank).collect::<Vec<_>>().into(),
+            Bson::Document(document) => {
+                let fields = document.into_iter();
+                let fields = fields.map(|(name, value)| (name, blank(value)));
+                fields.collect::<Document>().into()
+            }
+            other => other,
+        }
+    }
+    same_when(found, blank)
+}
+
+/// True if the replies are the same once each is changed in that way.
+fn same_when(found: &Difference, change: fn(Bson) -> Bson) -> bool {
+    let changed = |replies: &[Document]| -> Vec<Document> {
+        let changed = replies.iter().map(|reply| change(reply.clone().into()));
+        changed
+            .filter_map(|reply| reply.as_document().cloned())
             .collect()
     };
-    sorted(&found.theirs) == sorted(&found.ours)
+    let (theirs, ours) = (changed(&found.theirs), changed(&found.ours));
+    !reply::differ(&found.steps, found.what, &theirs, &ours)
 }
+
+/// True if a stage that computes comes before one that needs little of it.
+fn computes_too_early(found: &Difference) -> bool {
+    let stages = found.command().get_array("pipeline").ok();
+    let stages = stages.into_iter().flatten().filter_map(Bson::as_document);
+    let names: Vec<&String> = stages.filter_map(|stage| stage.keys().next()).collect();
+    let first = names
+        .iter()
+        .position(|name| COMPUTING.contains(&name.as_str()));
+    let last = names
+        .iter()
+        .rposition(|name| SPARING.contains(&name.as_str()));
+    first.is_some() && first < last
+}
+
+const COMPUTING: [&str; 9] = [
+    "$addFields",
+    "$set",
+    "$project",
+    "$replaceRoot",
+    "$replaceWith",
+    "$lookup",
+    "$unwind",
+    "$group",
+    "$redact",
+];
+const SPARING: [&str; 11] = [
+    "$match",
+    "$skip",
+    "$limit",
+    "$count",
+    "$group",
+    "$sortByCount",
+    "$project",
+    "$unset",
+    "$bucket",
+    "$bucketAuto",
+    "$facet",
+];

@@ -219,6 +219,11 @@ impl Difference {
         self.command().get_i32(name).ok() == Some(number)
     }
 
+    pub fn is_indexed(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| step.command.contains_key("createIndexes"))
+    }
+
     /// True if a `$group` of the last command has an object as its `_id`.
     pub fn groups_by_object(&self) -> bool {
         let stages = self.command().get_array("pipeline").ok();

@@ -62,9 +62,8 @@ impl Order {
         if command.contains_key("pipeline") && said.contains("$addToSet") {
             return Self::Anywhere;
         }
-        let indexed = steps
-            .iter()
-            .any(|step| step.command.contains_key("createIndexes"));
+        let mut all = steps.iter();
+        let indexed = all.any(|step| step.command.contains_key("createIndexes"));
         if command.contains_key("pipeline") && grouping(&said) {
             return Self::Unknown;
         }
