@@ -22,7 +22,7 @@ use crate::storage::ttl::Reaper;
 pub struct Sundown {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<()>,
+    task: JoinHandle<usize>,
 }
 
 /// What answers the requests, from settings whose port is the real one. Call it on the runtime that will serve.
@@ -75,11 +75,12 @@ impl Sundown {
         format!("mongodb://{}/", self.address)
     }
 
-    /// Stops accepting, lets running commands finish, and closes everything.
-    pub async fn stop(mut self) {
+    /// Stops accepting, lets running commands finish, and closes everything. Returns how many connections were abandoned because
+    /// their commands went on for too long.
+    pub async fn stop(mut self) -> usize {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
-        let _ = (&mut self.task).await;
+        (&mut self.task).await.unwrap_or_default()
     }
 }

@@ -89,8 +89,12 @@ impl Server {
     }
 
     /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most ten seconds)
-    /// and closes everything.
-    pub async fn run<H: Handler>(self, handler: Arc<H>, shutdown: impl Future<Output = ()>) {
+    /// and closes everything. Returns how many connections it abandoned because their commands went on.
+    pub async fn run<H: Handler>(
+        self,
+        handler: Arc<H>,
+        shutdown: impl Future<Output = ()>,
+    ) -> usize {
         if !self.address.ip().is_loopback() && self.config.accounts.is_open() {
             warn!(
                 address = %self.address,
@@ -134,7 +138,7 @@ impl Server {
             }
         }
         drop(listener);
-        connections.drain().await;
+        connections.drain().await
     }
 }
 
@@ -242,7 +246,7 @@ impl Connections {
         self.duties.remove(&id);
     }
 
-    async fn drain(mut self) {
+    async fn drain(mut self) -> usize {
         for (duty, task) in self.duties.values() {
             if duty.close() {
                 task.abort();
@@ -254,12 +258,12 @@ impl Connections {
                     .remove(&ended.map_or_else(|problem| problem.id(), |(id, ())| id));
             }
         };
-        if tokio::time::timeout(DRAIN, all_ended).await.is_err() {
-            warn!(
-                running = self.tasks.len(),
-                "commands were still running and are abandoned"
-            );
-            self.tasks.shutdown().await;
+        if tokio::time::timeout(DRAIN, all_ended).await.is_ok() {
+            return 0;
         }
+        let running = self.tasks.len();
+        warn!(running, "commands were still running and are abandoned");
+        self.tasks.shutdown().await;
+        running
     }
 }

@@ -204,7 +204,7 @@ pub struct Running {
     pub address: SocketAddr,
     pub handler: Arc<Scripted>,
     stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<()>,
+    task: JoinHandle<usize>,
 }
 
 impl Running {
@@ -238,10 +238,11 @@ impl Running {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    pub async fn stopped(self) {
+    /// How many connections the server had to abandon.
+    pub async fn stopped(self) -> usize {
         tokio::time::timeout(PATIENCE, self.task)
             .await
             .expect("the server stops")
-            .unwrap();
+            .unwrap()
     }
 }
