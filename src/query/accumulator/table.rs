@@ -45,15 +45,15 @@ rows! {
     "$concatArrays" Status::Ready(|_, value, scope| plain(|| Box::new(ConcatArrays::default()), value, scope)),
     "$count" Status::Ready(count),
     "$first" Status::Ready(|_, value, scope| plain(|| Box::new(First::default()), value, scope)),
-    "$firstN" Status::Ready(|_, value, scope| several(FirstN::start, value, scope)),
+    "$firstN" Status::Ready(|name, value, scope| several(name, FirstN::start, value, scope)),
     "$last" Status::Ready(|_, value, scope| plain(|| Box::new(Last::default()), value, scope)),
-    "$lastN" Status::Ready(|_, value, scope| several(LastN::start, value, scope)),
+    "$lastN" Status::Ready(|name, value, scope| several(name, LastN::start, value, scope)),
     "$max" Status::Ready(|_, value, scope| plain(|| Extreme::start(true), value, scope)),
-    "$maxN" Status::Ready(|_, value, scope| several(|few| ExtremeN::start(few, true), value, scope)),
+    "$maxN" Status::Ready(|name, value, scope| several(name, |few| ExtremeN::start(few, true), value, scope)),
     "$median" Status::Ready(quantile),
     "$mergeObjects" Status::Ready(|_, value, scope| plain(|| Box::new(MergeObjects::default()), value, scope)),
     "$min" Status::Ready(|_, value, scope| plain(|| Extreme::start(false), value, scope)),
-    "$minN" Status::Ready(|_, value, scope| several(|few| ExtremeN::start(few, false), value, scope)),
+    "$minN" Status::Ready(|name, value, scope| several(name, |few| ExtremeN::start(few, false), value, scope)),
     "$percentile" Status::Ready(quantile),
     "$push" Status::Ready(|_, value, scope| plain(|| Box::new(Push::default()), value, scope)),
     "$setUnion" Status::Ready(|_, value, scope| plain(|| Box::new(SetUnion::default()), value, scope)),
@@ -90,17 +90,12 @@ fn count(name: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Accumulat
 
 /// `{n, input}`.
 fn several(
+    name: &'static str,
     start: fn(Few) -> Box<dyn State>,
     value: ValueRef<'_>,
     scope: &Scope,
 ) -> Result<Accumulator> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5787900,
-            format!("specification must be an object; found {value}"),
-        )
-    })?;
-    let (n, input) = n_and_input(doc)?;
+    let (n, input) = n_and_input(name, value)?;
     let n = Count::parse(n, scope)?;
     let input = Expr::parse(input, scope)?;
     Ok(Accumulator::new(Arc::new(FewRule { n, start }), input))

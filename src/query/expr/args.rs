@@ -41,7 +41,19 @@ pub fn named<'a, const N: usize>(
 }
 
 /// The two fields of an operator that takes the first (or last, or largest) n of its input.
-pub fn n_and_input(doc: Doc<'_>) -> Result<(ValueRef<'_>, ValueRef<'_>)> {
+pub fn n_and_input<'a>(name: &str, value: ValueRef<'a>) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
+    let Some(doc) = value.as_doc() else {
+        // The operator decides on the code, as an accumulator and as an expression.
+        let code = match name {
+            "$maxN" | "$minN" => 5787900,
+            _ => 5787801,
+        };
+        let shown = show(value);
+        return Err(Error::location(
+            code,
+            format!("specification must be an object; found {name}: {shown}"),
+        ));
+    };
     let [n, input] = named(doc, ["n", "input"], |field| {
         Error::location(
             5787901,

@@ -103,16 +103,7 @@ fn order(by: ValueRef<'_>) -> Result<Order> {
 
 /// `$firstN`, `$lastN`, `$maxN`, `$minN` over an array.
 pub fn take_n(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5787801,
-            format!(
-                "specification must be an object; found {name}: {}",
-                show(value)
-            ),
-        )
-    })?;
-    let (n, input) = n_and_input(doc)?;
+    let (n, input) = n_and_input(name, value)?;
     Ok(Expr::op(TakeN {
         name,
         n: operand(n, scope)?,
