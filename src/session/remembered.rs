@@ -19,7 +19,7 @@ pub(super) struct Remembered {
     kept: Mutex<Kept>,
 }
 
-/// A session's lock may be held when this one is taken, never the other way round.
+/// The last in the order of locks (`storage/mod.rs`): a session's may be held when this one is taken, never the other way round.
 #[derive(Default)]
 struct Kept {
     bytes: usize,

@@ -22,7 +22,7 @@ use crate::value::Millis;
 /// each other.
 pub struct Catalog {
     collections: DashMap<Namespace, Arc<Collection>, RandomState>,
-    /// Held by whoever adds, drops or renames. Never taken while a collection's lock is held.
+    /// Held by whoever adds, drops or renames. See the order of locks in [`super`].
     changing: Mutex<Databases>,
     /// The server's, which may be set back.
     clock: Option<Clock>,

@@ -1,7 +1,7 @@
 use std::pin::Pin;
 use std::task::Waker;
 
-use crate::command::check::{ask, begin, finish, server};
+use crate::command::check::{ask, begin, finish, server, step};
 use crate::config::Config;
 use crate::handler::Progress;
 use crate::session::SessionId;
@@ -206,4 +206,36 @@ async fn a_repeated_write_waits_for_the_first_attempt_as_long_as_it_may() {
     drop(first_attempt);
     assert!(Pin::new(&mut wait).poll(&mut nobody).is_ready());
     assert_eq!(finish(patient).get_i32("n").ok(), Some(1));
+}
+
+/// What has been parsed when a command is refused says nothing of the one that its thread runs next.
+#[test]
+fn a_command_is_run_the_same_way_whatever_its_thread_did_before() {
+    let mut server = server(Config::default());
+    let documents = vec![doc! {"_id": 1}, doc! {"_id": 2}];
+    ask(
+        &mut server,
+        doc! {"insert": "c", "documents": documents, "$db": "d"},
+    );
+    let sum = doc! {"$reduce": {"input": [1, 2], "initialValue": 0, "in": "$$value"}};
+    let slow = doc! {"$expr": {"$eq": [sum, 3]}};
+    let refused = doc! {"find": "c", "filter": slow.clone(), "sort": {"a": "x"}, "$db": "d"};
+    let update = doc! {"q": {"_id": 1}, "u": {"$set": {"a": 1}}};
+    for command in [
+        doc! {"update": "c", "updates": [update], "$db": "d"},
+        doc! {"delete": "c", "deletes": [{"q": {"_id": 2}, "limit": 1}], "$db": "d"},
+        doc! {"count": "c", "query": {"a": 1}, "$db": "d"},
+        doc! {"distinct": "c", "key": "a", "$db": "d"},
+        doc! {"find": "c", "filter": {"a": 1}, "$db": "d"},
+        doc! {"aggregate": "c", "pipeline": [{"$match": {"a": 1}}], "cursor": {}, "$db": "d"},
+    ] {
+        let reply = ask(&mut server, refused.clone());
+        assert_eq!(reply.get_f64("ok").ok(), Some(0.0), "{reply}");
+        let (steps, reply) = step(&mut server, command.clone());
+        assert!(steps.is_empty(), "{command} became work");
+        assert_eq!(reply.unwrap().get_f64("ok").ok(), Some(1.0), "{command}");
+    }
+    // One that may take long is work, so that it can be killed from the start.
+    let (steps, _) = step(&mut server, doc! {"find": "c", "filter": slow, "$db": "d"});
+    assert!(!steps.is_empty());
 }
