@@ -10,7 +10,7 @@ use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
 use crate::auth::Target;
-use crate::engine::choose::Hint;
+use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, TS_FIELD, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable};

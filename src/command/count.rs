@@ -8,8 +8,8 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::auth::Action;
 use crate::engine::access::Walk;
-use crate::engine::choose::Hint;
 use crate::engine::ddl::check_read;
+use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuilder};
 

@@ -7,8 +7,9 @@ use super::args::required;
 use super::scan::{self, Gather, Scan};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
-use crate::engine::access::{self, Walk};
-use crate::engine::choose::within;
+use crate::engine::access::Walk;
+use crate::engine::key_bounds::within;
+use crate::engine::plan::{self, Direction};
 use crate::engine::stats::Totals;
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
@@ -84,7 +85,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     };
     let access = match ends {
-        None => access::Access::All { descending: false },
+        None => plan::Access::CollScan(Direction::Forward),
         Some((min, max)) if min.is_empty() || max.is_empty() => {
             return Err(Error::bad_value("Only one of min or max specified"));
         }

@@ -10,8 +10,8 @@ use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::aside;
 use crate::auth::Action;
 use crate::engine::access::Walk;
-use crate::engine::choose::Hint;
 use crate::engine::ddl::check_read;
+use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Type, Value, ValueRef, key};
 

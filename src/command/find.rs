@@ -9,8 +9,9 @@ use super::stream::Stream;
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
 use crate::auth::Action;
-use crate::engine::choose::{Between, Hint, id_equality, plain_id};
 use crate::engine::ddl::check_read;
+use crate::engine::key_bounds::Between;
+use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
 use crate::engine::return_key::{self, By};
 use crate::engine::{EngineSources, Reading, TS_FIELD, Way};
 use crate::error::{Code, Error, Result};
@@ -151,10 +152,7 @@ impl<'a> Find<'a> {
     fn natural(&mut self) -> Result<()> {
         let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
             if self.tailable && self.hint.is_none() {
-                let forwards = DocBuf::build(|way| {
-                    way.put_i32("$natural", 1);
-                });
-                self.hint = Some(Hint::Key(forwards));
+                self.hint = Some(Hint::Natural(Direction::Forward));
             }
             return Ok(());
         };
@@ -173,7 +171,7 @@ impl<'a> Find<'a> {
         if self.hint.is_some() {
             return Err(Error::bad_value("Cannot use a hint with $natural sort"));
         }
-        self.hint = Some(Hint::Key(DocBuf::from_bytes(sort.bytes().to_vec())));
+        self.hint = Some(Hint::of_document(DocBuf::from(sort)));
         self.sort = None;
         Ok(())
     }
@@ -306,7 +304,7 @@ impl<'a> Find<'a> {
         let by = way
             .as_ref()
             .filter(|_| self.return_key)
-            .map(|way| return_key::indexes(&way.walk, call.read_point()));
+            .map(|way| return_key::indexes(&way.walk));
         let tail = way.as_ref().filter(|_| tailing).map(|way| way.walk.tail());
         let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
         let mut rows: Box<dyn Rows> = match way {

@@ -55,7 +55,7 @@ struct Args<'a> {
     fields: Option<Doc<'a>>,
     update: Option<ValueRef<'a>>,
     array_filters: Option<Doc<'a>>,
-    hint: Option<crate::engine::choose::Hint>,
+    hint: Option<crate::engine::plan::Hint>,
     let_vars: Option<Doc<'a>>,
     remove: bool,
     new: bool,

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::create::check_collation;
 use super::default_ttl;
-use crate::engine::TS_FIELD;
-use crate::engine::choose::PartialFilter;
 use crate::engine::ddl::{
     IndexSpec, Partial, WantedIndex, is_ts_key, out_of_range, parse_seconds, ts_index,
 };
+use crate::engine::{PartialFilter, TS_FIELD};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Naming, Scope};

@@ -2,8 +2,8 @@
 //!
 //! A [`Walk`] keeps a place (a record, or an index entry), never a lock and never a document. Each [`Walk::slice`]
 //! takes the shared lock for a few hundred documents at most, and goes on behind its place next time, whatever was
-//! written in between. What an index yields is tested against the whole filter like everything else, so an index can
-//! only save work, never change an answer.
+//! written in between. What an access yields is tested against the whole filter, unless the plan says that it is exact.
+//! A filter that may take long is tested on copies, when the lock is free again.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
@@ -11,49 +11,22 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::plan::{Access, Direction, IndexScan, KeyRange};
 use super::{Effort, Tail};
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::storage::index::{Entry, IndexNumber, split};
+use crate::storage::index::{Entry, split};
 use crate::storage::{Collection, ReadPoint, RecordId, Stored, View};
 use crate::value::Doc;
 
 /// Documents looked at in one lock hold.
 const CHUNK: usize = 256;
-/// The same where each of them may take long, so that others get their turn and time limits are noticed.
+/// Documents copied in one lock hold, where testing each of them may take long.
 const FEW: usize = 8;
 /// Documents behind an index that are asked for ahead of their turn.
 const AHEAD: usize = 32;
-
-/// Which documents are looked at, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
-    /// All of them, in natural order or against it.
-    All { descending: bool },
-    /// Those with these `_id`s (as key bytes).
-    Ids(Vec<Vec<u8>>),
-    /// Those that an index holds within one of these ranges, which are sorted and do not overlap.
-    Index {
-        /// Which one it is: another may have taken its name since.
-        number: IndexNumber,
-        name: String,
-        ranges: Vec<KeyRange>,
-        descending: bool,
-    },
-    /// These ways one after the other, each document once.
-    Union(Vec<Access>),
-    /// None: the filter cannot be met.
-    None,
-}
-
-/// Encoded keys from `lower` on and below `upper`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyRange {
-    pub lower: Vec<u8>,
-    pub upper: Vec<u8>,
-}
 
 /// A way being walked.
 pub struct Walk {
@@ -82,6 +55,7 @@ pub struct Walk {
     pub counted: Counted,
 }
 
+#[derive(Clone)]
 enum Place {
     Start,
     /// Go on behind this record.
@@ -110,6 +84,17 @@ pub struct Found<'a> {
     pub shown: Doc<'a>,
 }
 
+/// A document that is tested outside the lock.
+struct Copied {
+    id: RecordId,
+    bytes: Vec<u8>,
+    /// All but the bytes.
+    rest: Stored<'static>,
+    /// Where the walk stood and what it had counted behind this document.
+    place: Place,
+    counted: Counted,
+}
+
 /// Why a slice ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
@@ -119,20 +104,13 @@ pub enum Pace {
     End,
 }
 
-// === impl Access ===
+// === impl Copied ===
 
-impl Access {
-    /// Bytes that it takes: a filter may name a million keys.
-    fn size(&self) -> usize {
-        let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
-        match self {
-            Self::All { .. } | Self::None => 0,
-            Self::Ids(ids) => ids.iter().map(key).sum(),
-            Self::Index { ranges, .. } => ranges
-                .iter()
-                .map(|range| key(&range.lower) + key(&range.upper))
-                .sum(),
-            Self::Union(ways) => ways.iter().map(Self::size).sum(),
+impl Copied {
+    fn stored(&self) -> Stored<'_> {
+        Stored {
+            bytes: &self.bytes,
+            ..self.rest
         }
     }
 }
@@ -143,14 +121,14 @@ impl Walk {
     pub fn new(collection: Arc<Collection>, access: Access) -> Self {
         let several = match &access {
             // With one range and no arrays every document is met once; the rest is found out when the index is seen.
-            Access::Index { ranges, .. } => ranges.len() > 1,
+            Access::IndexScan(scan) => scan.ranges.len() > 1,
             Access::Union(_) => true,
             _ => false,
         };
         let (access, later) = match access {
             Access::Union(mut ways) => {
                 ways.reverse();
-                (ways.pop().unwrap_or(Access::None), ways)
+                (ways.pop().unwrap_or(Access::Nothing), ways)
             }
             access => (access, Vec::new()),
         };
@@ -189,7 +167,7 @@ impl Walk {
     /// Every document is met once even if it moves within the index meanwhile: for statements that write.
     #[must_use]
     pub fn for_writing(mut self) -> Self {
-        if matches!(self.access, Access::Index { .. }) {
+        if matches!(self.access, Access::IndexScan(_)) {
             self.met.get_or_insert_default();
         }
         self
@@ -247,59 +225,156 @@ impl Walk {
         F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
     {
         let collection = Arc::clone(&self.collection);
-        collection.read(at, |view| {
-            match self.begun {
-                Some(_) if view.is_dropped() => return Err(dropped(view)),
-                Some(renames) if renames != view.renames() => {
-                    return Err(Error::new(
-                        Code::QueryPlanKilled,
-                        format!("collection renamed to '{}'", view.namespace()),
-                    ));
+        let before = self.counted.documents;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut test = Test {
+            chunk: CHUNK,
+            filter,
+            vars,
+            exact: self.exact,
+            show_ts: self.show_ts,
+            scratch: &mut scratch,
+            matched: 0,
+            each: &mut each,
+        };
+        let pace = if filter.is_slow() && !self.exact {
+            self.test_copies(&collection, at, &mut test)
+        } else {
+            collection.read(at, |view| {
+                self.enter(view)?;
+                self.look(view, &mut test)
+            })
+        };
+        self.counted.matched += test.matched;
+        if !matches!(self.access, Access::Ids(_)) {
+            Effort::add_looks(self.counted.documents - before);
+        }
+        self.scratch = scratch;
+        if matches!(pace, Ok(Pace::End)) {
+            if let Some(next) = self.later.pop() {
+                self.access = next;
+                self.place = Place::Start;
+                return Ok(Pace::More);
+            }
+            if !self.tailing {
+                self.place = Place::End;
+            }
+        }
+        pace
+    }
+
+    /// Tests some documents against a filter that may take long. Nobody waits for that: they are copied under the lock, and
+    /// tested when it is free again.
+    fn test_copies<F: Sink>(
+        &mut self,
+        collection: &Collection,
+        at: ReadPoint,
+        test: &mut Test<'_, F>,
+    ) -> Result<Pace> {
+        let mut copies: SmallVec<[Copied; FEW]> = SmallVec::new();
+        let ended = collection.read(at, |view| {
+            self.enter(view)?;
+            self.copy(view, test.vars, &mut copies)
+        })?;
+        for (nth, copy) in copies.iter().enumerate() {
+            if test.offer(copy.id, copy.stored())?.is_break() {
+                // The others are to be met again.
+                self.place = copy.place.clone();
+                self.counted = copy.counted;
+                if let Some(met) = &mut self.met {
+                    for other in copies.iter().skip(nth + 1) {
+                        met.remove(&other.id.0);
+                    }
                 }
-                Some(_) => {}
-                None => self.begun = Some(view.renames()),
+                return Ok(Pace::More);
             }
-            if std::mem::take(&mut self.renewed) {
-                self.check_place(view)?;
-            }
-            let newest = *self.newest.get_or_insert_with(|| view.newest());
-            let before = self.counted.documents;
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let mut test = Test {
-                chunk: if filter.has_expression() { FEW } else { CHUNK },
-                filter,
-                vars,
-                exact: self.exact,
-                show_ts: self.show_ts,
-                scratch: &mut scratch,
-                matched: 0,
-                each: &mut each,
+        }
+        Ok(ended)
+    }
+
+    /// Copies the next documents, whatever they are.
+    fn copy(
+        &mut self,
+        view: &View<'_>,
+        vars: &Vars,
+        copies: &mut SmallVec<[Copied; FEW]>,
+    ) -> Result<Pace> {
+        /// Bytes that are copied in one lock hold; one document may be larger.
+        const MOST: usize = 1 << 20;
+        let all = Filter::all();
+        let mut bytes = 0;
+        for _ in 0..CHUNK {
+            let mut next: Option<(RecordId, Stored<'_>)> = None;
+            let mut take = |found: Found<'_>| {
+                bytes += found.stored.bytes.len();
+                next = view.get(found.id).map(|stored| (found.id, stored));
+                Ok(ControlFlow::Break(()))
             };
-            let pace = match &self.access {
-                Access::All { descending: false } => self.up(view, newest, &mut test),
-                Access::All { descending: true } => self.down(view, newest, &mut test),
-                Access::Ids(_) => self.by_id(view, &mut test),
-                Access::Index { .. } => self.by_index(view, &mut test),
-                // Ways are not nested: the planner makes one level.
-                Access::Union(_) | Access::None => Ok(Pace::End),
-            };
-            self.counted.matched += test.matched;
-            if !matches!(self.access, Access::Ids(_)) {
-                Effort::add_looks(self.counted.documents - before);
+            let pace = self.look(
+                view,
+                &mut Test {
+                    chunk: 1,
+                    filter: &all,
+                    vars,
+                    exact: true,
+                    show_ts: false,
+                    scratch: &mut Vec::new(),
+                    matched: 0,
+                    each: &mut take,
+                },
+            )?;
+            if let Some((id, stored)) = next {
+                copies.push(Copied {
+                    id,
+                    bytes: stored.bytes.to_vec(),
+                    rest: Stored {
+                        bytes: &[],
+                        ..stored
+                    },
+                    place: self.place.clone(),
+                    counted: self.counted,
+                });
             }
-            self.scratch = scratch;
-            if matches!(pace, Ok(Pace::End)) {
-                if let Some(next) = self.later.pop() {
-                    self.access = next;
-                    self.place = Place::Start;
-                    return Ok(Pace::More);
-                }
-                if !self.tailing {
-                    self.place = Place::End;
-                }
+            if pace == Pace::End {
+                return Ok(Pace::End);
             }
-            pace
-        })
+            if copies.len() == FEW || bytes >= MOST {
+                break;
+            }
+        }
+        Ok(Pace::More)
+    }
+
+    /// Whether the collection is still the one that the walk began with.
+    fn enter(&mut self, view: &View<'_>) -> Result<()> {
+        match self.begun {
+            Some(_) if view.is_dropped() => return Err(dropped(view)),
+            Some(renames) if renames != view.renames() => {
+                return Err(Error::new(
+                    Code::QueryPlanKilled,
+                    format!("collection renamed to '{}'", view.namespace()),
+                ));
+            }
+            Some(_) => {}
+            None => self.begun = Some(view.renames()),
+        }
+        if std::mem::take(&mut self.renewed) {
+            self.check_place(view)?;
+        }
+        self.newest.get_or_insert_with(|| view.newest());
+        Ok(())
+    }
+
+    fn look<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
+        let newest = self.newest.unwrap_or(RecordId::FIRST);
+        match &self.access {
+            Access::CollScan(Direction::Forward) => self.up(view, newest, test),
+            Access::CollScan(Direction::Backward) => self.down(view, newest, test),
+            Access::Ids(_) => self.by_id(view, test),
+            Access::IndexScan(_) => self.by_index(view, test),
+            // They are not nested.
+            Access::Union(_) | Access::Nothing => Ok(Pace::End),
+        }
     }
 
     /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what
@@ -411,21 +486,24 @@ impl Walk {
     }
 
     fn by_index<F: Sink>(&mut self, view: &View<'_>, test: &mut Test<'_, F>) -> Result<Pace> {
-        let Access::Index {
-            number,
-            name,
-            ranges,
-            descending,
-        } = &self.access
-        else {
+        let Access::IndexScan(scan) = &mut self.access else {
             return Ok(Pace::End);
         };
-        let Some(index) = view.numbered(*number).filter(|index| index.ready) else {
-            let message = format!("query plan killed :: index '{name}' dropped");
+        let Some(index) = view.numbered(scan.number).filter(|index| index.ready) else {
+            let message = format!("query plan killed :: index '{}' dropped", scan.spec.name);
             return Err(Error::new(Code::QueryPlanKilled, message));
         };
+        if matches!(self.place, Place::Start) && index.multikey != scan.multikey {
+            // A write has brought an array since the plan was made. The ranges no longer hold a key of every document that
+            // passes, so all entries are looked at.
+            scan.ranges = vec![KeyRange::everything()];
+            test.exact = false;
+        }
+        let IndexScan {
+            ranges, direction, ..
+        } = &*scan;
         if index.multikey != 0 {
-            // A write may have made it so since the plan was made: then a document has several keys, and what the bounds say is
+            // A write may have made it so since the walk began: then a document has several keys, and what the bounds say is
             // no longer all that the filter says.
             test.exact = false;
             self.met.get_or_insert_default();
@@ -445,7 +523,11 @@ impl Walk {
             reach: 2,
         };
         while at < ranges.len() {
-            let stopped = if *descending {
+            if stretch.left == 0 {
+                self.place = Place::Entry(at, last);
+                return Ok(Pace::More);
+            }
+            let stopped = if *direction == Direction::Backward {
                 // The ranges themselves are walked from the last to the first.
                 let range = &ranges[ranges.len() - 1 - at];
                 let below = last.as_deref().unwrap_or(&range.upper);
@@ -463,6 +545,8 @@ impl Walk {
                 self.place = Place::Entry(at, behind.or(last));
                 return Ok(Pace::More);
             }
+            // To find that a range is empty takes about as long as to look at an entry.
+            stretch.left = stretch.left.saturating_sub(1);
             at += 1;
             last = None;
         }

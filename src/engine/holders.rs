@@ -4,10 +4,9 @@
 
 use smallvec::SmallVec;
 
-use super::choose::has_one_key;
-use crate::storage::index::{Index, TS_FIELD};
+use super::plan::{equality_index, has_one_key, has_point};
 use crate::storage::{RecordId, Stored, View};
-use crate::value::{Type, ValueRef, key};
+use crate::value::{ValueRef, key};
 
 pub(super) type Holders<'v> = SmallVec<[(RecordId, Stored<'v>); 4]>;
 
@@ -22,11 +21,9 @@ pub(super) fn holders<'v>(
 ) -> Option<Holders<'v>> {
     let index = match field {
         "_id" => None,
-        field => Some(index_on(view, field)?),
+        field => Some(equality_index(view.indexes(), field)?),
     };
-    index
-        .map_or(view.id_usage(), |(index, _)| &index.usage)
-        .note();
+    index.map_or(view.id_usage(), |index| &index.usage).note();
     let mut found = Holders::new();
     let mut bytes = Vec::with_capacity(24);
     for &value in keys {
@@ -38,11 +35,11 @@ pub(super) fn holders<'v>(
                 }
                 found.extend(view.by_id(value));
             }
-            Some((index, descending)) => {
-                // Null is also what is not there, and an index need not know that.
-                if !has_one_key(value) || value.ty() == Type::Null {
+            Some(index) => {
+                if !has_point(value) {
                     return None;
                 }
+                let descending = index.spec.descending.first() == Some(&true);
                 key::encode(value, descending, &mut bytes);
                 // Entries of ended documents count, too: somebody has to pass over them while the collection is locked.
                 for (nth, id) in index.holders(&bytes).enumerate() {
@@ -63,25 +60,4 @@ pub(super) fn holders<'v>(
         found.retain(|(id, _)| met.insert(*id));
     }
     Some(found)
-}
-
-/// An index whose keys begin with the field's own value in every document, and whether it descends.
-fn index_on<'v>(view: &View<'v>, field: &str) -> Option<(&'v Index, bool)> {
-    // A number may also name an element of an array.
-    let plain = |path: &crate::value::Path| {
-        path.as_str() == field
-            && path.first() != TS_FIELD
-            && !path
-                .parts()
-                .any(|part| part.bytes().all(|b| b.is_ascii_digit()))
-    };
-    view.indexes()
-        .find(|index| {
-            index.ready
-                && index.multikey == 0
-                && !index.spec.hidden
-                && index.spec.partial.is_none()
-                && index.spec.paths.first().is_some_and(plain)
-        })
-        .and_then(|index| Some((index, *index.spec.descending.first()?)))
 }

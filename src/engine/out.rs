@@ -11,6 +11,7 @@ use super::{ObjectIds, STEP};
 use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
+use crate::storage::index::IndexSpec;
 use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
     Catalog, Collection, Namespace, Options, ReadPoint, RenameError, TsIndex, View, Writer,
@@ -62,7 +63,7 @@ pub fn begin(
     let (target, indexes, (default_ttl, ts_index)) = match &found {
         Some(found) => found.read(ReadPoint::at(now), |view| {
             let ready = view.indexes().filter(|index| index.ready);
-            let specs: Vec<_> = ready.map(|index| index.spec.clone()).collect();
+            let specs: Vec<_> = ready.map(|index| IndexSpec::clone(&index.spec)).collect();
             (Setup::of(Some(view)), specs, default_of(view))
         }),
         None => Default::default(),

@@ -1,7 +1,9 @@
 //! `returnKey`: rows reduced to the keys by which an index led to them.
 
-use super::access::{Access, KeyRange, Walk};
-use crate::engine::ReadPoint;
+use std::sync::Arc;
+
+use super::access::Walk;
+use super::plan::{Access, Direction, KeyRange};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
@@ -9,7 +11,7 @@ use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
 /// An index that may have led to a row.
 pub struct By {
-    spec: IndexSpec,
+    spec: Arc<IndexSpec>,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
@@ -29,29 +31,22 @@ pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 }
 
 /// The indexes of a way.
-pub fn indexes(walk: &Walk, at: ReadPoint) -> Vec<By> {
+pub fn indexes(walk: &Walk) -> Vec<By> {
     let by = |access: &Access| match access {
         Access::Ids(_) => Some(By {
-            spec: IndexSpec::new(
+            spec: Arc::new(IndexSpec::new(
                 ID_INDEX,
                 DocBuf::build(|key| {
                     key.put_i32("_id", 1);
                 }),
-            ),
+            )),
             ranges: Vec::new(),
             descending: false,
         }),
-        Access::Index {
-            number,
-            ranges,
-            descending,
-            ..
-        } => walk.collection().read(at, |view| {
-            Some(By {
-                spec: view.numbered(*number)?.spec.clone(),
-                ranges: ranges.clone(),
-                descending: *descending,
-            })
+        Access::IndexScan(scan) => Some(By {
+            spec: Arc::clone(&scan.spec),
+            ranges: scan.ranges.clone(),
+            descending: scan.direction == Direction::Backward,
         }),
         _ => None,
     };

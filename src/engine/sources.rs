@@ -5,8 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::access::{Counted, Walk};
-use super::choose::{Between, Hint, between, choose};
+use super::choose::choose;
 use super::holders::holders;
+use super::key_bounds::{Between, between};
+use super::plan::Hint;
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
 use super::{CollectionRows, Effort, Handles, ObjectIds, merge, out};

@@ -352,13 +352,13 @@ impl Contents {
     /// The rules that hold.
     pub fn date_rules(&self) -> Vec<IndexSpec> {
         let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        rules.map(|index| index.spec.clone()).collect()
+        rules.map(|index| IndexSpec::clone(&index.spec)).collect()
     }
 
     /// The earliest end that they give a document.
     pub fn date_end(&self, doc: Doc<'_>) -> End {
         let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        earliest(rules.map(|index| &index.spec), doc)
+        earliest(rules.map(|index| &*index.spec), doc)
     }
 
     /// The same under the rules to come.

@@ -59,7 +59,7 @@ impl DateRuleChange {
             Self::Expire { .. } => index.ready,
         };
         let spec = |index: &Index| {
-            let mut spec = index.spec.clone();
+            let mut spec = IndexSpec::clone(&index.spec);
             if let Self::Expire { index, seconds } = self
                 && spec.name == *index
             {

@@ -2,6 +2,8 @@
 //!
 //! A change is plain data, so that it can be written down and made again.
 
+use std::sync::Arc;
+
 use super::index::{ID_INDEX, Index, IndexNumber, Usage};
 use super::ttl::DefaultTtl;
 use super::{Cap, IndexingMode, TsIndex, Writer};
@@ -62,14 +64,15 @@ impl Writer<'_> {
             if let Some(hidden) = change.hidden
                 && hidden != index.spec.hidden
             {
-                index.spec.hidden = hidden;
+                Arc::make_mut(&mut index.spec).hidden = hidden;
                 index.usage = Usage::since(now);
             }
             if let Some(prepare) = change.prepare_unique {
-                index.spec.prepare_unique = prepare;
+                Arc::make_mut(&mut index.spec).prepare_unique = prepare;
             }
             if change.unique {
-                (index.spec.unique, index.spec.prepare_unique) = (true, false);
+                let spec = Arc::make_mut(&mut index.spec);
+                (spec.unique, spec.prepare_unique) = (true, false);
             }
         });
         altered.is_some()
@@ -78,7 +81,7 @@ impl Writer<'_> {
     /// Sets `expireAfterSeconds` of an index on dates. Drain first. `false`: there is none of that name.
     pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
         let altered = self.state.contents.alter_index(name, |index| {
-            index.spec.expire_after = Some(seconds);
+            Arc::make_mut(&mut index.spec).expire_after = Some(seconds);
         });
         altered.is_some()
     }

@@ -24,7 +24,10 @@ use crate::value::{DocBuf, DocBuilder, Millis};
 use crate::wire::Request;
 
 use subject::Subject;
-use tree::Figures;
+use tree::{Figures, Tree};
+
+/// What does not fit into a reply is left out of it, with a warning in mongod's words.
+const MOST_BYTES: usize = 16 << 20;
 
 pub(super) const COMMAND: Command = Command::ready(
     "explain",
@@ -180,7 +183,14 @@ impl Explaining {
             self.put_stages(figures.as_ref(), reply);
         }
         reply.put_str("queryShapeHash", &subject.shape.query_hash());
-        reply.put_doc("command", self.command.as_doc());
+        if reply.len() + self.command.bytes().len() <= MOST_BYTES {
+            reply.put_doc("command", self.command.as_doc());
+        } else {
+            reply.put_str(
+                "warning",
+                "'command' has been omitted due to BSON size limit",
+            );
+        }
         put_server(&self.host, reply);
     }
 
@@ -202,12 +212,14 @@ impl Explaining {
             .put_bool("maxIndexedAndSolutionsReached", false)
             .put_bool("maxScansToExplodeReached", false)
             .put_bool("prunedSimilarIndexes", false);
+        let taken = planner.len();
         let mut winning = planner.doc("winningPlan");
-        tree.put(None, &mut winning);
+        put_tree(tree, None, taken, &mut winning);
         winning.end();
         planner.array("rejectedPlans").end();
         planner.end();
         let Some(figures) = figures else { return };
+        let taken = out.len();
         let mut stats = out.doc("executionStats");
         stats.put_bool("executionSuccess", true);
         reply::put_count(&mut stats, "nReturned", tree.returned(figures));
@@ -215,7 +227,7 @@ impl Explaining {
         reply::put_count(&mut stats, "totalKeysExamined", figures.keys);
         reply::put_count(&mut stats, "totalDocsExamined", figures.documents);
         let mut stages = stats.doc("executionStages");
-        tree.put(Some(figures), &mut stages);
+        put_tree(tree, Some(figures), taken, &mut stages);
         stages.end();
         if self.verbosity == Verbosity::AllPlansExecution {
             stats.array("allPlansExecution").end();
@@ -245,6 +257,15 @@ impl Explaining {
             entry.end();
         }
         stages.end();
+    }
+}
+
+/// The stages of a plan, where there is room for them behind the bytes that are `taken`.
+fn put_tree(tree: &Tree, figures: Option<&Figures>, taken: usize, out: &mut DocBuilder<'_>) {
+    if taken + tree.access.bytes().len() <= MOST_BYTES {
+        tree.put(figures, out);
+    } else {
+        out.put_str("warning", "stats tree exceeded BSON size limit for explain");
     }
 }
 

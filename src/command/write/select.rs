@@ -2,7 +2,7 @@
 
 use crate::command::args::Arg;
 use crate::engine::TS_FIELD;
-use crate::engine::choose::Hint;
+use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Wanted};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
@@ -18,7 +18,7 @@ pub fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
             if let Some(key) = key {
                 check_natural(key)?;
             }
-            Ok(key.map(|key| Hint::Key(DocBuf::from(key))))
+            Ok(key.map(|key| Hint::of_document(DocBuf::from(key))))
         }
         _ => Err(Error::failed_to_parse("Hint must be a string or an object")),
     }

@@ -2,7 +2,7 @@
 
 use super::{collation, hint};
 use crate::command::args::{self, Arg};
-use crate::engine::choose::Hint;
+use crate::engine::plan::Hint;
 use crate::error::Result;
 use crate::value::Doc;
 

@@ -56,7 +56,7 @@ impl Missing {
                 }
                 WantedIndex::Index(spec) => {
                     check_against_default(view, spec)?;
-                    let existing = view.indexes().map(|index| &index.spec);
+                    let existing = view.indexes().map(|index| &*index.spec);
                     if !exists(existing.chain(&indexes), spec)? {
                         indexes.push(IndexSpec::clone(spec));
                     }
@@ -72,7 +72,7 @@ impl Missing {
             }
         }
         if let Some((_, shown)) = &default {
-            let mut specs = view.indexes().map(|index| &index.spec).chain(&indexes);
+            let mut specs = view.indexes().map(|index| &*index.spec).chain(&indexes);
             // A plain index on `_ts` becomes the default's own; any other would be taken for it.
             if specs.any(|spec| spec.name == shown.name && !is_plain(spec)) {
                 return Err(has_name(&shown.name));

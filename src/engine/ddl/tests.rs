@@ -1,7 +1,7 @@
 //! A change is all that it takes to make it: made again elsewhere, it leads to the same schema.
 
 use super::*;
-use crate::engine::choose::PartialFilter;
+use crate::engine::PartialFilter;
 use crate::engine::describe::{describe_collection, describe_indexes};
 use crate::query::Scope;
 use crate::query::filter::Filter;

@@ -4,6 +4,7 @@
 //! under that path lies inside. An index holds null for a missing field, undefined for an empty array, and the elements of
 //! an array instead of the array.
 
+use super::id_point::has_one_key;
 use super::interval::{self, End, Interval};
 use crate::{
     query::filter::{Comparison, Members, Op, Pattern, Test, TypeSet},
@@ -33,6 +34,38 @@ pub struct Place {
     /// index does not hold, so nothing that accepts a missing value has bounds.
     pub digits: bool,
     pub multikey: bool,
+}
+
+// === impl Bounds ===
+
+impl Bounds {
+    /// What all of these allow; `None` where there are none.
+    pub fn all_of(all: Vec<Self>) -> Option<Self> {
+        let strongest = all.iter().map(|bounds| bounds.kind).max()?;
+        let intervals = interval::intersection(all.into_iter().map(|b| b.intervals).collect());
+        let kind = match strongest {
+            Kind::Points if intervals.len() == 1 => Kind::Point,
+            kind => kind,
+        };
+        Some(Self { intervals, kind })
+    }
+}
+
+/// Whether the bounds of a test hold the keys of no document that fails it, where no document has an array on the path.
+pub fn is_exact(test: &Test) -> bool {
+    match test {
+        Test::Compare(comparison) => is_exact_value(comparison.value.as_ref()),
+        Test::In(members) => {
+            let mut values = members.values().iter();
+            members.patterns().is_empty() && values.all(|value| is_exact_value(value.as_ref()))
+        }
+        _ => false,
+    }
+}
+
+/// Null is also what a missing field equals, and an index need not know that.
+pub fn is_exact_value(value: ValueRef<'_>) -> bool {
+    has_one_key(value) && value.ty() != Type::Null
 }
 
 pub fn of_test(test: &Test, place: Place) -> Option<Bounds> {

@@ -1,115 +1,96 @@
 //! What each index could do for a query, and which one does.
 
+use std::rc::Rc;
+
 use super::{
-    Access, Direction, Hint, IdPoints, IndexInfo, IndexScan, Plan, SortKey,
-    bounds::{Bounds, Kind},
+    Access, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
+    bounds::Kind,
+    hint::Hinted,
+    id_point::{ID_FIELD, id_values},
     implies::implies,
-    predicates::{self, Predicate},
+    predicates::{FieldBounds, Predicates},
     ranges,
 };
 use crate::{
-    error::{Error, Result},
+    aside,
+    error::Result,
     query::{
         Filter,
-        filter::{Node, Op, Test},
+        filter::{Node, Test},
     },
     storage::index::TS_FIELD,
-    value::{self, Type, Value, key},
+    value::key,
 };
 
-/// Chooses how to find the documents of a query. The same input gives the same plan.
-pub fn plan(
-    filter: &Filter,
+/// Chooses how to find the documents of a query. The same input gives the same plan. Fails where a hint names no index, and where
+/// the command is to end.
+pub fn plan<'f>(
+    filter: &'f Filter,
     sort: &[SortKey<'_>],
-    hint: Option<Hint<'_>>,
-    indexes: &[IndexInfo<'_>],
-) -> Result<Plan> {
+    hint: Option<&Hint>,
+    facts: &Facts,
+) -> Result<Plan<'f>> {
     let root = filter.root();
     if matches!(root, Node::False) {
         return Ok(Plan {
             access: Access::Nothing,
             sort_covered: true,
+            exact: true,
+            shown: Vec::new(),
         });
     }
-    let natural = match hint {
-        Some(Hint::Natural(direction)) => Some(direction),
-        _ => None,
-    };
-    if natural.is_some() || (matches!(root, Node::True) && sort.is_empty() && hint.is_none()) {
-        return Ok(collection(natural.unwrap_or(Direction::Forward)));
+    let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
+    if let Some(Hinted::Natural(direction)) = hinted {
+        return Ok(collection(direction, sort));
     }
-    let predicates = predicates::collect(root);
-    if hint.is_none()
-        && let Some(plan) = by_id(root, &predicates)
+    if matches!(root, Node::True) && sort.is_empty() && hinted.is_none() {
+        return Ok(collection(Direction::Forward, sort));
+    }
+    let predicates = Predicates::of(root)?;
+    if hinted.is_none()
+        && let Some(plan) = by_id(root, &predicates, sort)
     {
         return Ok(plan);
     }
-    let hinted = hint.map(|hint| find(hint, indexes)).transpose()?;
-    let best = best(root, &predicates, sort, hinted, indexes);
+    let best = best(root, &predicates, sort, hinted, facts)?;
     let narrow = best
         .as_ref()
-        .is_some_and(|(score, _)| score.bounded || score.sorted);
-    if hint.is_none()
+        .is_some_and(|best| best.score.bounded || best.score.sorted);
+    if hinted.is_none()
         && !narrow
-        && let Some(plan) = by_alternatives(root, sort, indexes)
+        && let Some(plan) = by_alternatives(root, sort, facts)?
     {
         return Ok(plan);
     }
-    match best {
-        Some((_, plan)) => Ok(plan),
-        // The index on _id need not be one of the list.
-        None if matches!(hinted, Some(None)) => {
-            Ok(by_id(root, &predicates).unwrap_or_else(|| collection(Direction::Forward)))
+    Ok(match best {
+        Some(best) => best.plan(&predicates, sort),
+        // The order of `_id`s is not there: what the hint leads to is in the map, or everything.
+        None if hinted == Some(Hinted::Ids) => {
+            by_id(root, &predicates, sort).unwrap_or_else(|| collection(Direction::Forward, sort))
         }
-        None => Ok(collection(Direction::Forward)),
-    }
+        None => collection(Direction::Forward, sort),
+    })
 }
 
-fn collection(direction: Direction) -> Plan {
+fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
     Plan {
         access: Access::CollScan(direction),
-        sort_covered: false,
-    }
-}
-
-/// The index that a hint names; `None` within for the index on `_id` where it is not listed.
-fn find(hint: Hint<'_>, indexes: &[IndexInfo<'_>]) -> Result<Option<usize>> {
-    let found = indexes.iter().position(|index| match hint {
-        Hint::Name(name) => index.spec.name == name,
-        Hint::Key(key) => value::compare_docs(index.spec.key.as_doc(), key).is_eq(),
-        Hint::Natural(_) => false,
-    });
-    let on_id = match hint {
-        Hint::Name(name) => name == "_id_",
-        Hint::Key(key) => key.count() == 1 && key.get("_id").as_num().is_some(),
-        Hint::Natural(_) => false,
-    };
-    match found {
-        Some(at) if !indexes.get(at).is_some_and(|index| index.spec.hidden) => Ok(Some(at)),
-        None if on_id => Ok(None),
-        _ => Err(Error::bad_value(
-            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
-        )),
+        sort_covered: sort.is_empty(),
+        exact: false,
+        shown: Vec::new(),
     }
 }
 
 /// `_id` equal to a value or to one of several: nothing is quicker.
-fn by_id(root: &Node, predicates: &[Predicate<'_>]) -> Option<Plan> {
-    let exact = |value: &&Value| !matches!(value.ty(), Type::Array | Type::Regex);
-    let (part, values): (usize, Vec<&Value>) = predicates
+fn by_id<'f>(
+    root: &'f Node,
+    predicates: &Predicates<'f>,
+    sort: &[SortKey<'_>],
+) -> Option<Plan<'f>> {
+    let (part, values) = predicates
+        .on(ID_FIELD)
         .iter()
-        .filter(|predicate| predicate.path.as_str() == "_id")
-        .find_map(|predicate| match predicate.test {
-            predicates::Ask::Is(Test::Compare(comparison)) if comparison.op == Op::Eq => {
-                Some((predicate.part, vec![&comparison.value]))
-            }
-            predicates::Ask::Is(Test::In(members)) if members.patterns().is_empty() => {
-                Some((predicate.part, members.values().iter().collect()))
-            }
-            _ => None,
-        })
-        .filter(|(_, values)| values.iter().all(exact))?;
-    // Members come in order, each once.
+        .find_map(|predicate| Some((predicate.part, id_values(predicate)?)))?;
     let keys = values
         .iter()
         .map(|value| {
@@ -118,71 +99,106 @@ fn by_id(root: &Node, predicates: &[Predicate<'_>]) -> Option<Plan> {
             bytes
         })
         .collect();
-    let alone = matches!(root, Node::Field(field) if matches!(&field.test, Test::Compare(_)));
+    let only = match root {
+        Node::Field(field) => Some(&field.test),
+        _ => None,
+    };
     Some(Plan {
         // One document is in any order.
-        sort_covered: values.len() <= 1,
-        access: Access::Ids(IdPoints {
-            values: values.into_iter().cloned().collect(),
-            keys,
-            alone,
+        sort_covered: values.len() <= 1 || sort.is_empty(),
+        access: Access::Ids(keys),
+        exact: only.is_some(),
+        shown: vec![Shown {
+            by: ShownIndex::Ids {
+                values,
+                alone: matches!(only, Some(Test::Compare(_))),
+            },
             used: vec![part],
-        }),
+        }],
     })
 }
 
 /// What the best index does for a query. With a hint only the hinted one is asked.
-fn best(
+fn best<'i>(
     root: &Node,
-    predicates: &[Predicate<'_>],
+    predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
-    hinted: Option<Option<usize>>,
-    indexes: &[IndexInfo<'_>],
-) -> Option<(Score, Plan)> {
-    indexes
-        .iter()
-        .enumerate()
-        .filter(|(at, index)| match &hinted {
-            Some(hinted) => *hinted == Some(*at),
+    hinted: Option<Hinted>,
+    facts: &'i Facts,
+) -> Result<Option<Candidate<'i>>> {
+    let mut best: Option<Candidate<'_>> = None;
+    for (at, index) in facts.indexes.iter().enumerate() {
+        let asked = match hinted {
+            Some(hinted) => hinted == Hinted::Index(at),
             None => !index.spec.hidden,
-        })
-        .filter_map(|(at, index)| candidate(at, index, root, predicates, sort, hinted.is_some()))
-        // `max_by` would take the last of equals: the first index wins.
-        .rev()
-        .max_by(|(a, _), (b, _)| a.cmp(b))
+        };
+        if !asked {
+            continue;
+        }
+        let Some(next) = candidate(index, root, predicates, sort, hinted.is_some())? else {
+            continue;
+        };
+        // Of equals the first index wins.
+        if best.as_ref().is_none_or(|best| next.score > best.score) {
+            best = Some(next);
+        }
+    }
+    Ok(best)
 }
 
 /// The alternatives of an `$or` that all documents must satisfy, each through the index that serves it. One that no index
 /// serves would be a scan of everything, and that can be had once.
-fn by_alternatives(root: &Node, sort: &[SortKey<'_>], indexes: &[IndexInfo<'_>]) -> Option<Plan> {
+fn by_alternatives<'f>(
+    root: &'f Node,
+    sort: &[SortKey<'_>],
+    facts: &Facts,
+) -> Result<Option<Plan<'f>>> {
     let branches = match root {
-        Node::Or(branches) => branches,
+        Node::Or(branches) => Some(branches),
         Node::And(parts) => parts.iter().find_map(|part| match part {
             Node::Or(branches) => Some(branches),
             _ => None,
-        })?,
-        _ => return None,
+        }),
+        _ => None,
+    };
+    let Some(branches) = branches else {
+        return Ok(None);
     };
     let mut ways = Vec::new();
+    let mut shown = Vec::new();
     for branch in branches
         .iter()
         .filter(|branch| !matches!(branch, Node::False))
     {
-        let predicates = predicates::collect(branch);
-        if let Some(plan) = by_id(branch, &predicates) {
-            ways.push(plan.access);
-            continue;
-        }
-        let (score, plan) = best(branch, &predicates, &[], None, indexes)?;
-        if !score.bounded {
-            return None;
-        }
+        aside::tick(1)?;
+        let predicates = Predicates::of(branch)?;
+        let plan = match by_id(branch, &predicates, &[]) {
+            Some(plan) => plan,
+            None => match best(branch, &predicates, &[], None, facts)? {
+                Some(best) if best.score.bounded => best.plan(&predicates, &[]),
+                _ => return Ok(None),
+            },
+        };
         ways.push(plan.access);
+        shown.extend(plan.shown);
     }
-    Some(Plan {
+    Ok(Some(Plan {
         access: Access::Union(ways),
         sort_covered: sort.is_empty(),
-    })
+        exact: false,
+        shown,
+    }))
+}
+
+/// What an index can do for a query.
+struct Candidate<'i> {
+    score: Score,
+    index: &'i IndexFacts,
+    /// Per field of the index.
+    bounds: Vec<Option<Rc<FieldBounds>>>,
+    /// How many of the fields narrow the scan.
+    used: usize,
+    order: Option<Direction>,
 }
 
 /// What is preferred, the weightier reason first.
@@ -200,45 +216,43 @@ struct Score {
     short: std::cmp::Reverse<usize>,
 }
 
-fn candidate(
-    at: usize,
-    index: &IndexInfo<'_>,
+fn candidate<'i>(
+    index: &'i IndexFacts,
     root: &Node,
-    predicates: &[Predicate<'_>],
+    predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
     hinted: bool,
-) -> Option<(Score, Plan)> {
-    // A partial index lacks what does not pass its filter, a sparse one documents that have none of its fields. Who hints at
-    // one takes what it holds, as in MongoDB.
+) -> Result<Option<Candidate<'i>>> {
+    // A partial index lacks what does not pass its filter, a sparse one documents that have none of its fields. A client that hints
+    // at one takes what it holds, as in MongoDB.
     if let Some(partial) = &index.partial
         && !hinted
-        && !implies(root, partial.root())
+        && !implies(root, partial.root())?
     {
-        return None;
+        return Ok(None);
     }
-    if index.spec.sparse
-        && !hinted
-        && !index.spec.paths.iter().any(|path| {
-            predicates
-                .iter()
-                .any(|predicate| predicate.path == *path && predicate.needs_field())
-        })
-    {
-        return None;
+    let needs_field = |path: &str| predicates.on(path).iter().any(|p| p.needs_field());
+    let mut paths = index.spec.paths.iter();
+    if index.spec.sparse && !hinted && !paths.any(|path| needs_field(path.as_str())) {
+        return Ok(None);
     }
-    // The server keeps `_ts`, documents need not show it: who accepts a missing field is not served.
+    // The server keeps `_ts`, and documents need not show it: a predicate that accepts a missing field is not served.
     if index.spec.names_ts()
         && predicates
+            .all()
             .iter()
             .any(|predicate| predicate.path.first() == TS_FIELD && !predicate.needs_field())
     {
-        return None;
+        return Ok(None);
     }
-    let (bounds, parts) = field_bounds(index, predicates);
-    let (ranges, used) = ranges::ranges(&index.spec.descending, &bounds);
+    let bounds = field_bounds(index, predicates)?;
+    let used = ranges::narrowing(&bounds);
     let order = sort_order(index, &bounds, sort);
     let given = bounds.get(..used).unwrap_or_default();
-    let count = |kind: Kind| given.iter().flatten().filter(|b| b.kind == kind).count();
+    let count = |kind: Kind| {
+        let fields = given.iter().flatten();
+        fields.filter(|field| field.bounds.kind == kind).count()
+    };
     // An index on fields that must exist is smaller than its collection.
     let selective = index.spec.sparse || index.partial.is_some();
     let score = Score {
@@ -250,68 +264,89 @@ fn candidate(
         wide: count(Kind::Wide),
         short: std::cmp::Reverse(index.spec.paths.len()),
     };
-    if !(hinted || used > 0 || score.sorted || selective) {
-        return None;
-    }
-    let plan = Plan {
-        sort_covered: score.sorted || sort.is_empty(),
-        access: Access::IndexScan(IndexScan {
-            index: at,
-            ranges,
-            direction: order.unwrap_or(Direction::Forward),
-            bounds: bounds
-                .into_iter()
-                .map(|bounds| bounds.map(|bounds| bounds.intervals))
-                .collect(),
-            multikey: index.multikey != 0,
-            used: parts.into_iter().take(used).flatten().collect(),
-        }),
-    };
-    Some((score, plan))
+    let useful = hinted || used > 0 || score.sorted || selective;
+    Ok(useful.then_some(Candidate {
+        score,
+        index,
+        bounds,
+        used,
+        order,
+    }))
 }
 
-/// The bounds of each field, and the parts of the filter behind them. Two fields that run through the same array are not
-/// both bounded: each predicate may be satisfied by another element, but a key stands for one.
+/// The bounds of each field. Two fields that run through the same array are not both bounded: each predicate may be satisfied
+/// by another element, but a key stands for one.
 fn field_bounds(
-    index: &IndexInfo<'_>,
-    predicates: &[Predicate<'_>],
-) -> (Vec<Option<Bounds>>, Vec<Vec<usize>>) {
+    index: &IndexFacts,
+    predicates: &Predicates<'_>,
+) -> Result<Vec<Option<Rc<FieldBounds>>>> {
     let mut taken: Vec<&str> = Vec::new();
-    index
-        .spec
-        .paths
-        .iter()
-        .enumerate()
-        .map(|(at, path)| {
-            let multikey = index.is_multikey(at);
-            if multikey && taken.contains(&path.first()) {
-                return (None, Vec::new());
-            }
-            match predicates::best_bounds(predicates, path.as_str(), multikey) {
-                None => (None, Vec::new()),
-                Some((bounds, parts)) => {
-                    if multikey {
-                        taken.push(path.first());
-                    }
-                    (Some(bounds), parts)
-                }
-            }
-        })
-        .unzip()
+    let mut all = Vec::with_capacity(index.spec.paths.len());
+    for (at, path) in index.spec.paths.iter().enumerate() {
+        let multikey = index.is_multikey(at);
+        if multikey && taken.contains(&path.first()) {
+            all.push(None);
+            continue;
+        }
+        let bounds = predicates.bounds(path.as_str(), multikey)?;
+        if multikey && bounds.is_some() {
+            taken.push(path.first());
+        }
+        all.push(bounds);
+    }
+    Ok(all)
+}
+
+// === impl Candidate ===
+
+impl Candidate<'_> {
+    fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Plan<'f> {
+        let given = self.bounds.get(..self.used).unwrap_or_default();
+        let mut used: Vec<usize> = given
+            .iter()
+            .flatten()
+            .flat_map(|field| field.parts.iter().copied())
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let direction = self.order.unwrap_or(Direction::Forward);
+        Plan {
+            sort_covered: self.score.sorted || sort.is_empty(),
+            // Every part of the filter is said by the bounds, and a document has one key.
+            exact: self.index.multikey == 0 && used.len() == predicates.parts,
+            access: Access::IndexScan(IndexScan {
+                number: self.index.number,
+                spec: self.index.spec.clone(),
+                ranges: ranges::ranges(&self.index.spec.descending, &self.bounds),
+                direction,
+                multikey: self.index.multikey,
+            }),
+            shown: vec![Shown {
+                by: ShownIndex::Scan {
+                    index: self.index.clone(),
+                    direction,
+                    bounds: self.bounds,
+                },
+                used,
+            }],
+        }
+    }
 }
 
 /// The direction in which the index yields the order of the sort, if it does: fields that are fixed to one value do not
 /// matter, the others must be the sort's, in its directions or all reversed. Through arrays an index has another order.
 fn sort_order(
-    index: &IndexInfo<'_>,
-    bounds: &[Option<Bounds>],
+    index: &IndexFacts,
+    bounds: &[Option<Rc<FieldBounds>>],
     sort: &[SortKey<'_>],
 ) -> Option<Direction> {
     let fixed = |at: usize| {
         bounds
             .get(at)
-            .and_then(Option::as_ref)
-            .is_some_and(|bounds| bounds.kind == Kind::Point && bounds.intervals.len() == 1)
+            .and_then(Option::as_deref)
+            .is_some_and(|FieldBounds { bounds, .. }| {
+                bounds.kind == Kind::Point && bounds.intervals.len() == 1
+            })
     };
     let mut direction = None;
     let mut wanted = sort.iter().peekable();

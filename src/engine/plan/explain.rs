@@ -1,65 +1,49 @@
 //! A plan as `explain` shows it.
 
-use super::{Access, IdPoints, IndexInfo, IndexScan, Plan};
+use super::{Access, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
 use crate::{
+    aside,
+    error::Result,
     query::Filter,
-    value::{Doc, DocBuf, DocBuilder},
+    storage::index::ID_INDEX,
+    value::{Doc, DocBuf, DocBuilder, Value},
 };
 
 /// The memory that a sort may use, as mongod shows it.
 const SORT_LIMIT: i64 = 100 * 1024 * 1024;
+/// Bounds are left out where a reply with them would be larger, as in mongod (`internalQueryExplainSizeThresholdBytes`).
+const MOST_BYTES: usize = 10 << 20;
 
 /// The stages of a plan, outermost first: a sort if the access does not give the order, the fetch, the access. `filter` is
 /// printed where documents are tested.
-pub fn winning_plan(
-    plan: &Plan,
-    filter: &Filter,
-    sort: Option<Doc<'_>>,
-    indexes: &[IndexInfo<'_>],
-) -> DocBuf {
-    DocBuf::build(|out| {
-        match sort.filter(|sort| !plan.sort_covered && !sort.is_empty()) {
-            Some(sort) => {
-                out.put_str("stage", "SORT")
-                    .put_doc("sortPattern", sort)
-                    .put_i64("memLimit", SORT_LIMIT)
-                    .put_str("type", "simple");
-                let mut input = out.doc("inputStage");
-                access(plan, filter, indexes, &mut input);
-            }
-            None => access(plan, filter, indexes, out),
-        };
-    })
+pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> Result<DocBuf> {
+    let mut bytes = Vec::new();
+    let mut out = DocBuilder::begin(&mut bytes);
+    match sort.filter(|sort| !plan.sort_covered && !sort.is_empty()) {
+        Some(sort) => {
+            out.put_str("stage", "SORT")
+                .put_doc("sortPattern", sort)
+                .put_i64("memLimit", SORT_LIMIT)
+                .put_str("type", "simple");
+            access(plan, filter, &mut out.doc("inputStage"))?;
+        }
+        None => access(plan, filter, &mut out)?,
+    }
+    out.end();
+    Ok(DocBuf::from_bytes(bytes))
 }
 
-fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo<'_>], out: &mut DocBuilder<'_>) {
-    match &plan.access {
-        Access::Nothing => {
-            out.put_str("stage", "EOF");
-        }
-        Access::CollScan(direction) => {
+fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
+    let mut left = MOST_BYTES;
+    match (&plan.access, plan.shown.as_slice()) {
+        (Access::CollScan(direction), _) => {
             out.put_str("stage", "COLLSCAN");
             if !filter.is_all() {
                 out.put_doc("filter", filter.describe().as_doc());
             }
             out.put_str("direction", direction.name());
         }
-        Access::Ids(ids) if ids.alone => {
-            out.put_str("stage", "IDHACK");
-        }
-        Access::Ids(ids) => {
-            out.put_str("stage", "FETCH");
-            put_rest(filter, &ids.used, out);
-            id_scan(ids, &mut out.doc("inputStage"));
-        }
-        Access::IndexScan(scan) => {
-            out.put_str("stage", "FETCH");
-            put_rest(filter, &scan.used, out);
-            if let Some(index) = indexes.get(scan.index) {
-                index_scan(scan, index, &mut out.doc("inputStage"));
-            }
-        }
-        Access::Union(ways) => {
+        (Access::Union(_), all) => {
             out.put_str("stage", "SUBPLAN");
             let mut fetch = out.doc("inputStage");
             fetch
@@ -68,52 +52,78 @@ fn access(plan: &Plan, filter: &Filter, indexes: &[IndexInfo<'_>], out: &mut Doc
             let mut or = fetch.doc("inputStage");
             or.put_str("stage", "OR");
             let mut inputs = or.array("inputStages");
-            for way in ways {
-                match way {
-                    Access::Ids(ids) => id_scan(ids, &mut inputs.doc()),
-                    Access::IndexScan(scan) => {
-                        if let Some(index) = indexes.get(scan.index) {
-                            index_scan(scan, index, &mut inputs.doc());
-                        }
-                    }
-                    _ => {}
-                }
+            for shown in all {
+                index_scan(&shown.by, &mut left, &mut inputs.doc())?;
             }
         }
+        (_, [shown]) => match &shown.by {
+            ShownIndex::Ids { alone: true, .. } => {
+                out.put_str("stage", "IDHACK");
+            }
+            by => {
+                out.put_str("stage", "FETCH");
+                put_rest(filter, shown, out);
+                index_scan(by, &mut left, &mut out.doc("inputStage"))?;
+            }
+        },
+        _ => {
+            out.put_str("stage", "EOF");
+        }
     }
-}
-
-fn id_scan(ids: &IdPoints, input: &mut DocBuilder<'_>) {
-    input.put_str("stage", "IXSCAN");
-    input.doc("keyPattern").put_i32("_id", 1);
-    input
-        .put_str("indexName", "_id_")
-        .put_bool("isMultiKey", false)
-        .put_bool("isUnique", true)
-        .put_bool("isSparse", false)
-        .put_bool("isPartial", false)
-        .put_i32("indexVersion", 2)
-        .put_str("direction", "forward");
-    let mut bounds = input.doc("indexBounds");
-    let mut list = bounds.array("_id");
-    for value in &ids.values {
-        list.push_str(&format!("[{0}, {0}]", value.as_ref()));
-    }
+    Ok(())
 }
 
 /// What the bounds do not say.
-fn put_rest(filter: &Filter, used: &[usize], out: &mut DocBuilder<'_>) {
-    let rest = filter.describe_without(used);
+fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) {
+    let rest = filter.describe_without(&shown.used);
     if !rest.as_doc().is_empty() {
         out.put_doc("filter", rest.as_doc());
     }
 }
 
-fn index_scan(scan: &IndexScan, index: &IndexInfo<'_>, out: &mut DocBuilder<'_>) {
-    out.put_str("stage", "IXSCAN")
-        .put_doc("keyPattern", index.spec.key.as_doc())
+/// `left` is how many bytes the bounds may still take.
+fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
+    out.put_str("stage", "IXSCAN");
+    let bounds = match by {
+        ShownIndex::Ids { values, .. } => {
+            out.doc("keyPattern").put_i32("_id", 1);
+            out.put_str("indexName", ID_INDEX)
+                .put_bool("isMultiKey", false)
+                .put_bool("isUnique", true)
+                .put_bool("isSparse", false)
+                .put_bool("isPartial", false)
+                .put_i32("indexVersion", 2)
+                .put_str("direction", Direction::Forward.name());
+            id_bounds(values, *left)?
+        }
+        ShownIndex::Scan {
+            index,
+            direction,
+            bounds,
+        } => {
+            put_index(index, *direction, out);
+            scan_bounds(index, *direction, bounds, *left)?
+        }
+    };
+    match bounds {
+        Some(bounds) => {
+            *left = left.saturating_sub(bounds.bytes().len());
+            out.put_doc("indexBounds", bounds.as_doc());
+        }
+        None => {
+            out.put_str(
+                "warning",
+                "index bounds omitted due to BSON size limit for explain",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn put_index(index: &IndexFacts, direction: Direction, out: &mut DocBuilder<'_>) {
+    out.put_doc("keyPattern", index.spec.key.as_doc())
         .put_str("indexName", &index.spec.name)
-        .put_bool("isMultiKey", scan.multikey);
+        .put_bool("isMultiKey", index.multikey != 0);
     let mut paths = out.doc("multiKeyPaths");
     for (at, path) in index.spec.paths.iter().enumerate() {
         let mut list = paths.array(path.as_str());
@@ -126,24 +136,59 @@ fn index_scan(scan: &IndexScan, index: &IndexInfo<'_>, out: &mut DocBuilder<'_>)
         .put_bool("isSparse", index.spec.sparse)
         .put_bool("isPartial", index.partial.is_some())
         .put_i32("indexVersion", 2)
-        .put_str("direction", scan.direction.name());
-    let mut bounds = out.doc("indexBounds");
-    for (at, path) in index.spec.paths.iter().enumerate() {
-        let mut list = bounds.array(path.as_str());
-        let reversed = index.is_descending(at) != (scan.direction == super::Direction::Backward);
-        match (scan.bounds.get(at).and_then(Option::as_ref), reversed) {
-            (None, false) => {
-                list.push_str("[MinKey, MaxKey]");
+        .put_str("direction", direction.name());
+}
+
+fn id_bounds(values: &[&Value], most: usize) -> Result<Option<DocBuf>> {
+    let texts = values
+        .iter()
+        .map(|value| format!("[{0}, {0}]", value.as_ref()));
+    bounds_of([("_id", Box::new(texts) as Texts<'_>)], most)
+}
+
+fn scan_bounds(
+    index: &IndexFacts,
+    direction: Direction,
+    bounds: &[Option<std::rc::Rc<FieldBounds>>],
+    most: usize,
+) -> Result<Option<DocBuf>> {
+    let fields = index.spec.paths.iter().enumerate().map(|(at, path)| {
+        let reversed = index.is_descending(at) != (direction == Direction::Backward);
+        let texts: Texts<'_> = match (bounds.get(at).and_then(Option::as_deref), reversed) {
+            (None, false) => Box::new(std::iter::once("[MinKey, MaxKey]".to_owned())),
+            (None, true) => Box::new(std::iter::once("[MaxKey, MinKey]".to_owned())),
+            (Some(field), false) => Box::new(field.bounds.intervals.iter().map(|i| i.show(false))),
+            (Some(field), true) => {
+                Box::new(field.bounds.intervals.iter().rev().map(|i| i.show(true)))
             }
-            (None, true) => {
-                list.push_str("[MaxKey, MinKey]");
+        };
+        (path.as_str(), texts)
+    });
+    bounds_of(fields, most)
+}
+
+type Texts<'t> = Box<dyn Iterator<Item = String> + 't>;
+
+/// The intervals of each field, unless they take more than `most` bytes.
+fn bounds_of<'t>(
+    fields: impl IntoIterator<Item = (&'t str, Texts<'t>)>,
+    most: usize,
+) -> Result<Option<DocBuf>> {
+    let mut bytes = Vec::new();
+    let mut out = DocBuilder::begin(&mut bytes);
+    let mut taken = 0;
+    for (name, texts) in fields {
+        let mut list = out.array(name);
+        for text in texts {
+            aside::tick(1)?;
+            // Its type, its number as a name, and a length.
+            taken += text.len() + 12;
+            if taken > most {
+                return Ok(None);
             }
-            (Some(intervals), false) => intervals.iter().for_each(|interval| {
-                list.push_str(&interval.show(false));
-            }),
-            (Some(intervals), true) => intervals.iter().rev().for_each(|interval| {
-                list.push_str(&interval.show(true));
-            }),
+            list.push_str(&text);
         }
     }
+    out.end();
+    Ok(Some(DocBuf::from_bytes(bytes)))
 }

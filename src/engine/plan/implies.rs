@@ -4,38 +4,55 @@ use std::cmp::Ordering;
 
 use super::predicates::needs_field;
 use crate::{
+    aside,
+    error::Result,
     query::filter::{Comparison, Node, Op, Test},
     value::{self, Type, ValueRef},
 };
 
-/// Whether every document that passes `filter` also passes `partial`. May say no where the answer is yes.
-pub fn implies(filter: &Node, partial: &Node) -> bool {
+/// Whether every document that passes `filter` also passes `partial`. May say no where the answer is yes. Fails where the
+/// command is to end.
+pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
+    aside::tick(1)?;
     match partial {
-        Node::True => return true,
-        Node::And(parts) => return parts.iter().all(|part| implies(filter, part)),
+        Node::True => return Ok(true),
+        Node::And(parts) => return all(parts, |part| implies(filter, part)),
         _ => {}
     }
     match filter {
-        Node::False => true,
+        Node::False => Ok(true),
         Node::And(parts) => {
-            parts.iter().any(|part| implies(part, partial)) || alternative(filter, partial)
+            Ok(any(parts, |part| implies(part, partial))? || alternative(filter, partial)?)
         }
-        Node::Or(parts) => parts.iter().all(|part| implies(part, partial)),
+        Node::Or(parts) => all(parts, |part| implies(part, partial)),
         Node::Field(field) => match partial {
             Node::Field(wanted) => {
-                field.path == wanted.path && test_implies(&field.test, &wanted.test)
+                Ok(field.path == wanted.path && test_implies(&field.test, &wanted.test))
             }
             _ => alternative(filter, partial),
         },
-        _ => false,
+        _ => Ok(false),
     }
 }
 
-fn alternative(filter: &Node, partial: &Node) -> bool {
+fn alternative(filter: &Node, partial: &Node) -> Result<bool> {
     match partial {
-        Node::Or(parts) => parts.iter().any(|part| implies(filter, part)),
-        _ => false,
+        Node::Or(parts) => any(parts, |part| implies(filter, part)),
+        _ => Ok(false),
     }
+}
+
+fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
+    for node in nodes {
+        if holds(node)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn all(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
+    Ok(!any(nodes, |node| holds(node).map(|holds| !holds))?)
 }
 
 fn test_implies(test: &Test, wanted: &Test) -> bool {

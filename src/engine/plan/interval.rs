@@ -1,21 +1,29 @@
 //! Intervals of values in BSON order, with sets of them.
 
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use crate::value::{Value, ValueRef, key};
 
-/// All values between two ends. The ends carry their key bytes, which decide every comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// All values between two ends.
+#[derive(Debug, Clone)]
 pub struct Interval {
     pub low: End,
     pub high: End,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One end of an interval. Ends are shared: a point has one value at both, and sets of intervals are made of each other's ends.
+#[derive(Debug, Clone)]
 pub struct End {
-    pub value: Value,
-    pub key: Vec<u8>,
+    at: Rc<Mark>,
     pub included: bool,
+}
+
+/// A value, and its key bytes, which decide every comparison.
+#[derive(Debug)]
+struct Mark {
+    value: Value,
+    key: Vec<u8>,
 }
 
 // === impl End ===
@@ -24,10 +32,22 @@ impl End {
     pub fn new(value: ValueRef<'_>, included: bool) -> Self {
         let mut bytes = Vec::new();
         key::encode(value, false, &mut bytes);
+        let value = value.to_value();
         Self {
-            value: value.to_value(),
-            key: bytes,
+            at: Rc::new(Mark { value, key: bytes }),
             included,
+        }
+    }
+
+    pub fn key(&self) -> &[u8] {
+        &self.at.key
+    }
+
+    /// The same place, seen from the other side.
+    fn turned(&self) -> Self {
+        Self {
+            at: Rc::clone(&self.at),
+            included: !self.included,
         }
     }
 }
@@ -48,11 +68,11 @@ impl Interval {
     }
 
     pub fn is_point(&self) -> bool {
-        self.low.included && self.high.included && self.low.key == self.high.key
+        self.low.included && self.high.included && self.low.key() == self.high.key()
     }
 
     fn is_empty(&self) -> bool {
-        match self.low.key.cmp(&self.high.key) {
+        match self.low.key().cmp(self.high.key()) {
             Ordering::Less => false,
             Ordering::Equal => !(self.low.included && self.high.included),
             Ordering::Greater => true,
@@ -69,67 +89,78 @@ impl Interval {
         format!(
             "{}{}, {}{}",
             if first.included { '[' } else { '(' },
-            first.value.as_ref(),
-            last.value.as_ref(),
+            first.at.value.as_ref(),
+            last.at.value.as_ref(),
             if last.included { ']' } else { ')' },
         )
     }
 }
 
-/// Which of two lower ends lets more in.
-fn compare_low(a: &End, b: &End) -> Ordering {
-    a.key.cmp(&b.key).then(b.included.cmp(&a.included))
+/// The values that lie in one of these at least, as disjoint and ascending intervals.
+pub fn union(all: Vec<Interval>) -> Vec<Interval> {
+    covered(all, 1)
 }
 
-fn compare_high(a: &End, b: &End) -> Ordering {
-    a.key.cmp(&b.key).then(a.included.cmp(&b.included))
+/// The values that lie in all of these sets, each of which is disjoint and ascending.
+pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Vec<Interval> {
+    match (sets.len(), sets.pop()) {
+        (1, Some(only)) => only,
+        (depth, last) => covered(sets.into_iter().chain(last).flatten().collect(), depth),
+    }
 }
 
-/// Sorts, drops what is empty, and joins what overlaps.
-pub fn union(mut all: Vec<Interval>) -> Vec<Interval> {
+/// The values that lie in `depth` of these intervals at least. One sort and one pass, however many sets they come from: the
+/// edges are met in ascending order, and the intervals that are open are counted.
+fn covered(mut all: Vec<Interval>, depth: usize) -> Vec<Interval> {
     all.retain(|interval| !interval.is_empty());
-    all.sort_by(|a, b| compare_low(&a.low, &b.low));
-    let mut joined: Vec<Interval> = Vec::with_capacity(all.len());
-    for next in all {
-        match joined.last_mut() {
-            Some(last) if overlap(&last.high, &next.low) => {
-                if compare_high(&next.high, &last.high).is_gt() {
-                    last.high = next.high;
-                }
+    if all.len() < 2 {
+        return if depth <= 1 { all } else { Vec::new() };
+    }
+    let mut edges: Vec<Edge> = Vec::with_capacity(2 * all.len());
+    for Interval { low, high } in all {
+        edges.push(Edge {
+            end: low,
+            opens: true,
+        });
+        edges.push(Edge {
+            end: high,
+            opens: false,
+        });
+    }
+    edges.sort_by(|a, b| a.place().cmp(&b.place()).then(b.opens.cmp(&a.opens)));
+    let mut found = Vec::new();
+    let mut open = 0;
+    let mut since: Option<Edge> = None;
+    for edge in edges {
+        if edge.opens {
+            open += 1;
+            if open == depth {
+                since = Some(edge);
             }
-            _ => joined.push(next),
-        }
-    }
-    joined
-}
-
-/// Whether nothing lies between an upper end and the lower end of what follows.
-fn overlap(high: &End, low: &End) -> bool {
-    match high.key.cmp(&low.key) {
-        Ordering::Greater => true,
-        Ordering::Equal => high.included || low.included,
-        Ordering::Less => false,
-    }
-}
-
-/// What is in both (each disjoint and ascending).
-pub fn intersect(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
-    let mut both = Vec::new();
-    let (mut i, mut j) = (0, 0);
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let low = std::cmp::max_by(&x.low, &y.low, |a, b| compare_low(a, b));
-        let high = std::cmp::min_by(&x.high, &y.high, |a, b| compare_high(a, b));
-        let part = Interval::new(low.clone(), high.clone());
-        if !part.is_empty() {
-            both.push(part);
-        }
-        if compare_high(&x.high, &y.high).is_lt() {
-            i += 1;
         } else {
-            j += 1;
+            if open == depth
+                && let Some(low) = since.take()
+                && low.place() < edge.place()
+            {
+                found.push(Interval::new(low.end, edge.end));
+            }
+            open -= 1;
         }
     }
-    both
+    found
+}
+
+/// An end on its way through [`covered`].
+struct Edge {
+    end: End,
+    opens: bool,
+}
+
+impl Edge {
+    /// Before or behind the values with its key: intervals are half open in these places, and those that touch have one in common.
+    fn place(&self) -> (&[u8], bool) {
+        (self.end.key(), self.end.included != self.opens)
+    }
 }
 
 /// Everything but these (disjoint and ascending).
@@ -137,12 +168,66 @@ pub fn complement(of: &[Interval], lowest: End, highest: End) -> Vec<Interval> {
     let mut rest = Vec::with_capacity(of.len() + 1);
     let mut low = lowest;
     for interval in of {
-        let mut high = interval.low.clone();
-        high.included = !high.included;
-        rest.push(Interval::new(low, high));
-        low = interval.high.clone();
-        low.included = !low.included;
+        rest.push(Interval::new(low, interval.low.turned()));
+        low = interval.high.turned();
     }
     rest.push(Interval::new(low, highest));
-    union(rest)
+    rest.retain(|interval| !interval.is_empty());
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets of the numbers 0 to 9 and the gaps between them, as a scan over all of them sees them.
+    fn holds(set: &[Interval], at: i32) -> bool {
+        // Odd places are gaps: 2n + 1 lies between n and n + 1.
+        let point = Interval::point(Value::double(f64::from(at) / 2.0).as_ref());
+        set.iter().any(|interval| {
+            let low = interval.low.key().cmp(point.low.key());
+            let high = interval.high.key().cmp(point.low.key());
+            (low.is_lt() || low.is_eq() && interval.low.included)
+                && (high.is_gt() || high.is_eq() && interval.high.included)
+        })
+    }
+
+    #[test]
+    fn sets_hold_what_their_parts_say() {
+        let mut state = 7_u64;
+        let mut roll = |sides: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % sides
+        };
+        for round in 0..2_000 {
+            let sets: Vec<Vec<Interval>> = (0..=roll(4))
+                .map(|_| {
+                    let parts = (0..roll(4)).map(|_| {
+                        let mut end =
+                            || End::new(Value::int32(roll(10) as i32).as_ref(), roll(2) == 0);
+                        Interval::new(end(), end())
+                    });
+                    union(parts.collect())
+                })
+                .collect();
+            let all = union(sets.iter().flatten().cloned().collect());
+            let both = intersection(sets.clone());
+            let end = |n: i32| End::new(Value::int32(n).as_ref(), true);
+            let rest = complement(&all, end(-1), end(11));
+            for at in -1..21 {
+                let of_each: Vec<bool> = sets.iter().map(|set| holds(set, at)).collect();
+                let any = of_each.contains(&true);
+                assert_eq!(holds(&all, at), any, "union, round {round}, {at}");
+                let every = !of_each.contains(&false);
+                assert_eq!(holds(&both, at), every, "intersection, round {round}, {at}");
+                assert_eq!(holds(&rest, at), !any, "complement, round {round}, {at}");
+            }
+            for set in [&all, &both, &rest] {
+                let apart = |pair: &[Interval]| pair[0].high.key() <= pair[1].low.key();
+                assert!(set.windows(2).all(apart), "round {round}: {set:?}");
+            }
+        }
+    }
 }

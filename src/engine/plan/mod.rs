@@ -1,15 +1,22 @@
 //! How a query finds its documents: by `_id`, through an index, or by looking at all of them.
 //!
-//! [`plan`] is pure: it sees the filter's tree, the sort, the hint and what indexes there are, and picks an [`Access`]. What
-//! an access yields is always tested against the whole filter, so the one law that matters is that no interval leaves out a
-//! document that would pass. Where a predicate cannot promise that (arrays, null, numbers in paths) it gives no bounds.
+//! [`plan`] is pure. It sees the filter's tree, the sort, the hint and [`Facts`] that were copied from the collection, and picks an
+//! [`Access`]. It holds no lock, writes nothing and starts nothing. Its time is near linear in the size of the filter, and it
+//! counts its work, so that a long one ends with its command.
 //!
-//! Whether an index is multikey decides what is safe. A plan holds for the [`IndexInfo`]s that it was made from; if a write
-//! makes one of them multikey (or indexes come or go), it has to be made again.
+//! Two laws hold (`tests/law.rs`). An access leaves out no document that passes the filter: where a predicate cannot promise that
+//! (arrays, null, numbers in paths) it gives no bounds. Where a plan is `exact` the access yields nothing else, so the walk does
+//! not test the documents again; all others are tested against the whole filter.
+//!
+//! Whether an index is multikey decides which bounds are safe. A plan holds for the facts that it was made from; the walk
+//! notices when an index has become multikey since.
 
 mod bounds;
 mod candidate;
+mod equality;
 mod explain;
+mod hint;
+mod id_point;
 mod implies;
 mod interval;
 mod predicates;
@@ -18,22 +25,37 @@ mod ranges;
 mod tests;
 
 pub use candidate::plan;
+pub(super) use equality::{equality_index, has_point};
 pub use explain::winning_plan;
-pub use interval::Interval;
+pub use hint::Hint;
+pub(super) use id_point::has_one_key;
+pub use id_point::{id_equality, plain_id};
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::access::KeyRange;
 use crate::{
     query::Filter,
-    storage::index::IndexSpec,
-    value::{Doc, Path, Value},
+    storage::TsIndex,
+    storage::index::{IndexNumber, IndexSpec},
+    value::{Path, Value},
 };
+use predicates::FieldBounds;
+
+/// What the planner knows of a collection.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The indexes that can be read.
+    pub indexes: Vec<IndexFacts>,
+    /// The index that stands for DefaultTTL, where there is a hint that could name it.
+    pub ts_index: Option<TsIndex>,
+}
 
 /// What the planner knows of an index.
 #[derive(Debug, Clone)]
-pub struct IndexInfo<'a> {
-    pub spec: &'a IndexSpec,
+pub struct IndexFacts {
+    pub number: IndexNumber,
+    pub spec: Arc<IndexSpec>,
     /// Bit n: some document has an array on the path of field n.
     pub multikey: u64,
     /// The filter of a partial index.
@@ -47,14 +69,6 @@ pub struct SortKey<'a> {
     pub descending: bool,
 }
 
-/// What a client asks for by name.
-#[derive(Debug, Clone, Copy)]
-pub enum Hint<'a> {
-    Name(&'a str),
-    Key(Doc<'a>),
-    Natural(Direction),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     Forward,
@@ -63,60 +77,139 @@ pub enum Direction {
 
 /// The planner's answer.
 #[derive(Debug)]
-pub struct Plan {
+pub struct Plan<'f> {
     pub access: Access,
     /// The documents come in the order of the sort.
     pub sort_covered: bool,
+    /// The access yields only documents that pass the filter.
+    pub exact: bool,
+    /// For explain: one for each index that the access reads.
+    shown: Vec<Shown<'f>>,
 }
 
-#[derive(Debug)]
+/// Which documents are looked at, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// No document can pass.
+    /// None: the filter cannot be met.
     Nothing,
-    /// Every document, in natural order or its reverse.
+    /// All of them, in natural order or its reverse.
     CollScan(Direction),
-    /// The documents with these `_id`s.
-    Ids(IdPoints),
+    /// Those with these `_id`s, as key bytes: ascending, each once.
+    Ids(Vec<Vec<u8>>),
     IndexScan(IndexScan),
-    /// The alternatives of an `$or`, each by `_id` or through an index, each document once.
+    /// These one after the other, each document once. They are not nested.
     Union(Vec<Access>),
 }
 
-#[derive(Debug)]
-pub struct IdPoints {
-    pub values: Vec<Value>,
-    /// The same values as key bytes, ascending, each once.
-    pub keys: Vec<Vec<u8>>,
-    /// The filter asks for one `_id` and nothing else.
-    pub alone: bool,
-    /// As in [`IndexScan::used`].
-    pub used: Vec<usize>,
-}
-
-#[derive(Debug)]
+/// Those that an index holds within some ranges.
+#[derive(Debug, Clone)]
 pub struct IndexScan {
-    /// The place in the list that the planner was given.
-    pub index: usize,
+    /// Which index it is: another may have taken its name since.
+    pub number: IndexNumber,
+    pub spec: Arc<IndexSpec>,
     /// Disjoint and ascending; going backward, the last one comes first.
     pub ranges: Vec<KeyRange>,
     pub direction: Direction,
-    /// Per field of the index, for explain; `None` stands for all values.
-    pub bounds: Vec<Option<Vec<Interval>>>,
-    /// A document can come more than once.
-    pub multikey: bool,
-    /// The parts of a conjunction (by place) that the bounds express; the rest is what explain shows at the fetch.
-    pub used: Vec<usize>,
+    /// What the index was when the ranges were made.
+    pub multikey: u64,
 }
 
-// === impl IndexInfo ===
+/// Encoded keys from `lower` on and below `upper`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyRange {
+    pub lower: Vec<u8>,
+    pub upper: Vec<u8>,
+}
 
-impl IndexInfo<'_> {
+/// What explain shows of one index that is read.
+#[derive(Debug)]
+struct Shown<'f> {
+    by: ShownIndex<'f>,
+    /// The parts of the top conjunction (by place, ascending) that the bounds express. The rest is shown at the fetch.
+    used: Vec<usize>,
+}
+
+#[derive(Debug)]
+enum ShownIndex<'f> {
+    /// The map of `_id`s.
+    Ids {
+        values: Vec<&'f Value>,
+        /// The filter asks for one `_id` and nothing else.
+        alone: bool,
+    },
+    Scan {
+        index: IndexFacts,
+        direction: Direction,
+        /// Per field of the index; `None` stands for all values.
+        bounds: Vec<Option<Rc<FieldBounds>>>,
+    },
+}
+
+// === impl IndexFacts ===
+
+impl IndexFacts {
     fn is_multikey(&self, field: usize) -> bool {
         self.multikey >> field.min(63) & 1 == 1
     }
 
     fn is_descending(&self, field: usize) -> bool {
         self.spec.descending.get(field) == Some(&true)
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Bytes that it takes: a filter may name a million keys.
+    pub fn size(&self) -> usize {
+        let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
+        match self {
+            Self::CollScan(_) | Self::Nothing => 0,
+            Self::Ids(ids) => ids.iter().map(key).sum(),
+            Self::IndexScan(scan) => scan
+                .ranges
+                .iter()
+                .map(|range| key(&range.lower) + key(&range.upper))
+                .sum(),
+            Self::Union(ways) => ways.iter().map(Self::size).sum(),
+        }
+    }
+}
+
+// === impl IndexScan ===
+
+impl IndexScan {
+    /// One range of an index, forward.
+    pub fn of_range(index: IndexFacts, range: KeyRange) -> Self {
+        Self {
+            number: index.number,
+            spec: index.spec,
+            ranges: vec![range],
+            direction: Direction::Forward,
+            multikey: index.multikey,
+        }
+    }
+}
+
+impl PartialEq for IndexScan {
+    fn eq(&self, other: &Self) -> bool {
+        // The number says which index it is.
+        (self.number, &self.ranges, self.direction)
+            == (other.number, &other.ranges, other.direction)
+    }
+}
+
+impl Eq for IndexScan {}
+
+// === impl KeyRange ===
+
+impl KeyRange {
+    /// Every entry of an index: the first bytes of keys lie well inside.
+    pub fn everything() -> Self {
+        Self {
+            lower: vec![0],
+            upper: vec![0xff],
+        }
     }
 }
 

@@ -1,8 +1,13 @@
 //! The parts of a filter that every document must satisfy and that speak of one path.
 
-use super::bounds::{self, Bounds, Kind, Place};
-use super::interval;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::bounds::{self, Bounds, Place};
 use crate::{
+    aside,
+    error::Result,
     query::filter::{Comparison, Field, Node, Op, Test},
     value::{Path, Type},
 };
@@ -10,11 +15,11 @@ use crate::{
 /// One predicate of the conjunction.
 #[derive(Debug)]
 pub struct Predicate<'f> {
-    pub path: Path,
+    pub path: Cow<'f, Path>,
     pub test: Ask<'f>,
     /// The part of the top conjunction that it comes from.
     pub part: usize,
-    /// The bounds say all that the part says.
+    /// The predicate is the whole part, and its bounds say all that it says, at least where there are no arrays.
     pub whole: bool,
 }
 
@@ -40,21 +45,11 @@ impl Predicate<'_> {
             Ask::Element(_) if place.digits => None,
             Ask::Element(nodes) => {
                 // One element, one key: here the bounds of several tests meet.
-                let mut met: Option<Bounds> = None;
-                for node in nodes {
-                    let Node::Field(field) = node else { continue };
-                    let Some(next) = bounds::of_test(&field.test, place) else {
-                        continue;
-                    };
-                    met = Some(match met {
-                        None => next,
-                        Some(known) => Bounds {
-                            intervals: interval::intersect(&known.intervals, &next.intervals),
-                            kind: known.kind.max(next.kind),
-                        },
-                    });
-                }
-                met
+                let tests = nodes.iter().filter_map(|node| match node {
+                    Node::Field(field) => bounds::of_test(&field.test, place),
+                    _ => None,
+                });
+                Bounds::all_of(tests.collect())
             }
         }
     }
@@ -90,33 +85,121 @@ fn accepts_missing(comparison: &Comparison) -> bool {
     }
 }
 
-fn has_digits(path: &Path) -> bool {
+pub fn has_digits(path: &Path) -> bool {
     path.parts()
         .any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The predicates of a filter, each with the place of its part in the top conjunction.
-pub fn collect(root: &Node) -> Vec<Predicate<'_>> {
-    let mut found = Vec::new();
-    match root {
-        Node::And(nodes) => {
-            for (part, node) in nodes.iter().enumerate() {
-                add(node, part, &mut found);
-            }
-        }
-        node => add(node, 0, &mut found),
-    }
-    found
+/// The predicates of a conjunction, those on the same path together.
+pub struct Predicates<'f> {
+    sorted: Vec<Predicate<'f>>,
+    /// How many parts the top conjunction has.
+    pub parts: usize,
+    /// The bounds of paths that were asked for: several indexes may begin with the same field.
+    known: RefCell<Vec<Known>>,
 }
 
-fn add<'f>(node: &'f Node, part: usize, found: &mut Vec<Predicate<'f>>) {
+/// The bounds of a path, multikey or not, if it has any.
+struct Known {
+    path: String,
+    multikey: bool,
+    bounds: Option<Rc<FieldBounds>>,
+}
+
+/// The bounds of a field of an index.
+#[derive(Debug)]
+pub struct FieldBounds {
+    pub bounds: Bounds,
+    /// The parts of the top conjunction that they express.
+    pub parts: Vec<usize>,
+}
+
+// === impl Predicates ===
+
+impl<'f> Predicates<'f> {
+    pub fn of(root: &'f Node) -> Result<Self> {
+        let parts = match root {
+            Node::And(nodes) => nodes.as_slice(),
+            node => std::slice::from_ref(node),
+        };
+        let mut sorted = Vec::with_capacity(parts.len());
+        for (part, node) in parts.iter().enumerate() {
+            aside::tick(1)?;
+            add(node, part, matches!(node, Node::Field(_)), &mut sorted);
+        }
+        // Stable: on one path the first that was written stays the first.
+        sorted.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
+        Ok(Self {
+            sorted,
+            parts: parts.len(),
+            known: RefCell::default(),
+        })
+    }
+
+    pub fn all(&self) -> &[Predicate<'f>] {
+        &self.sorted
+    }
+
+    /// Those on a path.
+    pub fn on(&self, path: &str) -> &[Predicate<'f>] {
+        let from = self.sorted.partition_point(|p| p.path.as_str() < path);
+        let behind = self.sorted.get(from..).unwrap_or_default();
+        let count = behind.partition_point(|p| p.path.as_str() == path);
+        behind.get(..count).unwrap_or_default()
+    }
+
+    /// The strongest bounds that they give for a path. Where an array can hold many keys of one document, each predicate may be
+    /// satisfied by another of them: then one predicate alone decides.
+    pub fn bounds(&self, path: &str, multikey: bool) -> Result<Option<Rc<FieldBounds>>> {
+        let same = |known: &&Known| known.path == path && known.multikey == multikey;
+        if let Some(known) = self.known.borrow().iter().find(same) {
+            return Ok(known.bounds.clone());
+        }
+        let bounds = self.best_bounds(path, multikey)?.map(Rc::new);
+        self.known.borrow_mut().push(Known {
+            path: path.to_owned(),
+            multikey,
+            bounds: bounds.clone(),
+        });
+        Ok(bounds)
+    }
+
+    fn best_bounds(&self, path: &str, multikey: bool) -> Result<Option<FieldBounds>> {
+        let mut found = Vec::new();
+        let mut parts = Vec::new();
+        for predicate in self.on(path) {
+            aside::tick(1)?;
+            let Some(bounds) = predicate.bounds(multikey) else {
+                continue;
+            };
+            // Making an interval takes longer than a look at a condition.
+            aside::tick(u32::try_from(bounds.intervals.len()).unwrap_or(u32::MAX))?;
+            let part = predicate.whole.then_some(predicate.part);
+            if multikey {
+                if found
+                    .first()
+                    .is_some_and(|known: &Bounds| known.kind >= bounds.kind)
+                {
+                    continue;
+                }
+                found.clear();
+                parts.clear();
+            }
+            found.push(bounds);
+            parts.extend(part);
+        }
+        Ok(Bounds::all_of(found).map(|bounds| FieldBounds { bounds, parts }))
+    }
+}
+
+fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) {
     match node {
-        Node::And(nodes) => nodes.iter().for_each(|node| add(node, part, found)),
-        Node::Field(field) => add_field(field, part, found),
+        Node::And(nodes) => nodes.iter().for_each(|node| add(node, part, false, found)),
+        Node::Field(field) => add_field(field, part, whole, found),
         Node::Not(inner) => {
             if let Node::Field(field) = &**inner {
                 found.push(Predicate {
-                    path: field.path.clone(),
+                    path: Cow::Borrowed(&field.path),
                     test: Ask::Not(&field.test),
                     part,
                     whole: false,
@@ -127,10 +210,10 @@ fn add<'f>(node: &'f Node, part: usize, found: &mut Vec<Predicate<'f>>) {
     }
 }
 
-fn add_field<'f>(field: &'f Field, part: usize, found: &mut Vec<Predicate<'f>>) {
+fn add_field<'f>(field: &'f Field, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) {
     match &field.test {
         Test::ElemValue(nodes) => found.push(Predicate {
-            path: field.path.clone(),
+            path: Cow::Borrowed(&field.path),
             test: Ask::Element(nodes),
             part,
             whole: false,
@@ -141,55 +224,23 @@ fn add_field<'f>(field: &'f Field, part: usize, found: &mut Vec<Predicate<'f>>) 
                 return;
             }
             let mut inner = Vec::new();
-            add(node, part, &mut inner);
+            add(node, part, false, &mut inner);
             for predicate in inner {
                 if has_digits(&predicate.path) || matches!(predicate.test, Ask::Not(_)) {
                     continue;
                 }
                 let path = format!("{}.{}", field.path.as_str(), predicate.path.as_str());
                 found.push(Predicate {
-                    path: Path::parse(&path),
-                    whole: false,
+                    path: Cow::Owned(Path::parse(&path)),
                     ..predicate
                 });
             }
         }
         test => found.push(Predicate {
-            path: field.path.clone(),
+            path: Cow::Borrowed(&field.path),
             test: Ask::Is(test),
             part,
-            whole: matches!(test, Test::Compare(_) | Test::In(_)),
+            whole: whole && bounds::is_exact(test),
         }),
     }
-}
-
-/// The strongest bounds that the predicates give for a path, and the parts that they come from. Where an array can hold many
-/// keys of one document, each predicate may be satisfied by another of them: then one predicate alone decides.
-pub fn best_bounds(
-    predicates: &[Predicate<'_>],
-    path: &str,
-    multikey: bool,
-) -> Option<(Bounds, Vec<usize>)> {
-    let mut best: Option<(Bounds, Vec<usize>)> = None;
-    for predicate in predicates.iter().filter(|p| p.path.as_str() == path) {
-        let Some(next) = predicate.bounds(multikey) else {
-            continue;
-        };
-        let part = predicate.whole.then_some(predicate.part);
-        best = Some(match best {
-            None => (next, part.into_iter().collect()),
-            Some((known, mut parts)) if !multikey => {
-                parts.extend(part);
-                let intervals = interval::intersect(&known.intervals, &next.intervals);
-                let kind = match known.kind.max(next.kind) {
-                    Kind::Points if intervals.len() == 1 => Kind::Point,
-                    kind => kind,
-                };
-                (Bounds { intervals, kind }, parts)
-            }
-            Some((known, parts)) if known.kind >= next.kind => (known, parts),
-            Some(_) => (next, part.into_iter().collect()),
-        });
-    }
-    best
 }

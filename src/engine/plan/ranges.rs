@@ -1,35 +1,47 @@
 //! From intervals per field to ranges of key bytes.
 
+use std::rc::Rc;
+
 use super::{
+    KeyRange,
     bounds::{Bounds, Kind},
     interval::{End, Interval},
+    predicates::FieldBounds,
 };
-use crate::engine::access::KeyRange;
 
 /// `$in` on several fields multiplies; beyond this many ranges the later fields are left to the filter.
 const MAX_RANGES: usize = 1000;
 
-/// Every entry of an index: kinds of keys lie well inside.
-fn everything() -> KeyRange {
-    KeyRange {
-        lower: vec![0],
-        upper: vec![0xff],
-    }
-}
-
-/// The ranges for an index with these bounds on its first fields, and how many of the fields they express. A further field
-/// narrows a scan only while all fields before it are points.
-pub fn ranges(descending: &[bool], bounds: &[Option<Bounds>]) -> (Vec<KeyRange>, usize) {
-    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+/// How many of its first fields narrow the scan of an index with these bounds. A further field does only while all fields
+/// before it are points.
+pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> usize {
+    let mut prefixes = 1_usize;
     let mut used = 0;
-    for (&descending, bounds) in descending.iter().zip(bounds) {
-        let Some(bounds) = bounds else { break };
-        let count = prefixes.len().saturating_mul(bounds.intervals.len());
-        if used > 0 && count > MAX_RANGES {
+    for FieldBounds { bounds, .. } in bounds.iter().map_while(Option::as_deref) {
+        prefixes = prefixes.saturating_mul(bounds.intervals.len());
+        if used > 0 && prefixes > MAX_RANGES {
             break;
         }
         used += 1;
-        if bounds.kind < Kind::Points || bounds.intervals.iter().any(|i| !i.is_point()) {
+        if !is_points(bounds) {
+            break;
+        }
+    }
+    used
+}
+
+/// The ranges for an index with these bounds on the first fields, those that narrow the scan.
+pub fn ranges(descending: &[bool], bounds: &[Option<Rc<FieldBounds>>]) -> Vec<KeyRange> {
+    let used = bounds.get(..narrowing(bounds)).unwrap_or_default();
+    if used.is_empty() {
+        return vec![KeyRange::everything()];
+    }
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (FieldBounds { bounds, .. }, &descending) in
+        used.iter().flatten().map(Rc::as_ref).zip(descending)
+    {
+        let count = prefixes.len().saturating_mul(bounds.intervals.len());
+        if !is_points(bounds) {
             let mut all = Vec::with_capacity(count);
             for prefix in &prefixes {
                 for interval in &bounds.intervals {
@@ -37,7 +49,7 @@ pub fn ranges(descending: &[bool], bounds: &[Option<Bounds>]) -> (Vec<KeyRange>,
                 }
             }
             all.sort();
-            return (all, used);
+            return all;
         }
         let mut next = Vec::with_capacity(count);
         for prefix in &prefixes {
@@ -48,25 +60,25 @@ pub fn ranges(descending: &[bool], bounds: &[Option<Bounds>]) -> (Vec<KeyRange>,
         next.sort();
         prefixes = next;
     }
-    if used == 0 {
-        return (vec![everything()], 0);
-    }
-    let all = prefixes
+    prefixes
         .into_iter()
         .map(|prefix| KeyRange {
             upper: behind(&prefix),
             lower: prefix,
         })
-        .collect();
-    (all, used)
+        .collect()
+}
+
+fn is_points(bounds: &Bounds) -> bool {
+    bounds.kind >= Kind::Points && bounds.intervals.iter().all(Interval::is_point)
 }
 
 fn joined(prefix: &[u8], end: &End, descending: bool) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(prefix.len() + end.key.len());
+    let mut bytes = Vec::with_capacity(prefix.len() + end.key().len());
     bytes.extend_from_slice(prefix);
     // A descending field stands in the key with all bits turned.
     bytes.extend(
-        end.key
+        end.key()
             .iter()
             .map(|&byte| if descending { !byte } else { byte }),
     );

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::choose::{id_equality, plain_id};
+use crate::engine::plan::{id_equality, plain_id};
 use crate::error::Result;
 use crate::query::Scope;
 use crate::query::filter::Filter;

@@ -5,7 +5,7 @@ use crate::value::{DocBuf, DocBuilder, Type, Value};
 
 const MOST_POSITIONS: usize = 1 << 20;
 
-/// The whole tree, without some parts of the top conjunction.
+/// The whole tree, without some parts of the top conjunction (their places, ascending).
 pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
     let parts: &[Node] = match root {
         Node::And(parts) => parts,
@@ -14,7 +14,7 @@ pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
     let left: Vec<&Node> = parts
         .iter()
         .enumerate()
-        .filter(|(at, _)| !without.contains(at))
+        .filter(|(at, _)| without.binary_search(at).is_err())
         .map(|(_, part)| part)
         .collect();
     DocBuf::build(|out| match left.as_slice() {

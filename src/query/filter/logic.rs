@@ -1,13 +1,15 @@
 //! `$and`, `$or`, `$nor`, `$not`, and the two constants.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use super::{
-    Node, Pattern, Test, integer,
+    Field, Members, Node, Op, Pattern, Test, integer,
     parse::{self, Cx, Site},
 };
 use crate::{
     aside,
     error::{Error, Result},
-    value::{Type, ValueRef},
+    value::{Type, Value, ValueRef},
 };
 
 fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
@@ -46,12 +48,53 @@ pub(super) fn and(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<N
 }
 
 pub(super) fn or(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    let mut nodes = branches(cx, name, arg)?;
+    let mut nodes = one_of(branches(cx, name, arg)?);
     Ok(Some(if nodes.len() == 1 {
         nodes.remove(0)
     } else {
         Node::Or(nodes)
     }))
+}
+
+/// Alternatives that are equalities of the same path become one `$in` behind the others, as in mongod: that is asked of a document
+/// once, however many there are.
+fn one_of(nodes: Vec<Node>) -> Vec<Node> {
+    let mut paths: HashMap<&str, usize> = HashMap::new();
+    for field in nodes.iter().filter_map(equality) {
+        *paths.entry(field.path.as_str()).or_default() += 1;
+    }
+    paths.retain(|_, count| *count > 1);
+    if paths.is_empty() {
+        return nodes;
+    }
+    let joined: HashSet<String> = paths.into_keys().map(str::to_owned).collect();
+    let mut values: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut rest = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Field(Field {
+                path,
+                test: Test::Compare(comparison),
+            }) if comparison.op == Op::Eq && joined.contains(path.as_str()) => values
+                .entry(path.as_str().to_owned())
+                .or_default()
+                .push(comparison.value),
+            other => rest.push(other),
+        }
+    }
+    let members = values.into_iter();
+    rest.extend(members.map(|(path, values)| Node::field(&path, Test::In(Members::of(values)))));
+    rest
+}
+
+fn equality(node: &Node) -> Option<&Field> {
+    match node {
+        Node::Field(field) => match &field.test {
+            Test::Compare(comparison) if comparison.op == Op::Eq => Some(field),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 pub(super) fn nor(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {

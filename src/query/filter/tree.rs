@@ -13,6 +13,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Filter {
     root: Node,
+    /// It may take long with one document.
+    slow: bool,
 }
 
 /// What is asked of a document (or, inside `$elemMatch`, of one element).
@@ -63,29 +65,35 @@ pub enum Test {
 
 impl Filter {
     pub fn parse(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
-        Ok(Self {
-            root: parse::parse(doc, scope, false)?,
-        })
+        parse::parse(doc, scope, false).map(Self::new)
     }
 
     /// A condition on elements, in an update or a projection, where only what asks a value or a document by itself may stand.
     pub fn parse_plain(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
-        Ok(Self {
-            root: parse::parse(doc, scope, true)?,
-        })
+        parse::parse(doc, scope, true).map(Self::new)
     }
 
     /// The filter that every document passes.
     pub fn all() -> Self {
-        Self { root: Node::True }
+        Self::new(Node::True)
     }
 
     /// `{_id: value}`, of a value that stands for nothing but itself.
     pub fn of_id(value: ValueRef<'_>) -> Self {
         let test = Test::Compare(Comparison::new(Op::Eq, value));
-        Self {
-            root: Node::field("_id", test),
-        }
+        Self::new(Node::field("_id", test))
+    }
+
+    fn new(root: Node) -> Self {
+        /// So many tests of one document are soon done.
+        const FEW: usize = 64;
+        let slow = root.weight() > FEW;
+        Self { root, slow }
+    }
+
+    /// Whether it may take long with one document: it has an expression, a schema, or very many parts.
+    pub fn is_slow(&self) -> bool {
+        self.slow
     }
 
     pub fn root(&self) -> &Node {
@@ -126,7 +134,7 @@ impl Filter {
         self.describe_without(&[])
     }
 
-    /// The same without some parts of the top conjunction (by place).
+    /// The same without some parts of the top conjunction (by place, ascending).
     pub fn describe_without(&self, parts: &[usize]) -> DocBuf {
         describe::filter(&self.root, parts)
     }
@@ -150,6 +158,25 @@ impl Node {
             path: Path::parse(path),
             test,
         })
+    }
+
+    /// How many tests it has; what may loop counts as very many.
+    fn weight(&self) -> usize {
+        const LOOPS: usize = 1000;
+        match self {
+            Self::True | Self::False | Self::Sample(_) => 0,
+            Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
+                nodes.iter().map(Self::weight).sum()
+            }
+            Self::Not(node) => node.weight(),
+            Self::Field(field) => match &field.test {
+                Test::ElemObject(node) => 1 + node.weight(),
+                Test::ElemValue(nodes) => 1 + nodes.iter().map(Self::weight).sum::<usize>(),
+                Test::In(members) => 1 + members.patterns().len(),
+                _ => 1,
+            },
+            Self::Expr(_) | Self::Schema(_) => LOOPS,
+        }
     }
 
     fn has_expression(&self) -> bool {

@@ -11,6 +11,7 @@ mod tree;
 mod usage;
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -29,7 +30,7 @@ const ID_BYTES: usize = size_of::<u64>();
 /// Which of a collection's indexes one is. Never given twice: whoever makes an index notices when it is dropped, also if
 /// another has taken its name since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexNumber(pub(super) u64);
+pub struct IndexNumber(pub u64);
 
 /// How far a new index is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,8 @@ pub enum Filled {
 
 pub struct Index {
     pub number: IndexNumber,
-    pub spec: IndexSpec,
+    /// Shared with plans, which outlive the lock under which they look at it.
+    pub spec: Arc<IndexSpec>,
     /// Bit n: some document had an array on the path of field n. Set by writes, never cleared.
     pub multikey: u64,
     /// False while the index is being built: writers keep it up, readers must not use it yet.
@@ -69,7 +71,7 @@ impl Index {
     pub fn new(number: IndexNumber, spec: IndexSpec, now: Millis) -> Self {
         Self {
             number,
-            spec,
+            spec: Arc::new(spec),
             multikey: 0,
             ready: false,
             usage: Usage::since(now),

@@ -15,33 +15,28 @@ fn filter(filter: &Document) -> Filter {
         .unwrap_or_else(|error| panic!("{filter}: {error:?}"))
 }
 
-/// An index as storage describes it, with what only the planner's caller knows.
-struct Owned {
-    spec: IndexSpec,
-    multikey: u64,
-    partial: Option<Arc<Filter>>,
-}
-
-fn named(name: &str, key: Document) -> Owned {
-    Owned {
-        spec: IndexSpec::new(name, DocBuf::from(key)),
+fn named(name: &str, key: Document) -> IndexFacts {
+    IndexFacts {
+        number: IndexNumber(0),
+        spec: Arc::new(IndexSpec::new(name, DocBuf::from(key))),
         multikey: 0,
         partial: None,
     }
 }
 
-fn index(key: Document) -> Owned {
+fn index(key: Document) -> IndexFacts {
     named("i", key)
 }
 
-fn infos(all: &[Owned]) -> Vec<IndexInfo<'_>> {
-    all.iter()
-        .map(|owned| IndexInfo {
-            spec: &owned.spec,
-            multikey: owned.multikey,
-            partial: owned.partial.clone(),
-        })
-        .collect()
+/// Indexes are numbered by their places.
+fn facts(mut indexes: Vec<IndexFacts>) -> Facts {
+    for (at, index) in indexes.iter_mut().enumerate() {
+        index.number = IndexNumber(at as u64);
+    }
+    Facts {
+        indexes,
+        ts_index: None,
+    }
 }
 
 /// The keys of a sort; an index specification parses the same document.
@@ -57,12 +52,13 @@ fn sorting(sort: &Document) -> IndexSpec {
     IndexSpec::new("sort", DocBuf::from(sort))
 }
 
-fn explain(query: Document, sort: Document, indexes: &[Owned]) -> Document {
-    let indexes = &infos(indexes);
+fn explain(query: Document, sort: Document, indexes: Vec<IndexFacts>) -> Document {
+    let facts = facts(indexes);
     let filter = filter(&query);
-    let plan = plan(&filter, &keys_of(&sorting(&sort)), None, indexes).unwrap();
+    let sorting = sorting(&sort);
+    let plan = plan(&filter, &keys_of(&sorting), None, &facts).unwrap();
     let sort = DocBuf::from(&sort);
-    let shown = winning_plan(&plan, &filter, Some(sort.as_doc()), indexes);
+    let shown = winning_plan(&plan, &filter, Some(sort.as_doc())).unwrap();
     Document::from_reader(shown.bytes()).unwrap()
 }
 
@@ -216,16 +212,30 @@ fn bounds_as_mongod_prints_them() {
             "",
         ),
         (
-            doc! {"c": 1, "$or": [{"a": 1}, {"a": 2}]},
+            doc! {"c": 1, "$or": [{"a": 1}, {"a": {"$gt": 2}}]},
             doc! {"c": 1},
             ab(),
             "SORT SUBPLAN FETCH OR",
             "",
         ),
+        (
+            doc! {"$or": [{"a": 3}, {"a": 1}, {"a": 3}]},
+            none(),
+            ab(),
+            "FETCH IXSCAN",
+            "a: [1, 1] [3, 3]; b: [MaxKey, MinKey]",
+        ),
+        (
+            doc! {"$or": [{"_id": 2}, {"_id": 1}]},
+            none(),
+            ab(),
+            "FETCH IXSCAN",
+            "_id: [1, 1] [2, 2]",
+        ),
         (doc! {"$alwaysFalse": 1}, none(), ab(), "EOF", ""),
     ];
     for (query, sort, indexes, stages, bounds) in table {
-        let found = shape(explain(query.clone(), sort.clone(), &indexes));
+        let found = shape(explain(query.clone(), sort.clone(), indexes));
         assert_eq!(
             found,
             (stages.to_owned(), bounds.to_owned()),
@@ -234,8 +244,8 @@ fn bounds_as_mongod_prints_them() {
     }
 }
 
-fn with(mut index: Owned, set: impl FnOnce(&mut IndexSpec)) -> Owned {
-    set(&mut index.spec);
+fn with(mut index: IndexFacts, set: impl FnOnce(&mut IndexSpec)) -> IndexFacts {
+    set(Arc::make_mut(&mut index.spec));
     index
 }
 
@@ -248,12 +258,12 @@ fn which_index_wins() {
         with(named("u", doc! {"u": 1}), |spec| spec.unique = true),
         with(named("s", doc! {"s": 1}), |spec| spec.sparse = true),
         with(named("h", doc! {"h": 1}), |spec| spec.hidden = true),
-        Owned {
+        IndexFacts {
             partial: Some(Arc::new(filter(&doc! {"p": {"$gt": 5}}))),
             ..named("p", doc! {"p": 1})
         },
     ];
-    let indexes = infos(&indexes);
+    let facts = facts(indexes);
     for (query, sort, expected) in [
         (doc! {"a": 1}, doc! {}, Some("a")),
         (doc! {"a": 1, "b": 1}, doc! {}, Some("ab")),
@@ -273,32 +283,131 @@ fn which_index_wins() {
         (doc! {"p": {"$gt": "x"}}, doc! {}, None),
         (doc! {"$or": [{"p": 7}, {"p": 8}]}, doc! {}, Some("p")),
     ] {
-        let plan = plan(&filter(&query), &keys_of(&sorting(&sort)), None, &indexes).unwrap();
+        let (filter, sorting) = (filter(&query), sorting(&sort));
+        let plan = plan(&filter, &keys_of(&sorting), None, &facts).unwrap();
         let first = match &plan.access {
             Access::Union(ways) => &ways[0],
             access => access,
         };
         let found = match first {
-            Access::IndexScan(scan) => Some(indexes[scan.index].spec.name.as_str()),
+            Access::IndexScan(scan) => Some(scan.spec.name.as_str()),
             _ => None,
         };
         assert_eq!(found, expected, "{query} {sort}");
     }
-    let hint = |hint| plan(&filter(&doc! {"a": 1}), &[], Some(hint), &indexes);
-    assert!(
-        matches!(hint(Hint::Name("b")).unwrap().access, Access::IndexScan(scan) if scan.index == 2)
+    let filter = filter(&doc! {"a": 1});
+    let hinted = |hint: Hint| match plan(&filter, &[], Some(&hint), &facts) {
+        Ok(plan) => match plan.access {
+            Access::IndexScan(scan) => Ok(scan.spec.name.clone()),
+            Access::CollScan(direction) => Ok(direction.name().to_owned()),
+            access => panic!("{access:?}"),
+        },
+        Err(error) => Err(error.code().number()),
+    };
+    let name = |name: &str| Hint::Name(name.to_owned());
+    let document = |key: Document| Hint::of_document(DocBuf::from(key));
+    for (hint, expected) in [
+        (name("b"), Ok("b")),
+        (name("p"), Ok("p")),
+        (document(doc! {"a": 1, "b": 1}), Ok("ab")),
+        (document(doc! {"$natural": -1}), Ok("backward")),
+        // The order of `_id`s may not be there yet.
+        (name("_id_"), Ok("forward")),
+        (document(doc! {"_id": 1}), Ok("forward")),
+        (name("x"), Err(2)),
+        (name("h"), Err(2)),
+    ] {
+        assert_eq!(
+            hinted(hint.clone()),
+            expected.map(str::to_owned),
+            "{hint:?}"
+        );
+    }
+}
+
+/// An index without arrays answers a filter alone where its bounds say all of it.
+#[test]
+fn when_a_plan_is_exact() {
+    let ab = |multikey| {
+        facts(vec![IndexFacts {
+            multikey,
+            ..index(doc! {"a": 1, "b": 1})
+        }])
+    };
+    for (query, expected) in [
+        (doc! {"a": 1}, true),
+        (doc! {"a": {"$gt": 1, "$lte": 9}}, true),
+        (doc! {"a": {"$in": [1, "x"]}, "b": {"$lt": 5}}, true),
+        // The scan of a range is not narrowed by the field behind it.
+        (doc! {"a": {"$gt": 1}, "b": 5}, false),
+        (doc! {"a": 1, "c": 1}, false),
+        (doc! {"a": {"$ne": 1}}, false),
+        (doc! {"a": Bson::Null}, false),
+        (doc! {"a": {"$in": [1, Bson::Null]}}, false),
+        (doc! {"a": {"$regex": "^x"}}, false),
+        (doc! {"a": [1]}, false),
+        (doc! {"_id": 1}, true),
+        (doc! {"_id": {"$in": [1, 2]}}, true),
+        (doc! {"_id": 1, "a": 1}, false),
+    ] {
+        let filter = filter(&query);
+        let plan_of = |multikey| plan(&filter, &[], None, &ab(multikey)).unwrap();
+        assert_eq!(plan_of(0).exact, expected, "{query}");
+        let by_id = matches!(plan_of(1).access, Access::Ids(_));
+        assert_eq!(plan_of(1).exact, expected && by_id, "multikey: {query}");
+    }
+}
+
+/// Counts, not times: what is made of many conditions is as large as they are.
+#[test]
+fn many_conditions_make_few_ranges() {
+    let many = 20_000;
+    let not: Vec<Document> = (0..many).map(|n| doc! {"a": {"$ne": n}}).collect();
+    let above: Vec<Document> = (0..many).map(|n| doc! {"a": {"$gt": n}}).collect();
+    let either: Vec<Document> = (0..many).map(|n| doc! {"a": n % 100}).collect();
+    let facts = facts(vec![index(doc! {"a": 1})]);
+    for (query, expected) in [
+        (doc! {"$and": not}, many as usize + 1),
+        (doc! {"$and": above}, 1),
+        (doc! {"$or": either}, 100),
+    ] {
+        let name = query.keys().next().unwrap().clone();
+        let filter = filter(&query);
+        let plan = plan(&filter, &[], None, &facts).unwrap();
+        let Access::IndexScan(scan) = &plan.access else {
+            panic!("{name}: {:?}", plan.access);
+        };
+        assert_eq!(scan.ranges.len(), expected, "{name}");
+    }
+}
+
+/// A plan that takes long ends with its command.
+#[test]
+fn planning_ends_at_the_time_limit() {
+    let many: Vec<Document> = (0..50_000).map(|n| doc! {"a": {"$ne": n}}).collect();
+    let facts = facts(vec![index(doc! {"a": 1})]);
+    let filter = filter(&doc! {"$and": many});
+    let over = crate::aside::Limit::within(std::time::Duration::ZERO);
+    let ended = over.watch(|| plan(&filter, &[], None, &facts).map(drop));
+    assert_eq!(
+        ended.unwrap_err().code(),
+        crate::error::Code::MaxTimeMSExpired
     );
-    assert!(matches!(
-        hint(Hint::Natural(Direction::Backward)).unwrap().access,
-        Access::CollScan(Direction::Backward)
-    ));
-    assert!(
-        matches!(hint(Hint::Name("p")).unwrap().access, Access::IndexScan(scan) if scan.index == 6)
-    );
-    assert_eq!(hint(Hint::Name("x")).unwrap_err().code().number(), 2);
-    assert_eq!(hint(Hint::Name("h")).unwrap_err().code().number(), 2);
-    let key = DocBuf::from(doc! {"a": 1, "b": 1});
-    assert!(
-        matches!(hint(Hint::Key(key.as_doc())).unwrap().access, Access::IndexScan(scan) if scan.index == 1)
-    );
+}
+
+/// What explain says of very many bounds stays within a reply.
+#[test]
+fn explain_leaves_out_bounds_that_are_too_large() {
+    let shown = |many: i32| {
+        let query = doc! {"a": {"$in": (0..many).collect::<Vec<_>>()}};
+        let shown = explain(query, doc! {}, vec![index(doc! {"a": 1})]);
+        let scan = shown.get_document("inputStage").unwrap().clone();
+        (
+            scan.contains_key("indexBounds"),
+            scan.get_str("warning").ok().map(str::to_owned),
+        )
+    };
+    assert_eq!(shown(1_000), (true, None));
+    let warning = "index bounds omitted due to BSON size limit for explain";
+    assert_eq!(shown(500_000), (false, Some(warning.to_owned())));
 }

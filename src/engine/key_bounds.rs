@@ -1,0 +1,148 @@
+//! Parts of an index that lie between two keys which the client gives itself.
+
+use std::sync::Arc;
+
+use super::choose::facts;
+use super::plan::{Access, Facts, Hint, IndexFacts, IndexScan, KeyRange};
+use crate::error::{Code, Error, Result};
+use crate::storage::index::IndexSpec;
+use crate::storage::{Collection, ReadPoint};
+use crate::value::{Doc, DocBuf, ValueRef, equal};
+
+/// Ends of a hinted index: from `min` on, and below `max`.
+#[derive(Debug, Clone)]
+pub struct Between {
+    pub min: Option<DocBuf>,
+    pub max: Option<DocBuf>,
+}
+
+/// The part of a hinted index that lies between two keys.
+pub fn between(
+    collection: &Arc<Collection>,
+    hint: Option<&Hint>,
+    ends: &Between,
+    at: ReadPoint,
+) -> Result<Access> {
+    let Some(hint) = hint else {
+        return Err(Error::location(
+            51173,
+            "When using min()/max() a hint of which index to use must be provided",
+        ));
+    };
+    let of_ids = match hint {
+        Hint::Key(key) => names_id_first(key.as_doc()),
+        hint => hint.names_ids(),
+    };
+    if of_ids {
+        collection.order_ids_now(at.now());
+    }
+    let Facts { indexes, .. } = facts(collection, None, at);
+    let named = |index: &IndexFacts| hint.names(&index.spec.name, index.spec.key.as_doc());
+    let index = indexes.into_iter().find(named).ok_or_else(|| {
+        Error::bad_value("hint provided does not correspond to an existing index")
+    })?;
+    let all = KeyRange::everything();
+    let end = |end: &Option<DocBuf>, otherwise| match end {
+        Some(end) => key_of(&index.spec, end.as_doc()),
+        None => Ok(otherwise),
+    };
+    let range = KeyRange {
+        lower: end(&ends.min, all.lower)?,
+        upper: end(&ends.max, all.upper)?,
+    };
+    if range.lower >= range.upper {
+        return Err(Error::location(
+            51175,
+            "The value provided for min() does not come before the value provided for max() in the hinted index",
+        ));
+    }
+    Ok(Access::IndexScan(IndexScan::of_range(index, range)))
+}
+
+/// The part of an index that lies between two keys, or the beginnings of such, as a shard's part is said: the index is
+/// any that holds each document once, and whose key begins as `pattern` does (without one, with the fields of `min`).
+pub fn within(
+    collection: &Arc<Collection>,
+    pattern: Option<Doc<'_>>,
+    min: Doc<'_>,
+    max: Doc<'_>,
+    at: ReadPoint,
+) -> Result<Access> {
+    if names_id_first(min) {
+        collection.order_ids_now(at.now());
+    }
+    let inferred = DocBuf::build(|key| {
+        for elem in min {
+            key.put_i32(elem.name(), 1);
+        }
+    });
+    let pattern = pattern.unwrap_or_else(|| inferred.as_doc());
+    let fits = |index: &IndexFacts| {
+        let key = index.spec.key.as_doc();
+        let mut fields = key.iter();
+        let begins = pattern.iter().all(|wanted| {
+            let next = fields.next();
+            next.is_some_and(|elem| elem.name() == wanted.name() && equal(elem.value, wanted.value))
+        });
+        let of_all = !index.spec.sparse && index.partial.is_none();
+        begins && of_all && index.multikey == 0
+    };
+    let Facts { indexes, .. } = facts(collection, None, at);
+    let index = indexes.into_iter().find(fits).ok_or_else(|| {
+        Error::new(
+            Code::OperationFailed,
+            "Couldn't find valid index containing key pattern",
+        )
+    })?;
+    let range = KeyRange {
+        lower: beginning_of(&index.spec, min)?,
+        upper: beginning_of(&index.spec, max)?,
+    };
+    if range.lower >= range.upper {
+        return Ok(Access::Nothing);
+    }
+    Ok(Access::IndexScan(IndexScan::of_range(index, range)))
+}
+
+fn names_id_first(key: Doc<'_>) -> bool {
+    key.first().is_some_and(|elem| elem.name() == "_id")
+}
+
+/// The first key of the index that begins like this.
+fn beginning_of(index: &IndexSpec, bound: Doc<'_>) -> Result<Vec<u8>> {
+    let pattern = index.key.as_doc();
+    let mut fields = pattern.iter();
+    for elem in bound {
+        let Some(field) = fields.next() else {
+            return Err(Error::location(
+                16649,
+                format!("keyPattern {pattern} shorter than bound {bound}"),
+            ));
+        };
+        if field.name() != elem.name() {
+            return Err(Error::location(
+                16634,
+                format!("field names of bound {bound} do not match those of keyPattern {pattern}"),
+            ));
+        }
+    }
+    Ok(encoded(index, bound))
+}
+
+fn key_of(index: &IndexSpec, end: Doc<'_>) -> Result<Vec<u8>> {
+    let names = index.paths.iter().map(|path| path.as_str());
+    if !end.iter().map(|elem| elem.name()).eq(names) {
+        return Err(Error::location(
+            51174,
+            "The index chosen is not compatible with min/max",
+        ));
+    }
+    Ok(encoded(index, end))
+}
+
+fn encoded(index: &IndexSpec, values: Doc<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let values: Vec<ValueRef<'_>> = values.iter().map(|elem| elem.value).collect();
+    index.encode(&values, &mut bytes);
+    bytes
+}

@@ -1,0 +1,96 @@
+//! The client's own choice of an index.
+
+use super::{Direction, Facts};
+use crate::{
+    error::{Error, Result},
+    storage::TsIndex,
+    value::{self, Doc, DocBuf},
+};
+
+/// What a client asks for by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hint {
+    Name(String),
+    /// An index by its key.
+    Key(DocBuf),
+    /// All documents, in natural order or its reverse.
+    Natural(Direction),
+}
+
+/// What a hint comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hinted {
+    /// The place of an index among the facts.
+    Index(usize),
+    /// The index on `_id`, whose order nobody has asked for yet.
+    Ids,
+    Natural(Direction),
+}
+
+// === impl Hint ===
+
+impl Hint {
+    /// A hint that is written as a document: the key of an index, or `{$natural: 1}`.
+    pub fn of_document(key: DocBuf) -> Self {
+        match key.as_doc().get("$natural").as_num() {
+            Some(way) if way.is_negative() => Self::Natural(Direction::Backward),
+            Some(_) => Self::Natural(Direction::Forward),
+            None => Self::Key(key),
+        }
+    }
+
+    /// The index that is meant. One that does not exist, or is hidden, is an error.
+    pub(super) fn find(&self, facts: &Facts) -> Result<Hinted> {
+        if let Self::Natural(direction) = self {
+            return Ok(Hinted::Natural(*direction));
+        }
+        if facts
+            .ts_index
+            .as_ref()
+            .is_some_and(|index| self.names_ts_index(index))
+        {
+            // It has no entries: all documents are what it leads to.
+            return Ok(Hinted::Natural(Direction::Forward));
+        }
+        let found = facts
+            .indexes
+            .iter()
+            .position(|index| self.names(&index.spec.name, index.spec.key.as_doc()));
+        match found.and_then(|at| Some((at, facts.indexes.get(at)?))) {
+            Some((at, index)) if !index.spec.hidden => Ok(Hinted::Index(at)),
+            None if self.names_ids() => Ok(Hinted::Ids),
+            _ => Err(Error::bad_value(
+                "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index",
+            )),
+        }
+    }
+
+    /// Whether an index of that name and key is meant.
+    pub fn names(&self, name: &str, key: Doc<'_>) -> bool {
+        match self {
+            Self::Name(wanted) => wanted == name,
+            Self::Key(wanted) => value::compare_docs(key, wanted.as_doc()).is_eq(),
+            Self::Natural(_) => false,
+        }
+    }
+
+    /// Whether the index on `_id` is meant.
+    pub fn names_ids(&self) -> bool {
+        match self {
+            Self::Name(name) => name == crate::storage::index::ID_INDEX,
+            Self::Key(key) => {
+                let key = key.as_doc();
+                key.count() == 1 && key.get("_id").as_num().is_some()
+            }
+            Self::Natural(_) => false,
+        }
+    }
+
+    fn names_ts_index(&self, index: &TsIndex) -> bool {
+        match self {
+            Self::Name(name) => *name == index.name,
+            Self::Key(key) => *key == index.key,
+            Self::Natural(_) => false,
+        }
+    }
+}
