@@ -12,8 +12,8 @@ use sundown::clock::monotonic;
 use sundown::engine::write::insert_batch;
 use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
-use sundown::storage::ttl::{DefaultTtl, OwnTtl};
 use sundown::storage::{Collection, Namespace, New, NewTtl, Options, ReadPoint, RecordId};
+use sundown::ttl::{DefaultTtl, OwnTtl};
 use sundown::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_900_000_000_000);

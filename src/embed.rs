@@ -15,7 +15,7 @@ use crate::command::{Commands, Context};
 use crate::config::Config;
 use crate::handler::Handler;
 use crate::server::Server;
-use crate::storage::ttl::Reaper;
+use crate::storage::expiry::Reaper;
 
 /// A running server. Stops when it is dropped, or in order with [`Sundown::stop`].
 #[derive(Debug)]

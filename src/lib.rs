@@ -34,7 +34,7 @@
 //!     whole filter. (A command like create or collMod makes a value of [`engine::ddl`] instead, and engine makes that change.)
 //!  9. [`storage`] finds the collection in its catalog and lends a look under its lock ([`storage::Collection::read`]) or a change
 //!     ([`storage::Collection::write`]). The lock is held for one slice or one document; no guard leaves the room.
-//! 10. Every document that storage shows has passed the rule of [`storage::ttl`]: (`_ts`, `ttl`, DefaultTTL, now) say until when it is
+//! 10. Every document that storage shows has passed the rule of [`ttl`]: (`_ts`, `ttl`, DefaultTTL, now) say until when it is
 //!     visible. There is no second place. A write that meets an ended document under its `_id` or a unique key removes it and
 //!     goes on. The reaper only frees memory; it never decides what is seen.
 //! 11. Rows flow back as raw bytes, through the pipeline's stages if there are any, into the reply. What does not fit the first
@@ -63,6 +63,7 @@ pub mod query;
 pub mod server;
 pub mod session;
 pub mod storage;
+pub mod ttl;
 pub mod value;
 pub mod wait;
 pub mod wire;

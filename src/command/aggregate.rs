@@ -11,10 +11,11 @@ use super::{
 };
 use crate::auth::Target;
 use crate::engine::plan::Hint;
-use crate::engine::{EngineSources, TS_FIELD, check_on};
+use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable};
 use crate::query::{Naming, Scope, Vars, bind_let};
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(

@@ -3,13 +3,14 @@
 use super::args::{Arg, NUMBERS, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
 use super::{
-    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, default_ttl, schema,
+    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, indexing_policy, schema,
 };
 use crate::auth::Action;
 use crate::engine::ddl::{
     IndexName, ModifyCollection, ModifyIndex, Namespace, SchemaChange, no_collection,
 };
 use crate::error::{Code, Error, Result};
+use crate::ttl::parse_default;
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -68,8 +69,8 @@ impl CollMod {
 
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {
         match arg.name() {
-            "defaultTtl" => self.change.default_ttl = Some(default_ttl::parse_option(arg)?),
-            "indexingPolicy" => self.change.indexing_mode = default_ttl::parse_policy(arg)?,
+            "defaultTtl" => self.change.default_ttl = Some(parse_default(arg.value())?),
+            "indexingPolicy" => self.change.indexing_mode = indexing_policy::parse(arg)?,
             "index" => self.change.index = arg.doc()?.map(parse_index).transpose()?,
             "validator" => {
                 if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {

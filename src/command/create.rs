@@ -1,12 +1,11 @@
 //! `create`: makes a collection.
 
 use super::args::Arg;
-use super::{Access, Call, Command, Flags, Needs, Outcome, capped, default_ttl, schema};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, indexing_policy, schema};
 use crate::auth::Action;
-use crate::engine::ddl::{
-    Cap, CreateCollection, DefaultTtl, IndexingMode, Namespace, Options, SchemaChange,
-};
+use crate::engine::ddl::{Cap, CreateCollection, Namespace, Options, SchemaChange};
 use crate::error::{Code, Error, Result};
+use crate::ttl::{DefaultTtl, IndexingMode, parse_default};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
@@ -62,8 +61,8 @@ impl Create {
 
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {
         match arg.name() {
-            "defaultTtl" => self.default_ttl = default_ttl::parse_option(arg)?,
-            "indexingPolicy" => self.mode = default_ttl::parse_policy(arg)?,
+            "defaultTtl" => self.default_ttl = parse_default(arg.value())?,
+            "indexingPolicy" => self.mode = indexing_policy::parse(arg)?,
             "capped" => self.capped = arg.bool()?.unwrap_or(false),
             "size" => self.size = capped::bytes(&arg)?,
             "max" => self.max = capped::documents(&arg)?,

@@ -93,7 +93,7 @@ impl Values {
     }
 
     pub fn names_ts(&self) -> bool {
-        self.path.split('.').next() == Some(crate::engine::TS_FIELD)
+        self.path.split('.').next() == Some(crate::ttl::TS_FIELD)
     }
 
     fn add(&mut self, value: ValueRef<'_>) -> Result<()> {

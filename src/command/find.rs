@@ -13,7 +13,7 @@ use crate::engine::ddl::check_read;
 use crate::engine::key_bounds::Between;
 use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
 use crate::engine::return_key::{self, By};
-use crate::engine::{EngineSources, Reading, TS_FIELD, Way};
+use crate::engine::{EngineSources, Reading, Way};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
@@ -21,6 +21,7 @@ use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows, SourceSpec};
 use crate::query::{Naming, Scope, Vars, bind_let};
 use crate::session::Source;
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(

@@ -6,7 +6,6 @@ use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{self, Target};
-use crate::engine::TS_FIELD;
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
@@ -15,6 +14,7 @@ use crate::query::stage::Slice;
 use crate::query::update::{Style, Update};
 use crate::query::{Naming, Scope, Vars};
 use crate::session;
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(

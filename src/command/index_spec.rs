@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use super::create::check_collation;
-use super::default_ttl;
-use crate::engine::ddl::{
-    IndexSpec, Partial, WantedIndex, is_ts_key, out_of_range, parse_seconds, ts_index,
-};
-use crate::engine::{PartialFilter, TS_FIELD};
+use crate::engine::PartialFilter;
+use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Naming, Scope};
+use crate::ttl::{TS_FIELD, TsIndex, is_ts_key, names_ts, out_of_range, parse_seconds};
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// A compound key has at most that many fields.
@@ -87,7 +85,7 @@ pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
             "The index name '_id_' is reserved for the _id index, which must have key pattern {{_id: 1}}, found key: {key}"
         )));
     }
-    if options.expire.is_some() && default_ttl::names_ts(key) {
+    if options.expire.is_some() && names_ts(key) {
         return options.default_ttl(name, key, spec);
     }
     check_kind(key)?;
@@ -337,7 +335,7 @@ impl<'a> Options<'a> {
             .ok_or_else(|| cannot(out_of_range("expireAfterSeconds", value)))?;
         Ok(WantedIndex::Default {
             default,
-            shown: ts_index(Some(name), Some(key)),
+            shown: TsIndex::new(Some(name), Some(key)),
         })
     }
 

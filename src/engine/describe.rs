@@ -1,8 +1,8 @@
 //! Collections and indexes as clients see them: in listCollections, listIndexes and wherever else they are shown.
 
 use super::stats::put_number;
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{Collection, IndexingMode, Options, ReadPoint, View};
+use crate::storage::{Collection, Options, ReadPoint, View};
+use crate::ttl::{DefaultTtl, IndexingMode};
 use crate::value::{DocBuf, DocBuilder, Value};
 
 /// How a collection is set up, as listCollections shows it.

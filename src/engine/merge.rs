@@ -14,8 +14,8 @@ use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotMatched};
 use crate::query::update::{Apply, Update};
 use crate::query::{Scope, Vars};
-use crate::storage::index::TS_FIELD;
 use crate::storage::{Catalog, Collection, New, NewTtl, ReadPoint};
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
 pub struct Merging {

@@ -38,6 +38,5 @@ pub use tail::Tail;
 pub use validate::{Findings, validate};
 
 // Handles and plain values of storage that are part of what engine says and is told.
-pub use crate::storage::index::TS_FIELD;
-pub use crate::storage::ttl::Reaper;
+pub use crate::storage::expiry::Reaper;
 pub use crate::storage::{Catalog, Collection, ReadPoint, RecordId, SizeLimit};

@@ -12,10 +12,10 @@ use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::index::IndexSpec;
-use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
-    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, TsIndex, View, Writer,
+    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, View, Writer,
 };
+use crate::ttl::{DefaultTtl, TsIndex};
 use crate::value::{DocBuf, Millis};
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
@@ -251,7 +251,8 @@ mod tests {
     use crate::query::Vars;
     use crate::query::stage::{Endless, Limits};
     use crate::storage::index::IndexSpec;
-    use crate::storage::{Cap, IndexChange, IndexSelection, IndexingMode};
+    use crate::storage::{Cap, IndexChange, IndexSelection};
+    use crate::ttl::IndexingMode;
     use bson::doc;
 
     const NOW: Millis = Millis(0);

@@ -449,7 +449,7 @@ pub fn free(contents: impl Send + 'static, entries: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::ttl::DefaultTtl;
+    use crate::ttl::DefaultTtl;
     use bson::doc;
     use std::sync::atomic::AtomicBool;
 

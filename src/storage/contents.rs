@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::RecordId;
-use super::dates::{Coming, earliest, same};
+use super::expiry::dates::{Coming, earliest, same};
 use super::idmap::{IdMap, with_id_key};
 use super::index::{Index, IndexKeys, IndexNumber, IndexSpec};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stored::{Stamp, Totals};
-use super::ttl::{Bounds, DefaultTtl, End};
 use crate::clock;
+use crate::storage::expiry::Bounds;
+use crate::ttl::{DefaultTtl, End};
 use crate::value::{Doc, Millis, Patch};
 use crate::wait::Signal;
 

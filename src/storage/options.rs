@@ -2,14 +2,8 @@
 
 use super::Totals;
 use crate::error::Error;
+use crate::ttl::IndexingMode;
 use crate::value::DocBuf;
-
-/// How `DefaultTTL` looks among the indexes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TsIndex {
-    pub name: String,
-    pub key: DocBuf,
-}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
@@ -35,27 +29,10 @@ pub struct Cap {
     pub documents: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IndexingMode {
-    Consistent,
-    Lazy,
-    None,
-}
-
 // === impl Cap ===
 
 impl Cap {
     pub(super) fn holds(self, documents: Totals) -> bool {
         documents.bytes <= self.bytes && self.documents.is_none_or(|most| documents.count <= most)
     }
-}
-
-// === impl IndexingMode ===
-
-impl IndexingMode {
-    pub const NAMES: &[(&str, Self)] = &[
-        ("consistent", Self::Consistent),
-        ("lazy", Self::Lazy),
-        ("none", Self::None),
-    ];
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::index::{ID_INDEX, Index, IndexNumber, Usage};
-use super::ttl::DefaultTtl;
-use super::{Cap, IndexingMode, TsIndex, Writer};
+use super::{Cap, Writer};
+use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
 
 /// Some of a collection's indexes. The ordered index of `_id`s is never one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Documents at rest as others see them: one, what a write gives it, and how many there are.
 
-use super::ttl::{End, OwnTtl};
+use crate::ttl::{End, OwnTtl};
 use crate::value::Millis;
 
 /// A stored document, seen under the collection's lock.

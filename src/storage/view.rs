@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use super::collection::State;
 use super::idmap::IdMap;
 use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, Usage};
-use super::ttl::{DefaultTtl, End};
-use super::{Namespace, Options, RecordId, Stored, Totals, TsIndex};
+use super::{Namespace, Options, RecordId, Stored, Totals};
+use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
 
 /// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.

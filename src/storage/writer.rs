@@ -10,9 +10,9 @@ use super::contents::{Cause, Change};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::ttl::OwnTtl;
 use super::{Cap, RecordId, Stored, View};
 use crate::error::Error;
+use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
 
 /// A change under the exclusive lock.
@@ -97,7 +97,7 @@ impl NewTtl {
 // === impl Writer ===
 
 impl<'a> Writer<'a> {
-    /// `seen` is what [`Collection::seen`] says of `now`. It is the earlier of the two only if the clock was set back since the
+    /// `seen` is what [`super::Collection`] says of `now`. It is the earlier of the two only if the clock was set back since the
     /// command began: then the document is written now, and not in a future that it would have to live through first.
     pub(super) fn new(state: &'a mut State, now: Millis, seen: Millis) -> Self {
         Self {

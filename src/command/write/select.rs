@@ -1,12 +1,12 @@
 //! Which documents a command is about: its filter, hint, sort and variables, read and parsed.
 
 use crate::command::args::Arg;
-use crate::engine::TS_FIELD;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Wanted};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Naming, Scope, Vars};
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// `hint`: a name or a key pattern.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::default_ttl::{self, check_mode};
+use super::default_ttl;
 use super::drain::prepare;
 use super::missing::Missing;
 use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
@@ -15,11 +15,11 @@ use crate::engine::write::{collection_for, refused};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Filled, IndexNumber};
-use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
     Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, IndexSelection, Namespace,
-    RecordId, Refused, TsIndex, View, Writer,
+    RecordId, Refused, View, Writer,
 };
+use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 use crate::wait::Wait;
 

@@ -1,14 +1,12 @@
 //! A new collection with its settings.
 
-use super::default_ttl::{self, check_mode};
+use super::default_ttl;
 use super::{Done, check_created};
 use crate::engine::write::not_created;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{
-    Catalog, Collection, CreateError, Namespace, Options, ReadPoint, TsIndex, View,
-};
+use crate::storage::{Catalog, Collection, CreateError, Namespace, Options, ReadPoint, View};
+use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
 /// Creates a collection.

@@ -8,8 +8,8 @@ use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
-use crate::storage::ttl::DefaultTtl;
 use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, ReadPoint, View, Writer};
+use crate::ttl::DefaultTtl;
 use crate::value::{Doc, Millis};
 
 /// Drops indexes.

@@ -2,9 +2,8 @@
 
 use crate::storage::View;
 use crate::storage::index::ID_INDEX;
+use crate::ttl::is_ts_key;
 use crate::value::{Doc, DocBuf, equal};
-
-use super::default_ttl::is_ts_key;
 
 /// How a client names an index.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Which of the wanted indexes have to be built, after a look at what is there.
 
-use super::default_ttl::{check_mode, is_plain, is_ts_key};
+use super::default_ttl::is_plain;
 use crate::error::{Code, Error, Result};
+use crate::storage::View;
 use crate::storage::index::IndexSpec;
-use crate::storage::ttl::DefaultTtl;
-use crate::storage::{IndexingMode, TsIndex, View};
+use crate::ttl::{DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key};
 use crate::value::{Doc, DocBuf, ValueRef, compare_docs};
 
 /// An index that a client asks for.

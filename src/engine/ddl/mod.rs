@@ -27,7 +27,6 @@ use crate::wait::Wait;
 pub use build::{BuildIndexes, BuiltIndexes};
 pub use collections::{DropCollection, DropDatabase, RenameCollection};
 pub use create::CreateCollection;
-pub use default_ttl::{is_ts_key, out_of_range, parse_seconds, ts_index};
 pub use drop_indexes::{DropIndexes, DroppedIndexes};
 pub use find_index::IndexName;
 pub use missing::WantedIndex;
@@ -36,8 +35,7 @@ pub use names::{check_collection, check_created, check_database, check_read, che
 
 // The words in which a change is written.
 pub use crate::storage::index::{IndexSpec, Partial};
-pub use crate::storage::ttl::DefaultTtl;
-pub use crate::storage::{Cap, IndexingMode, Namespace, Options, TsIndex};
+pub use crate::storage::{Cap, Namespace, Options};
 
 /// A change of the schema, as plain data.
 #[derive(Debug, Clone)]

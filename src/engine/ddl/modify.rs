@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use super::default_ttl::{self, check_mode};
+use super::default_ttl;
 use super::drain::{Draining, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::unique::ConvertToUnique;
 use super::{Begun, Done, IndexName, no_collection};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, IndexSpec};
-use crate::storage::ttl::DefaultTtl;
 use crate::storage::{
-    Cap, Catalog, DateRuleChange, Dropped, IndexChange, IndexingMode, Namespace, ReadPoint,
-    TsIndex, View, Writer,
+    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, ReadPoint, View, Writer,
+};
+use crate::ttl::{
+    DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key, out_of_range, parse_seconds,
 };
 use crate::value::{Doc, Millis, Value, ValueRef};
 
@@ -156,8 +157,7 @@ impl ModifyIndex {
         let name = self.find(view)?;
         let is_default = view.ts_index().is_some_and(|ts| ts.name == name);
         let index = view.index(&name);
-        let on_ts = is_default
-            || index.is_some_and(|index| default_ttl::is_ts_key(index.spec.key.as_doc()));
+        let on_ts = is_default || index.is_some_and(|index| is_ts_key(index.spec.key.as_doc()));
         if let Some(value) = &self.expire_after {
             if on_ts {
                 resolve_default(view, &name, value.as_ref(), resolved)?;
@@ -257,8 +257,8 @@ fn resolve_default(
     value: ValueRef<'_>,
     resolved: &mut Resolved,
 ) -> Result<()> {
-    let default = default_ttl::parse_seconds(value)
-        .ok_or_else(|| invalid(default_ttl::out_of_range("expireAfterSeconds", value)))?;
+    let default =
+        parse_seconds(value).ok_or_else(|| invalid(out_of_range("expireAfterSeconds", value)))?;
     let new = default.seconds().unwrap_or(-1);
     resolved.modified.expire_after = Some((view.default_ttl().seconds(), new));
     if resolved.default.is_some_and(|other| other != default) {
@@ -274,7 +274,7 @@ fn resolve_default(
         return Err(not_plain());
     }
     let key = index.spec.key.as_doc();
-    resolved.show_as = Some(default_ttl::ts_index(Some(name), Some(key)));
+    resolved.show_as = Some(TsIndex::new(Some(name), Some(key)));
     Ok(())
 }
 

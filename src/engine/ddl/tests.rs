@@ -6,6 +6,8 @@ use crate::engine::describe::{describe_collection, describe_indexes};
 use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::storage::ReadPoint;
+use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
+
 use crate::value::{Doc, DocBuf, Value};
 use bson::doc;
 
@@ -93,7 +95,7 @@ fn schema(catalog: &Catalog) -> Vec<String> {
 
 #[test]
 fn changes_made_again_elsewhere_lead_to_the_same_schema() {
-    let shown = ts_index(Some("ends"), None);
+    let shown = TsIndex::new(Some("ends"), None);
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
         create("b", DefaultTtl::Off),

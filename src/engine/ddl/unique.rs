@@ -208,8 +208,8 @@ impl Look {
 mod tests {
     use super::{Look, MAX_DOCUMENTS, SOME};
     use crate::storage::index::IndexSpec;
-    use crate::storage::ttl::DefaultTtl;
     use crate::storage::{Collection, Namespace, Options, ReadPoint};
+    use crate::ttl::DefaultTtl;
     use crate::value::{DocBuf, Millis, Value};
     use bson::doc;
 

@@ -11,6 +11,7 @@ use super::{
     predicates::{FieldBounds, Predicates},
     ranges,
 };
+use crate::ttl::TS_FIELD;
 use crate::{
     aside,
     error::Result,
@@ -18,7 +19,6 @@ use crate::{
         Filter,
         filter::{Node, Test},
     },
-    storage::index::TS_FIELD,
     value::key,
 };
 

@@ -2,7 +2,8 @@
 
 use super::{bounds, predicates::has_digits};
 use crate::{
-    storage::index::{Index, TS_FIELD},
+    storage::index::Index,
+    ttl::TS_FIELD,
     value::{Path, ValueRef},
 };
 

@@ -3,7 +3,7 @@
 use super::{Direction, Facts};
 use crate::{
     error::{Error, Result},
-    storage::TsIndex,
+    ttl::TsIndex,
     value::{self, Doc, DocBuf},
 };
 

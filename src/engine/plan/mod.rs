@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use crate::{
     query::Filter,
-    storage::TsIndex,
     storage::index::{IndexNumber, IndexSpec},
+    ttl::TsIndex,
     value::{Path, Value},
 };
 use predicates::FieldBounds;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::engine::ObjectIds;
 use crate::error::{Code, Error, Result};
 use crate::query::update::{MAX_DEPTH, check_id, depth};
-use crate::storage::index::TS_FIELD;
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Millis, Value, ValueRef};
 
 /// What documents need on their way in.

@@ -282,10 +282,9 @@ pub fn with_ts(doc: Doc<'_>, ts: Millis) -> Vec<u8> {
 /// Writes a document with `_ts` behind what `out` holds.
 pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
     let mut builder = DocBuilder::begin(out);
-    builder.put_body(doc.body()).put(
-        crate::storage::index::TS_FIELD,
-        Value::int64(ts.seconds()).as_ref(),
-    );
+    builder
+        .put_body(doc.body())
+        .put(crate::ttl::TS_FIELD, Value::int64(ts.seconds()).as_ref());
     builder.end();
 }
 

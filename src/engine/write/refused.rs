@@ -2,8 +2,9 @@
 
 use super::with_ts;
 use crate::error::{Code, Error};
-use crate::storage::index::{ID_INDEX, IndexSpec, TS_FIELD};
+use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{Refused, UniqueIndex, View};
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, keys};
 
 /// The error for a document that could not be written.

@@ -5,8 +5,8 @@ use super::{Deleted, Modified, Place, Search, Selection, collection_for, insert_
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
-use crate::storage::ttl::OwnTtl;
 use crate::storage::{New, NewTtl, Writer};
+use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch, Value};
 
 /// An update on its way.

@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use super::contents::Contents;
 use super::index::Usage;
-use super::ttl::{DefaultTtl, End};
-use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, TsIndex, View, Writer};
+use super::{Namespace, Options, ReadPoint, RecordId, SizeLimit, View, Writer};
 use crate::aside::uncut;
 use crate::clock::Clock;
+use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::Millis;
 use crate::wait::Wait;
 

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use super::IndexSpec;
-use super::spec::TS_FIELD;
 use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::ttl::TS_FIELD;
 use crate::value::{self, Doc, DocBuf, Millis, Value};
 
 /// The encoded values of all fields of an index, one behind the other.

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::record::RecordId;
 use crate::value::Millis;
 pub use keys::{IndexKeys, KeyBytes};
-pub use spec::{Condition, ID_INDEX, IndexSpec, Partial, TS_FIELD};
+pub use spec::{Condition, ID_INDEX, IndexSpec, Partial};
 use tree::Tree;
 pub use usage::Usage;
 

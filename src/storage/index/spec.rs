@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, Path, ValueRef, key};
 
 /// The name of the index on `_id`, which every collection has. It is a hash map; an ordered index of that name is added
@@ -9,7 +10,6 @@ use crate::value::{Doc, DocBuf, DocBuilder, Path, ValueRef, key};
 pub const ID_INDEX: &str = "_id_";
 
 /// The field that the server keeps: an index may name it, though documents do not carry it.
-pub const TS_FIELD: &str = "_ts";
 
 #[derive(Clone)]
 pub struct IndexSpec {

@@ -17,9 +17,10 @@ use std::ops::{ControlFlow, Range};
 
 use crate::value::{Doc, Millis, Patch};
 
-use super::date_ends::{ComingEnds, DateEnds};
+use super::expiry::date_ends::{ComingEnds, DateEnds};
 use super::stored::{Stamp, Stored, Totals};
-use super::ttl::{Bounds, DefaultTtl, End, OwnTtl};
+use crate::storage::expiry::Bounds;
+use crate::ttl::{DefaultTtl, End, OwnTtl};
 
 /// How much a heap takes before the next segment is begun.
 const HEAP_BYTES: usize = 256 * 1024;
@@ -35,7 +36,7 @@ const MIN_DEAD: usize = 16 * 1024;
 pub(super) struct Segment {
     slots: Vec<Slot>,
     dates: DateEnds,
-    /// The same under the rules to come, once this segment has been looked at for them ([`super::dates`]).
+    /// The same under the rules to come, once this segment has been looked at for them ([`super::expiry::dates`]).
     coming: Option<Box<ComingEnds>>,
     heap: Vec<u8>,
     /// Large documents by slot id.

@@ -4,10 +4,11 @@ use super::doing::{Deed, asked_for};
 use crate::command::Call;
 use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
-use crate::engine::ddl::{WantedIndex, is_ts_key};
+use crate::engine::ddl::WantedIndex;
 use crate::engine::describe::describe_indexes;
 use crate::error::{Error, Result};
 use crate::handler::Work;
+use crate::ttl::is_ts_key;
 use crate::value::{Doc, DocBuf};
 
 /// How a list of indexes takes the place of those that there are.

@@ -2,7 +2,7 @@
 
 use crate::value::Millis;
 
-use super::{DefaultTtl, End, OwnTtl};
+use crate::ttl::{DefaultTtl, End, OwnTtl};
 
 /// Bounds over a set of documents, kept apart by what decides their end, so that they hold whatever the collection's default
 /// becomes. A write only widens them; a visit to all the documents makes them exact again.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::contents::{Cause, Change};
-use super::{Collection, Dropped, RecordId, Writer};
 use crate::clock;
+use crate::storage::contents::{Cause, Change};
+use crate::storage::{Collection, Dropped, RecordId, Writer};
 use crate::value::Millis;
 
 /// How many documents are removed between two looks at the time.
@@ -79,7 +79,7 @@ impl Writer<'_> {
 
     /// Frees some documents that have ended by `now`, or finds out that there are none where there might have been. `false`:
     /// there are none left.
-    pub(super) fn reap_some(&mut self, now: Millis) -> bool {
+    pub(in crate::storage) fn reap_some(&mut self, now: Millis) -> bool {
         if !self.is_due(now) {
             return false;
         }

@@ -243,7 +243,7 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::ttl::DefaultTtl;
+    use crate::ttl::DefaultTtl;
 
     /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
     #[test]

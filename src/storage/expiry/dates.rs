@@ -12,14 +12,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::index::{Index, IndexNumber, IndexSpec};
-use super::ttl::End;
-use super::{Collection, Dropped, IndexSelection};
-use crate::value::{Doc, Millis, Type};
+use crate::storage::index::{Index, IndexNumber, IndexSpec};
+use crate::storage::{Collection, Dropped, IndexSelection};
+use crate::ttl::{End, date_end};
+use crate::value::Doc;
 use crate::wait::Wait;
 
 /// Rules to come, and how far their ends are computed.
-pub(super) struct Coming {
+pub(in crate::storage) struct Coming {
     pub rules: Arc<[IndexSpec]>,
     /// Segments from here on, up to `until`, still have to be looked at. Those that are added have their column from the start.
     pub from: u64,
@@ -134,7 +134,7 @@ impl Index {
     }
 }
 
-pub(super) fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
+pub(in crate::storage) fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
     let of = |spec: &IndexSpec| {
         let partial = spec.partial.as_ref().map(|partial| partial.filter.clone());
         (spec.key.clone(), spec.expire_after, partial)
@@ -146,36 +146,22 @@ pub(super) fn same(some: &[IndexSpec], others: &[IndexSpec]) -> bool {
             .all(|(one, other)| of(one) == of(other))
 }
 
-pub(super) fn earliest<'s>(rules: impl Iterator<Item = &'s IndexSpec>, doc: Doc<'_>) -> End {
+pub(in crate::storage) fn earliest<'s>(
+    rules: impl Iterator<Item = &'s IndexSpec>,
+    doc: Doc<'_>,
+) -> End {
     rules
-        .filter_map(|spec| date_rule(spec, doc))
+        .filter_map(|spec| end_by(spec, doc))
         .min()
         .unwrap_or(End::NEVER)
 }
 
-/// The end that one TTL index on dates gives a document: a date, or the earliest of an array of dates, plus its seconds.
-fn date_rule(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
-    let seconds = spec.expire_after?;
+fn end_by(spec: &IndexSpec, doc: Doc<'_>) -> Option<End> {
     let [path] = spec.paths.as_slice() else {
         return None;
     };
-    if !spec.covers(doc) {
-        return None;
-    }
-    let mut earliest = None;
-    let walked = crate::value::keys(std::slice::from_ref(path), doc, |key| {
-        let date = key
-            .values
-            .first()
-            .filter(|value| value.ty() == Type::Date)
-            .and_then(|value| value.as_date());
-        earliest = match (earliest, date) {
-            (Some(known), Some(date)) => Some(date.min(known)),
-            (known, date) => known.or(date),
-        };
-    });
-    walked.ok()?;
-    earliest.map(|date| End::after(Millis(date), seconds))
+    let seconds = spec.expire_after?;
+    spec.covers(doc).then(|| date_end(path, seconds, doc))?
 }
 
 #[cfg(test)]
@@ -185,7 +171,7 @@ mod tests {
     use crate::storage::ReadPoint;
     use crate::storage::idmap::with_id_key;
     use crate::storage::{Namespace, New, NewTtl, Options};
-    use crate::value::DocBuf;
+    use crate::value::{DocBuf, Millis};
     use bson::doc;
     use std::collections::BTreeMap;
 

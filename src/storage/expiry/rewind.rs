@@ -10,9 +10,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::collection::State;
-use super::{Collection, Writer};
 use crate::clock::{self, Rewind};
+use crate::storage::collection::State;
+use crate::storage::{Collection, Writer};
 use crate::value::Millis;
 
 // === impl Collection ===
@@ -27,18 +27,18 @@ impl Collection {
     /// The moment that still is now for who reads here, if the clock is going back without this collection so far. Nobody
     /// need note that he looked: all that had ended by then will be gone.
     #[cold]
-    pub(super) fn not_yet_back(&self) -> Option<Millis> {
+    pub(in crate::storage) fn not_yet_back(&self) -> Option<Millis> {
         Some(self.to_follow()?.from)
     }
 
     /// Makes the step back that the clock is making, or a part of it. `false`: it was `until` before all was done.
-    pub(super) fn follow_back(&self, until: Instant) -> bool {
+    pub(in crate::storage) fn follow_back(&self, until: Instant) -> bool {
         self.go_back(&mut self.exclusive(), Some(until))
     }
 
     /// The same for whoever holds the lock. Without `until` it is done when this returns.
     #[cold]
-    pub(super) fn go_back(&self, state: &mut State, until: Option<Instant>) -> bool {
+    pub(in crate::storage) fn go_back(&self, state: &mut State, until: Option<Instant>) -> bool {
         let Some(Rewind { number, from }) = self.to_follow() else {
             return true;
         };
@@ -68,7 +68,8 @@ mod tests {
     use crate::clock::{Clock, Watcher};
     use crate::storage::Catalog;
     use crate::storage::ReadPoint;
-    use crate::storage::ttl::{DefaultTtl, Reaper};
+    use crate::storage::expiry::Reaper;
+    use crate::ttl::DefaultTtl;
     use crate::value::Doc;
 
     const HOUR: i64 = 3_600_000;

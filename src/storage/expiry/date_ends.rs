@@ -1,13 +1,14 @@
 //! The ends that TTL indexes on dates give the documents of one segment: a column beside its slots.
 
-use super::ttl::{Bounds, End};
+use crate::storage::expiry::Bounds;
+use crate::ttl::End;
 
 /// One end a slot. Most collections have no such index: empty as long as every end is `NEVER`, else as long as the slots.
 #[derive(Default)]
-pub(super) struct DateEnds(Vec<End>);
+pub(in crate::storage) struct DateEnds(Vec<End>);
 
 /// The ends under the rules to come ([`super::dates`]).
-pub(super) struct ComingEnds {
+pub(in crate::storage) struct ComingEnds {
     ends: DateEnds,
     /// Over these ends alone.
     bounds: Bounds,
