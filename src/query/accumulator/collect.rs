@@ -7,21 +7,18 @@ use crate::error::{Error, Result};
 use crate::query::expr::object;
 use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
-/// `$push`.
-#[derive(Default)]
-pub struct Push(List);
+/// `$push`, or `$concatArrays`.
+pub struct Listed {
+    list: List,
+    /// The operator whose input is an array: its elements are gathered one by one.
+    each_of: Option<&'static str>,
+}
 
-/// `$concatArrays`.
-#[derive(Default)]
-pub struct ConcatArrays(List);
-
-/// `$addToSet`.
-#[derive(Default)]
-pub struct AddToSet(Set);
-
-/// `$setUnion`.
-#[derive(Default)]
-pub struct SetUnion(Set);
+/// `$addToSet`, or `$setUnion`.
+pub struct Distinct {
+    set: Set,
+    each_of: Option<&'static str>,
+}
 
 /// `$mergeObjects`.
 #[derive(Default)]
@@ -43,12 +40,16 @@ struct Set {
     key: Vec<u8>,
 }
 
-/// Calls with each element of an array that came as a whole; nothing for a missing value.
-fn each_element(
-    name: &str,
+/// Calls with the value, or, for an operator that takes arrays, with each of its elements; then a missing value brings nothing.
+fn each_value(
+    each_of: Option<&'static str>,
     value: ValueRef<'_>,
     mut visit: impl FnMut(ValueRef<'_>),
 ) -> Result<()> {
+    let Some(name) = each_of else {
+        visit(value);
+        return Ok(());
+    };
     if value.is_missing() {
         return Ok(());
     }
@@ -64,61 +65,45 @@ fn each_element(
 
 // === impl State ===
 
-impl State for Push {
-    fn add(&mut self, input: Input<'_>) -> Result<()> {
-        self.0.push(input.value);
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<Value> {
-        self.0.to_array()
-    }
-
-    fn size(&self) -> usize {
-        self.0.size()
+impl Listed {
+    pub fn start(each_of: Option<&'static str>) -> Box<dyn State> {
+        let list = List::default();
+        Box::new(Self { list, each_of })
     }
 }
 
-impl State for ConcatArrays {
-    fn add(&mut self, input: Input<'_>) -> Result<()> {
-        each_element("$concatArrays", input.value, |item| self.0.push(item))
-    }
-
-    fn finish(&self) -> Result<Value> {
-        self.0.to_array()
-    }
-
-    fn size(&self) -> usize {
-        self.0.size()
+impl Distinct {
+    pub fn start(each_of: Option<&'static str>) -> Box<dyn State> {
+        let set = Set::default();
+        Box::new(Self { set, each_of })
     }
 }
 
-impl State for AddToSet {
+impl State for Listed {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
-        self.0.add(input.value);
-        Ok(())
+        each_value(self.each_of, input.value, |value| self.list.push(value))
     }
 
     fn finish(&self) -> Result<Value> {
-        self.0.list.to_array()
+        self.list.to_array()
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.list.size()
     }
 }
 
-impl State for SetUnion {
+impl State for Distinct {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
-        each_element("$setUnion", input.value, |item| self.0.add(item))
+        each_value(self.each_of, input.value, |value| self.set.add(value))
     }
 
     fn finish(&self) -> Result<Value> {
-        self.0.list.to_array()
+        self.set.list.to_array()
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.set.size()
     }
 }
 

@@ -5,18 +5,20 @@ use super::state::{Input, State};
 use crate::error::Result;
 use crate::value::{Value, ValueRef};
 
-#[derive(Default)]
-pub struct First(Option<Value>);
+/// The first value, or the last one.
+pub struct Edge {
+    kept: Option<Value>,
+    last: bool,
+}
 
-#[derive(Default)]
-pub struct Last(Option<Value>);
-
-pub struct FirstN(Few);
-
-pub struct LastN(Few);
+/// The first few, or the last few.
+pub struct EdgeN {
+    kept: Few,
+    last: bool,
+}
 
 /// What is missing becomes null: no group goes without its field, and an array has no gaps.
-pub(super) fn present(value: ValueRef<'_>) -> Value {
+fn present(value: ValueRef<'_>) -> Value {
     value.or_null().to_value()
 }
 
@@ -29,87 +31,56 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
     kept.as_ref().map_or(0, |value| value.as_ref().data().len())
 }
 
-// === impl First ===
+// === impl Edge ===
 
-impl State for First {
-    fn add(&mut self, input: Input<'_>) -> Result<()> {
-        self.0.get_or_insert_with(|| present(input.value));
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<Value> {
-        one(&self.0)
-    }
-
-    fn size(&self) -> usize {
-        size_of_one(&self.0)
+impl Edge {
+    pub fn start(last: bool) -> Box<dyn State> {
+        Box::new(Self { kept: None, last })
     }
 }
 
-// === impl Last ===
-
-impl State for Last {
+impl State for Edge {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
-        self.0 = Some(present(input.value));
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<Value> {
-        one(&self.0)
-    }
-
-    fn size(&self) -> usize {
-        size_of_one(&self.0)
-    }
-}
-
-// === impl FirstN ===
-
-impl FirstN {
-    pub fn start(few: Few) -> Box<dyn State> {
-        Box::new(Self(few))
-    }
-}
-
-impl State for FirstN {
-    fn add(&mut self, input: Input<'_>) -> Result<()> {
-        if !self.0.is_full() {
-            self.0.insert(self.0.len(), present(input.value));
+        if self.last || self.kept.is_none() {
+            self.kept = Some(present(input.value));
         }
         Ok(())
     }
 
     fn finish(&self) -> Result<Value> {
-        self.0.to_array()
+        one(&self.kept)
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        size_of_one(&self.kept)
     }
 }
 
-// === impl LastN ===
+// === impl EdgeN ===
 
-impl LastN {
-    pub fn start(few: Few) -> Box<dyn State> {
-        Box::new(Self(few))
+impl EdgeN {
+    pub fn start(kept: Few, last: bool) -> Box<dyn State> {
+        Box::new(Self { kept, last })
     }
 }
 
-impl State for LastN {
+impl State for EdgeN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
-        if self.0.is_full() {
-            self.0.remove_first();
+        if self.kept.is_full() {
+            if !self.last {
+                return Ok(());
+            }
+            self.kept.remove_first();
         }
-        self.0.insert(self.0.len(), present(input.value));
+        self.kept.insert(self.kept.len(), present(input.value));
         Ok(())
     }
 
     fn finish(&self) -> Result<Value> {
-        self.0.to_array()
+        self.kept.to_array()
     }
 
     fn size(&self) -> usize {
-        self.0.size()
+        self.kept.size()
     }
 }

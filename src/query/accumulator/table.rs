@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::collect::{AddToSet, ConcatArrays, MergeObjects, Push, SetUnion};
+use super::collect::{Distinct, Listed, MergeObjects};
 use super::deviation::StdDev;
-use super::edge::{First, FirstN, Last, LastN};
+use super::edge::{Edge, EdgeN};
 use super::extreme::{Extreme, ExtremeN};
 use super::few::{Count, Few, FewRule};
 use super::percentile;
@@ -38,16 +38,16 @@ macro_rules! rows {
 
 rows! {
     "$accumulator" Status::Planned,
-    "$addToSet" Status::Ready(|_, value, scope| plain(|| Box::new(AddToSet::default()), value, scope)),
+    "$addToSet" Status::Ready(|_, value, scope| plain(|| Distinct::start(None), value, scope)),
     "$avg" Status::Ready(|_, value, scope| plain(|| Box::new(Average::default()), value, scope)),
     "$bottom" Status::Ready(top::parse),
     "$bottomN" Status::Ready(top::parse),
-    "$concatArrays" Status::Ready(|_, value, scope| plain(|| Box::new(ConcatArrays::default()), value, scope)),
+    "$concatArrays" Status::Ready(|_, value, scope| plain(|| Listed::start(Some("$concatArrays")), value, scope)),
     "$count" Status::Ready(count),
-    "$first" Status::Ready(|_, value, scope| plain(|| Box::new(First::default()), value, scope)),
-    "$firstN" Status::Ready(|name, value, scope| several(name, FirstN::start, value, scope)),
-    "$last" Status::Ready(|_, value, scope| plain(|| Box::new(Last::default()), value, scope)),
-    "$lastN" Status::Ready(|name, value, scope| several(name, LastN::start, value, scope)),
+    "$first" Status::Ready(|_, value, scope| plain(|| Edge::start(false), value, scope)),
+    "$firstN" Status::Ready(|name, value, scope| several(name, |few| EdgeN::start(few, false), value, scope)),
+    "$last" Status::Ready(|_, value, scope| plain(|| Edge::start(true), value, scope)),
+    "$lastN" Status::Ready(|name, value, scope| several(name, |few| EdgeN::start(few, true), value, scope)),
     "$max" Status::Ready(|_, value, scope| plain(|| Extreme::start(true), value, scope)),
     "$maxN" Status::Ready(|name, value, scope| several(name, |few| ExtremeN::start(few, true), value, scope)),
     "$median" Status::Ready(quantile),
@@ -55,8 +55,8 @@ rows! {
     "$min" Status::Ready(|_, value, scope| plain(|| Extreme::start(false), value, scope)),
     "$minN" Status::Ready(|name, value, scope| several(name, |few| ExtremeN::start(few, false), value, scope)),
     "$percentile" Status::Ready(quantile),
-    "$push" Status::Ready(|_, value, scope| plain(|| Box::new(Push::default()), value, scope)),
-    "$setUnion" Status::Ready(|_, value, scope| plain(|| Box::new(SetUnion::default()), value, scope)),
+    "$push" Status::Ready(|_, value, scope| plain(|| Listed::start(None), value, scope)),
+    "$setUnion" Status::Ready(|_, value, scope| plain(|| Distinct::start(Some("$setUnion")), value, scope)),
     "$stdDevPop" Status::Ready(|_, value, scope| plain(|| Box::new(StdDev::<false>::default()), value, scope)),
     "$stdDevSamp" Status::Ready(|_, value, scope| plain(|| Box::new(StdDev::<true>::default()), value, scope)),
     "$sum" Status::Ready(|_, value, scope| plain(|| Box::new(Sum::default()), value, scope)),
