@@ -12,6 +12,7 @@ pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
     let root = DocBuf::from(root);
     let vars = Vars::at(Millis(7000)).with([Value::int32(42)]);
     let value = Expr::parse(spec.as_doc().get("e"), &Scope::new().with(["x"])).and_then(|expr| {
+        shows_every_part(&expr);
         expr.eval(root.as_doc(), &vars)
             .map(crate::value::Val::into_value)
     });
@@ -24,6 +25,21 @@ pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
         }
         Err(error) => doc! {"error": error.code().number()},
     }
+}
+
+/// No operator hides a part of itself from [`Expr::each`]: what it prints, it shows.
+fn shows_every_part(expr: &Expr) {
+    fn paths(expr: &Expr) -> usize {
+        let mut count = usize::from(matches!(expr, Expr::Field(_)));
+        expr.each(&mut |within| count += paths(within));
+        count
+    }
+    let printed = format!("{expr:?}");
+    assert_eq!(
+        paths(expr),
+        printed.matches("Field(FieldPath {").count(),
+        "{printed}"
+    );
 }
 
 /// Runs a table over an empty document; a wrong row prints itself.
