@@ -11,6 +11,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod difference;
 mod generate;
 mod known;
 mod pair;
@@ -24,7 +25,8 @@ use std::io::Write;
 
 use bson::Bson;
 
-use pair::{Difference, Pair};
+use difference::Difference;
+use pair::Pair;
 
 /// Commands of a round, besides those that fill its collections.
 const COMMANDS: usize = 12;

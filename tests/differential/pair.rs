@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use sundown::clock::Clock;
 use sundown::config::Topology;
 
+use crate::difference::{Difference, What, code};
 use crate::generate::Step;
 use crate::known;
 use crate::reply;
@@ -32,23 +33,6 @@ struct Server {
     address: SocketAddr,
     client: Client,
     database: String,
-}
-
-/// Where the two differ.
-#[derive(Debug, Clone)]
-pub struct Difference {
-    /// The steps up to the one that shows it.
-    pub steps: Vec<Step>,
-    pub what: What,
-    pub theirs: Vec<Document>,
-    pub ours: Vec<Document>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    Reply,
-    /// What the collections hold afterwards.
-    State,
 }
 
 // === impl Pair ===
@@ -195,86 +179,6 @@ impl Server {
         }
         state
     }
-}
-
-// === impl Difference ===
-
-impl Difference {
-    fn new(steps: &[Step], what: What, (theirs, ours): (Vec<Document>, Vec<Document>)) -> Self {
-        Self {
-            steps: steps.to_vec(),
-            what,
-            theirs,
-            ours,
-        }
-    }
-
-    /// True if the last command has a field or operator of that name anywhere.
-    pub fn says(&self, name: &str) -> bool {
-        mentions(&Bson::Document(self.command().clone()), name)
-    }
-
-    /// True if the last command has that number at its top.
-    pub fn has(&self, name: &str, number: i32) -> bool {
-        self.command().get_i32(name).ok() == Some(number)
-    }
-
-    pub fn is_indexed(&self) -> bool {
-        let mut steps = self.steps.iter();
-        steps.any(|step| step.command.contains_key("createIndexes"))
-    }
-
-    /// True if a `$group` of the last command has an object as its `_id`.
-    pub fn groups_by_object(&self) -> bool {
-        let stages = self.command().get_array("pipeline").ok();
-        let mut stages = stages.into_iter().flatten().filter_map(Bson::as_document);
-        stages.any(|stage| {
-            let group = stage.get_document("$group");
-            group.is_ok_and(|group| group.get_document("_id").is_ok())
-        })
-    }
-
-    pub fn verb(&self) -> &str {
-        self.command().keys().next().map_or("", String::as_str)
-    }
-
-    /// True if the last command changes documents by a pipeline.
-    pub fn updates_by_pipeline(&self) -> bool {
-        let command = self.command();
-        let in_list = command.get_array("updates").ok();
-        let in_list = in_list.and_then(|list| list.first()?.as_document()?.get("u"));
-        let update = in_list.or_else(|| command.get("update"));
-        matches!(update, Some(Bson::Array(_)))
-    }
-
-    pub fn command(&self) -> &Document {
-        &self.steps[self.steps.len() - 1].command
-    }
-
-    /// The code that each server failed with, its first write error's included; 0 for none.
-    pub fn codes(&self) -> (i32, i32) {
-        (code(&self.theirs), code(&self.ours))
-    }
-}
-
-fn mentions(value: &Bson, name: &str) -> bool {
-    match value {
-        Bson::Document(document) => {
-            let mut fields = document.iter();
-            fields.any(|(key, value)| key == name || mentions(value, name))
-        }
-        Bson::Array(list) => list.iter().any(|value| mentions(value, name)),
-        _ => false,
-    }
-}
-
-fn code(replies: &[Document]) -> i32 {
-    let of = |reply: &Document| {
-        let inner = reply.get_array("writeErrors").ok();
-        let inner = inner.and_then(|errors| errors.first()?.as_document());
-        inner.unwrap_or(reply).get_i32("code").ok()
-    };
-    replies.iter().find_map(of).unwrap_or(0)
 }
 
 fn writes(command: &Document) -> bool {

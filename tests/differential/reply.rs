@@ -3,8 +3,8 @@
 
 use bson::{Bson, DateTime, Document};
 
+use crate::difference::What;
 use crate::generate::Step;
-use crate::pair::What;
 use crate::support::print::Printer;
 
 pub fn differ(steps: &[Step], what: What, theirs: &[Document], ours: &[Document]) -> bool {

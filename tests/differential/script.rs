@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use bson::Bson;
 
+use crate::difference::{Difference, What};
 use crate::generate::Step;
-use crate::pair::{Difference, What};
 use crate::reply;
 use crate::support::literal::Reader;
 use crate::support::print::Printer;

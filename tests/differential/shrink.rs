@@ -2,8 +2,9 @@
 
 use bson::{Bson, Document};
 
+use crate::difference::{Difference, What};
 use crate::generate::Step;
-use crate::pair::{Difference, Pair, What};
+use crate::pair::Pair;
 
 /// How often a script is played at most.
 const PLAYS: usize = 900;
