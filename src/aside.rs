@@ -41,21 +41,17 @@ thread_local! {
     static LIMIT: RefCell<Limit> = const { RefCell::new(Limit { deadline: None, killed: None }) };
 }
 
-/// A command, or a step of one, begins on this thread: what an earlier one has left here does not concern it.
-#[inline]
-pub fn begin() {
-    EXPECTED.set(false);
-}
-
-/// What this thread parses loops: whether it takes long only shows while it runs.
+/// What is being parsed loops: whether it takes long only shows while it runs. Told to [`parsing`].
 pub fn expect_long() {
     EXPECTED.set(true);
 }
 
-/// Whether something that loops was parsed since the last question, or since the command began. Such a command begins as work, not at once: what is not on
-/// the list of operations cannot be killed.
-pub fn is_long_expected() -> bool {
-    EXPECTED.replace(false)
+/// Runs a parser, and says whether what it has read loops. A command that does begins as work, not at once: what is not on the
+/// list of operations cannot be killed.
+pub fn parsing<T>(parse: impl FnOnce() -> Result<T>) -> Result<(T, bool)> {
+    EXPECTED.set(false);
+    let parsed = parse()?;
+    Ok((parsed, EXPECTED.get()))
 }
 
 /// Runs what takes a while, and leaves the other tasks of this worker to another thread meanwhile.

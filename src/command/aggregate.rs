@@ -9,6 +9,7 @@ use super::write::{collation, hint};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
+use crate::aside::parsing;
 use crate::auth::Target;
 use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
@@ -83,8 +84,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if aggregate.explain {
         return explain::of_aggregate(call, reply);
     }
-    let (source, namespace) = aggregate.open(call)?;
-    let opening = Opening::plain(namespace, aggregate.batch_size);
+    let ((source, namespace), is_slow) = parsing(|| aggregate.open(call))?;
+    let opening = Opening {
+        is_slow,
+        ..Opening::plain(namespace, aggregate.batch_size)
+    };
     cursor::open(call, reply, Box::new(source), opening)
 }
 

@@ -6,6 +6,7 @@ use super::args::Arg;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
+use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::access::Walk;
 use crate::engine::ddl::check_read;
@@ -53,8 +54,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let counting = count.counting();
     let selecting = Selecting::plain(count.filter, count.hint);
-    let (selection, _) = selecting.parse(&call.vars())?;
-    scan::run(call, collection, selection, counting, reply)
+    let ((selection, _), is_slow) = parsing(|| selecting.parse(&call.vars()))?;
+    scan::run(call, collection, (selection, is_slow), counting, reply)
 }
 
 // === impl Count ===

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::args::fields;
 use super::{Call, Context, Outcome, Step, Task};
-use crate::aside::is_long_expected;
 use crate::clock::monotonic;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
@@ -31,6 +30,8 @@ pub struct Opening {
     pub no_timeout: bool,
     /// A getMore that finds no rows waits for some.
     pub awaits: bool,
+    /// One row may take long to compute.
+    pub is_slow: bool,
 }
 
 /// What one batch may take.
@@ -110,7 +111,7 @@ pub fn open(
     let mut info = CursorInfo::new(&opening.namespace, call.session(), body);
     info.no_timeout = opening.no_timeout;
     info.awaits = opening.awaits;
-    info.is_slow = is_long_expected();
+    info.is_slow = opening.is_slow;
     info.owner = call.owner();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
     let what = Filled::First {
@@ -227,6 +228,7 @@ impl Opening {
             single_batch: false,
             no_timeout: false,
             awaits: false,
+            is_slow: false,
         }
     }
 }

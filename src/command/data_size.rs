@@ -99,7 +99,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         at: call.read_point(),
         gather: measuring,
     };
-    scan::begin(scan, reply)
+    scan::begin(scan, false, reply)
 }
 
 // === impl DataSize ===

@@ -8,6 +8,7 @@ use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
+use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::key_bounds::Between;
@@ -205,7 +206,7 @@ impl<'a> Find<'a> {
         {
             return point(call, self.collection, id, reply);
         }
-        let prepared = self.prepare(call)?;
+        let (prepared, is_slow) = parsing(|| self.prepare(call))?;
         if !prepared.reading.show_ts
             && self.is_plain()
             && let Some(id) = id_equality(&prepared.reading.filter)
@@ -218,6 +219,7 @@ impl<'a> Find<'a> {
             single_batch: self.single_batch,
             no_timeout: self.no_timeout,
             awaits: prepared.tailing && self.await_data,
+            is_slow,
         };
         let source = self.source(call, prepared)?;
         cursor::open(call, reply, source, opening)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::aside::parsing;
 use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
@@ -77,8 +78,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     check_written(call.database(), collection)?;
-    let statement = args.parse(call)?;
-    write::run(call, collection, statement, reply)
+    let (statement, is_slow) = parsing(|| args.parse(call))?;
+    write::run(call, collection, statement, is_slow, reply)
 }
 
 /// What it would do, for explain.

@@ -39,7 +39,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         Counted::Insert,
         count as u64,
     );
-    write::run(call, collection, inserts, reply)
+    write::run(call, collection, inserts, false, reply)
 }
 
 struct Inserts {

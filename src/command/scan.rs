@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Call, Outcome, Step, Task};
-use crate::aside::is_long_expected;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::write::Selection;
 use crate::engine::{ReadPoint, TimeSlice};
@@ -31,11 +30,12 @@ pub(super) struct Scan<G> {
     pub gather: G,
 }
 
-/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
+/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps. The
+/// selection comes with what [`parsing`](crate::aside::parsing) says of it.
 pub(super) fn run<G: Gather>(
     call: &Call<'_>,
     collection: &str,
-    selection: Selection,
+    (selection, is_slow): (Selection, bool),
     gather: G,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
@@ -48,12 +48,16 @@ pub(super) fn run<G: Gather>(
         at: call.read_point(),
         gather,
     };
-    begin(scan, reply)
+    begin(scan, is_slow, reply)
 }
 
-pub(super) fn begin<G: Gather>(mut scan: Scan<G>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub(super) fn begin<G: Gather>(
+    mut scan: Scan<G>,
+    is_slow: bool,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     // What may take long is on the list of operations before it begins.
-    if is_long_expected() || !matches!(scan.step(reply)?, Step::Done) {
+    if is_slow || !matches!(scan.step(reply)?, Step::Done) {
         return Ok(Outcome::Work(Box::new(scan)));
     }
     Ok(Outcome::Reply)

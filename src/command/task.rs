@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cosmos::Meter;
 use super::operations::Operation;
 use super::{Command, Context, reply};
-use crate::aside::{self, Limit};
+use crate::aside::Limit;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::value::{Doc, DocBuilder};
@@ -60,7 +60,6 @@ impl Work for Running {
         if let Some(meter) = &mut self.meter {
             meter.go_on();
         }
-        aside::begin();
         let stepped = self.limit.check().and_then(|()| {
             let mut builder = DocBuilder::begin(out);
             let stepped = self.limit.watch(|| self.task.step(&mut builder));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::LIST;
 use super::op::Op;
 use super::results::{Answer, Results};
-use crate::aside::is_long_expected;
+use crate::aside::parsing;
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
 use crate::engine::write::{Intake, Place};
@@ -30,6 +30,8 @@ pub struct Bulk {
     pub next: usize,
     /// The one under way, and the number of its collection.
     pub current: Option<(usize, Action)>,
+    /// It may take long, and was not begun.
+    pub is_slow: bool,
     pub results: Results,
     pub answer: Answer,
 }
@@ -53,7 +55,7 @@ impl Statements for Bulk {
             if !going_on {
                 return Ok(true);
             }
-            if slice.is_over() || is_long_expected() {
+            if slice.is_over() || std::mem::take(&mut self.is_slow) {
                 return Ok(false);
             }
         }
@@ -94,15 +96,16 @@ impl Bulk {
                     self.insert(index, namespace, document, documents, run),
                 ));
             }
-            Op::Update(at, statement) => statement
-                .parse(let_vars, &run.vars)
-                .map(|updating| (at, Action::Update(Box::new(updating)))),
-            Op::Delete(at, statement) => statement
-                .parse(let_vars, &run.vars)
-                .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
+            Op::Update(at, statement) => parsing(|| statement.parse(let_vars, &run.vars))
+                .map(|(updating, slow)| (at, Action::Update(Box::new(updating)), slow)),
+            Op::Delete(at, statement) => parsing(|| statement.parse(let_vars, &run.vars))
+                .map(|(deleting, slow)| (at, Action::Remove(Box::new(deleting)), slow)),
         };
         match begun {
-            Ok(current) => self.current = Some(current),
+            Ok((at, action, is_slow)) => {
+                self.current = Some((at, action));
+                self.is_slow = is_slow;
+            }
             Err(error) => {
                 let modified = value.as_doc().is_some_and(|doc| doc.has("update"));
                 return Ok(Some(self.results.fail(

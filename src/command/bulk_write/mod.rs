@@ -77,6 +77,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         offset: 0,
         next: 0,
         current: None,
+        is_slow: false,
         results: Results::new(options.ordered, errors_only, options.numbers(count)?),
         answer: Answer {
             context: Arc::clone(call.context),
@@ -88,7 +89,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             command: call.request.body.clone(),
         },
     };
-    write::run(call, CURSOR, bulk, reply)
+    write::run(call, CURSOR, bulk, false, reply)
 }
 
 /// What each operation does, to the collection that it names.

@@ -17,7 +17,7 @@ use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::Running;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, cosmos, reply};
-use crate::aside::{self, Limit};
+use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::{Code, Error, Hangup, Result};
@@ -274,7 +274,6 @@ fn run(
     let mut builder = DocBuilder::begin(out);
     let operation = may_read_long(&call).then(|| list(&call));
     let killed = operation.as_ref().map(Operation::killed);
-    aside::begin();
     let outcome = match deadline.is_some() || killed.is_some() {
         false => run(&mut call, &mut builder),
         true => Limit { deadline, killed }.watch(|| run(&mut call, &mut builder)),

@@ -2,7 +2,7 @@
 //! findAndModify have of both.
 
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
-use crate::aside::is_long_expected;
+use crate::aside::parsing;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
@@ -80,7 +80,7 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
     call.context
         .counters
         .add(Counters::shard(call.client.id), K::COUNTED, count as u64);
-    run(call, collection, each, reply)
+    run(call, collection, each, false, reply)
 }
 
 /// The statement of a command that has just one: what explain explains.
@@ -128,10 +128,10 @@ impl<K: Kind> Statements for Each<K> {
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-                        match statement.parse(let_vars, &run.vars) {
-                            Ok(begun) => {
+                        match parsing(|| statement.parse(let_vars, &run.vars)) {
+                            Ok((begun, is_slow)) => {
                                 self.current = Some(begun);
-                                if is_long_expected() {
+                                if is_slow {
                                     return Ok(false);
                                 }
                                 continue;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::aside::is_long_expected;
 use crate::command::{Call, Client, Command, Context, Outcome, Step, Task, cosmos};
 use crate::engine::write::{BATCH, Place};
 use crate::engine::{Effort, ReadPoint, TimeSlice};
@@ -53,11 +52,12 @@ struct Longer<S> {
     retry: Option<Retry>,
 }
 
-/// Runs the statements: at once if that is quickly done, else in steps.
+/// Runs the statements: at once if that is quickly done and those that are parsed are not slow, else in steps.
 pub fn run<S: Statements>(
     call: &mut Call<'_>,
     collection: &str,
     mut statements: S,
+    is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let mut retry = call.retry.take();
@@ -76,7 +76,7 @@ pub fn run<S: Statements>(
         gate: Gate::of(call.context, call.client, call.command),
     };
     // What may take long is on the list of operations before it begins.
-    if !is_long_expected() && statements.step(&mut running, &TimeSlice::begin())? {
+    if !is_slow && statements.step(&mut running, &TimeSlice::begin())? {
         statements.reply(reply);
         return Ok(Outcome::Reply);
     }
