@@ -29,8 +29,10 @@ fn document(n: i32, count: i32) -> Vec<u8> {
 
 fn empty(default: DefaultTtl) -> Collection {
     let made = Collection::new(Namespace::new("db", "c"), Options::default());
-    made.write(NOW, |writer| writer.set_default_ttl(default, None))
-        .expect("it was just made");
+    let set = made.drain_then(NOW, monotonic(), |rules| {
+        rules.set_default_ttl(default, None);
+    });
+    assert!(set.expect("it was just made").is_ok());
     made
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::index::IndexSpec;
 use crate::storage::{
-    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, View, Writer,
+    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, Rules, View,
 };
 use crate::ttl::{DefaultTtl, TsIndex};
 use crate::value::{DocBuf, Millis};
@@ -169,8 +169,8 @@ impl Out {
             |target| target.read(ReadPoint::at(now), default_of),
         );
         if own != wanted {
-            let mut change = |writer: &mut Writer<'_>| {
-                writer.set_default_ttl(wanted.0, wanted.1.clone());
+            let mut change = |rules: &mut Rules<'_>| {
+                rules.set_default_ttl(wanted.0, wanted.1.clone());
             };
             while let Ok(Err(again)) = self.aside.drain_then(now, monotonic() + STEP, change) {
                 change = again;
@@ -276,6 +276,12 @@ mod tests {
         out.finish(&mut cx)
     }
 
+    /// Changes a collection in which nothing has ended.
+    fn changes(collection: &Collection, change: impl FnOnce(&mut Rules<'_>)) {
+        let made = collection.drain_then(NOW, monotonic(), change);
+        assert!(made.unwrap().is_ok());
+    }
+
     fn index(name: &str) -> IndexSpec {
         IndexSpec::new(name, DocBuf::from(doc! {"a": 1}))
     }
@@ -287,8 +293,7 @@ mod tests {
         for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
             let target = catalog.get("db", "c").unwrap().unwrap();
             let set = || {
-                let set = target.write(NOW, |writer| writer.set_default_ttl(default, None));
-                set.unwrap();
+                changes(&target, |rules| rules.set_default_ttl(default, None));
             };
             out(&catalog, set).unwrap();
             let made = catalog.get("db", "c").unwrap().unwrap();
@@ -304,9 +309,8 @@ mod tests {
     #[test]
     fn a_target_that_was_set_up_otherwise_meanwhile_is_left_alone() {
         type Change = fn(&Catalog);
-        fn writes(catalog: &Catalog, change: impl FnOnce(&mut Writer<'_>)) {
-            let target = catalog.get("db", "c").unwrap().unwrap();
-            target.write(NOW, change).unwrap();
+        fn writes(catalog: &Catalog, change: impl FnOnce(&mut Rules<'_>)) {
+            changes(&catalog.get("db", "c").unwrap().unwrap(), change);
         }
         let indexes = "indexes of target collection db.c changed during processing.";
         let options = |now| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::TimeSlice;
 use super::describe::{count_indexes, describe_indexes};
-use crate::storage::{Collection, Dropped, View};
+use crate::storage::{Collection, Dropped, Rules, View};
 use crate::value::{DocBuf, Millis};
 
 /// What there is, once everything that has ended is freed.
@@ -21,8 +21,8 @@ pub struct Findings {
 /// entry of every index; to free them first, in steps, leaves numbers that are there to be read.
 pub fn validate(collection: &Arc<Collection>, now: Millis) -> Result<Option<Findings>, Dropped> {
     let until = TimeSlice::begin().until();
-    let found = collection.drain_then(now, until, |writer: &mut crate::storage::Writer<'_>| {
-        Findings::of(&writer.view())
+    let found = collection.drain_then(now, until, |rules: &mut Rules<'_>| {
+        Findings::of(&rules.view())
     })?;
     Ok(found.ok())
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::collection::WHEN_ALL_IS_WELL;
 use super::namespace::Names;
-use super::{Collection, Namespace, Options, SizeLimit, View};
+use super::{Collection, Namespace, Options, Rules, SizeLimit, View};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
@@ -163,7 +163,8 @@ impl Catalog {
         &self,
         namespace: Namespace,
         options: Options,
-        prepare: impl FnOnce(&Collection),
+        now: Millis,
+        prepare: impl FnOnce(&mut Rules<'_>),
     ) -> Result<Arc<Collection>, CreateError> {
         let mut alone = self.alone();
         self.check_case(namespace.database(), &mut alone)
@@ -172,7 +173,7 @@ impl Catalog {
             Entry::Occupied(_) => Err(CreateError::Exists),
             Entry::Vacant(entry) => {
                 let made = self.made(entry.key(), options);
-                prepare(&made);
+                made.set_up(now, prepare);
                 entry.insert(Arc::clone(&made));
                 Ok(made)
             }
@@ -457,13 +458,8 @@ mod tests {
     fn a_sweep_misses_no_collection_that_is_being_given_another_name() {
         let catalog = Catalog::new();
         let names = [Namespace::new("db", "a"), Namespace::new("db", "b")];
-        let ends = |collection: &Collection| {
-            let set = collection.write(Millis(0), |w| {
-                w.set_default_ttl(DefaultTtl::Seconds(1), None);
-            });
-            set.expect("nobody has dropped it");
-        };
-        let made = catalog.create(names[0].clone(), Options::default(), ends);
+        let ends = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Seconds(1), None);
+        let made = catalog.create(names[0].clone(), Options::default(), Millis(0), ends);
         let made = made.unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -4,8 +4,9 @@
 //! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through
 //! [`index`]es. One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a
 //! [`View`] or a [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`crate::ttl`]: an ended
-//! document cannot be seen through either. [`DateRuleMigration`] prepares a change of the rules that go by dates. Storage
-//! answers with facts ([`Refused`]), knows no command and no query language.
+//! document cannot be seen through either. What documents live by is changed through [`Rules`], which only
+//! [`Collection::drain_then`] and [`Catalog::create`] hand out; [`DateRuleMigration`] prepares a change of the rules that go by
+//! dates. Storage answers with facts ([`Refused`]), knows no command and no query language.
 //!
 //! # The order of locks
 //!
@@ -60,7 +61,7 @@ pub use namespace::Namespace;
 pub use options::{Cap, Options, SizeLimit};
 pub use read_point::ReadPoint;
 pub use record::RecordId;
-pub use rules::{IndexChange, IndexSelection};
+pub use rules::{IndexChange, IndexSelection, Rules};
 pub use stored::{Stored, Totals};
 pub use view::View;
 pub use writer::{New, NewTtl, Refused, UniqueIndex, Writer, Written};

@@ -1,7 +1,9 @@
-//! Changing what a collection's documents live by: `DefaultTTL`, indexes that go or behave otherwise, and other settings.
+//! Changing what a collection's documents live by: `DefaultTTL`, TTL indexes, and the settings beside them.
 //!
-//! A change is plain data, so that it can be written down and made again.
+//! Expired is final: no change of a rule may bring a document back. So whatever could do that is a method of [`Rules`], and only
+//! draining hands out a [`Rules`]. A change is plain data, so that it can be written down and made again.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::index::{ID_INDEX, Index, IndexNumber, Usage};
@@ -13,7 +15,6 @@ use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
 pub enum IndexSelection {
     All,
     Named(Vec<String>),
-    Numbered(Vec<IndexNumber>),
 }
 
 /// What changes in how an index behaves. No change of this kind lengthens a life.
@@ -25,35 +26,83 @@ pub struct IndexChange {
     pub unique: bool,
 }
 
+/// A [`Writer`] that may also change the rules by which documents end.
+///
+/// It comes from [`super::Collection::drain_then`], in the lock hold in which nothing is left that has ended, and from
+/// [`super::Catalog::create`], for a collection that nobody can find yet. All changes of one lock hold count as one: nobody sees
+/// what has ended between two of them.
+pub struct Rules<'a>(Writer<'a>);
+
 // === impl IndexSelection ===
 
 impl IndexSelection {
     pub fn picks(&self, index: &Index) -> bool {
-        index.spec.name != ID_INDEX
-            && match self {
-                Self::All => true,
-                Self::Named(names) => names.contains(&index.spec.name),
-                Self::Numbered(numbers) => numbers.contains(&index.number),
-            }
+        self.names(&index.spec.name)
     }
 
-    /// Whether it picks the index that shows the default, which has no number.
+    /// The same by name, as the index that shows the default has nothing else.
     pub fn names(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Named(names) => names.iter().any(|picked| picked == name),
-            Self::Numbered(_) => false,
-        }
+        name != ID_INDEX
+            && match self {
+                Self::All => true,
+                Self::Named(names) => names.iter().any(|picked| picked == name),
+            }
+    }
+}
+
+// === impl Rules ===
+
+impl<'a> Rules<'a> {
+    /// `writer` has removed everything that had ended by the latest moment at which anybody looked.
+    pub(super) fn drained(writer: Writer<'a>) -> Self {
+        debug_assert!(
+            !writer.is_due(writer.seen),
+            "what has ended was not removed"
+        );
+        Self(writer)
+    }
+
+    /// Sets `DefaultTTL`, and how it shows among the indexes.
+    pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
+        self.state.default = default;
+        self.state.ts_index = index;
+    }
+
+    /// Sets `expireAfterSeconds` of an index on dates. `false`: there is none of that name.
+    pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
+        let altered = self.state.contents.alter_index(name, |index| {
+            Arc::make_mut(&mut index.spec).expire_after = Some(seconds);
+        });
+        altered.is_some()
+    }
+
+    /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
+    pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
+        let picks = |index: &Index| which.picks(index);
+        self.state.contents.drop_indexes(picks)
+    }
+}
+
+impl<'a> Deref for Rules<'a> {
+    type Target = Writer<'a>;
+
+    fn deref(&self) -> &Writer<'a> {
+        &self.0
+    }
+}
+
+impl<'a> DerefMut for Rules<'a> {
+    fn deref_mut(&mut self) -> &mut Writer<'a> {
+        &mut self.0
     }
 }
 
 // === impl Writer ===
 
 impl Writer<'_> {
-    /// Takes indexes away, ready or not, and hands them over, so that freeing a large one holds up nobody. Drain first if
-    /// one has a rule of its own ([`super::Collection::drain_then`]).
-    pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
-        let picks = |index: &Index| which.picks(index);
+    /// Drops those of the indexes that are not in use yet: no document ends by them.
+    pub fn abandon_indexes(&mut self, numbers: &[IndexNumber]) -> Vec<Index> {
+        let picks = |index: &Index| !index.ready && numbers.contains(&index.number);
         self.state.contents.drop_indexes(picks)
     }
 
@@ -76,20 +125,6 @@ impl Writer<'_> {
             }
         });
         altered.is_some()
-    }
-
-    /// Sets `expireAfterSeconds` of an index on dates. Drain first. `false`: there is none of that name.
-    pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
-        let altered = self.state.contents.alter_index(name, |index| {
-            Arc::make_mut(&mut index.spec).expire_after = Some(seconds);
-        });
-        altered.is_some()
-    }
-
-    /// Sets `DefaultTTL`, and how it shows among the indexes. Drain first if that can lengthen a life.
-    pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
-        self.state.default = default;
-        self.state.ts_index = index;
     }
 
     /// How much a capped collection may hold from the next insert on.

@@ -16,8 +16,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
-    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, IndexSelection, Namespace,
-    RecordId, Refused, View, Writer,
+    Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, Namespace, RecordId, Refused,
+    Rules, View, Writer,
 };
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
@@ -235,13 +235,13 @@ impl IndexBuild {
             Some((default, shown)) => {
                 let until = TimeSlice::begin().until();
                 self.collection
-                    .drain_then(self.now, until, |writer: &mut Writer<'_>| {
+                    .drain_then(self.now, until, |rules: &mut Rules<'_>| {
                         // Asked again: the mode may have been changed since.
-                        let mode = writer.view().options().indexing_mode;
+                        let mode = rules.view().options().indexing_mode;
                         check_mode(mode, *default, Code::CannotCreateIndex)?;
-                        self.complete(writer)?;
-                        default_ttl::set(writer, *default, Some(shown.clone()));
-                        Ok(count_indexes(&writer.view()))
+                        self.complete(rules)?;
+                        default_ttl::set(rules, *default, Some(shown.clone()));
+                        Ok(count_indexes(&rules.view()))
                     })
             }
         };
@@ -279,10 +279,10 @@ impl Drop for IndexBuild {
             return;
         }
         let unfinished = self.unfinished.iter().map(|index| index.number);
-        let own = unfinished.chain(self.finished.iter().copied()).collect();
-        let _ = self.collection.write(self.now, |writer| {
-            writer.drop_indexes(&IndexSelection::Numbered(own))
-        });
+        let own: Vec<_> = unfinished.chain(self.finished.iter().copied()).collect();
+        let _ = self
+            .collection
+            .write(self.now, |writer| writer.abandon_indexes(&own));
     }
 }
 

@@ -53,14 +53,12 @@ impl CreateCollection {
         catalog: &Catalog,
         now: Millis,
     ) -> Result<std::sync::Arc<Collection>, CreateError> {
-        catalog.create(self.namespace.clone(), self.options.clone(), |collection| {
-            // Nobody can have dropped what nobody can find yet.
-            let _ = collection.write(now, |writer| {
-                for spec in &self.indexes {
-                    writer.add_index(spec.clone());
-                }
-                default_ttl::set(writer, self.default_ttl, self.ts_index.clone());
-            });
+        let (name, options) = (self.namespace.clone(), self.options.clone());
+        catalog.create(name, options, now, |rules| {
+            for spec in &self.indexes {
+                rules.add_index(spec.clone());
+            }
+            default_ttl::set(rules, self.default_ttl, self.ts_index.clone());
         })
     }
 }

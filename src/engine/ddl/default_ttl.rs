@@ -1,7 +1,7 @@
 //! Setting `DefaultTTL`, which also shows among the indexes.
 
 use crate::storage::index::IndexSpec;
-use crate::storage::{View, Writer};
+use crate::storage::{Rules, View};
 use crate::ttl::{DefaultTtl, TS_INDEX, TsIndex, is_ts_key};
 
 /// Whether an index is on `_ts` and nothing else says what it holds: one that can show the default as well.
@@ -11,12 +11,12 @@ pub(super) fn is_plain(spec: &IndexSpec) -> bool {
 }
 
 /// Sets the default. The index that shows it keeps its name unless a new one is wanted.
-pub(super) fn set(writer: &mut Writer<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
+pub(super) fn set(rules: &mut Rules<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
     let shown = match default {
         DefaultTtl::Off => None,
-        _ => Some(shown_as(&writer.view(), wanted)),
+        _ => Some(shown_as(&rules.view(), wanted)),
     };
-    writer.set_default_ttl(default, shown);
+    rules.set_default_ttl(default, shown);
 }
 
 /// Where there are plain indexes on `_ts`, one of them becomes the one that shows the default: that of the wanted name, or the first.

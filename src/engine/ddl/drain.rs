@@ -12,7 +12,7 @@ use crate::engine::TimeSlice;
 use crate::error::Result;
 use crate::storage::index::Index;
 use crate::storage::{
-    Collection, DateRuleChange, DateRuleMigration, Dropped, IndexSelection, Writer, free,
+    Collection, DateRuleChange, DateRuleMigration, Dropped, IndexSelection, Rules, free,
 };
 use crate::value::Millis;
 
@@ -33,15 +33,15 @@ pub(super) struct Draining {
 
 impl RuleChange {
     /// Makes the change, with the indexes that are no more.
-    fn make(&self, writer: &mut Writer<'_>) -> Result<(Done, Vec<Index>)> {
+    fn make(&self, rules: &mut Rules<'_>) -> Result<(Done, Vec<Index>)> {
         match self {
             // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
             Self::Modify(change) => {
-                let modified = change.resolve(&writer.view())?.make(writer);
+                let modified = change.resolve(&rules.view())?.make(rules);
                 Ok((Done::Modified(modified), Vec::new()))
             }
             Self::DropIndexes(which) => {
-                let (dropped, gone) = drop_indexes::make(writer, which);
+                let (dropped, gone) = drop_indexes::make(rules, which);
                 Ok((Done::DroppedIndexes(dropped), gone))
             }
         }
@@ -72,7 +72,7 @@ impl Steps for Draining {
         {
             return Ok(advance);
         }
-        let change = |writer: &mut Writer<'_>| self.change.make(writer);
+        let change = |rules: &mut Rules<'_>| self.change.make(rules);
         let made = self.collection.drain_then(now, slice.until(), change);
         let Ok(made) = made.map_err(|Dropped| no_collection())? else {
             return Ok(Advance::More);

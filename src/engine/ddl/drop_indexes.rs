@@ -8,7 +8,7 @@ use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
-use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, ReadPoint, View, Writer};
+use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, ReadPoint, Rules, View};
 use crate::ttl::DefaultTtl;
 use crate::value::{Doc, Millis};
 
@@ -102,15 +102,12 @@ fn is_id() -> Error {
 }
 
 /// Drops them, and switches the default off if it goes with them. The indexes are handed over to be freed outside the lock.
-pub(super) fn make(
-    writer: &mut Writer<'_>,
-    which: &IndexSelection,
-) -> (DroppedIndexes, Vec<Index>) {
-    let before = count_indexes(&writer.view());
-    let gone = writer.drop_indexes(which);
-    let shown = writer.view().ts_index();
+pub(super) fn make(rules: &mut Rules<'_>, which: &IndexSelection) -> (DroppedIndexes, Vec<Index>) {
+    let before = count_indexes(&rules.view());
+    let gone = rules.drop_indexes(which);
+    let shown = rules.view().ts_index();
     if shown.is_some_and(|ts| which.names(&ts.name)) {
-        default_ttl::set(writer, DefaultTtl::Off, None);
+        default_ttl::set(rules, DefaultTtl::Off, None);
     }
     let all = *which == IndexSelection::All;
     (DroppedIndexes { before, all }, gone)

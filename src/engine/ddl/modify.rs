@@ -10,7 +10,7 @@ use super::{Begun, Done, IndexName, no_collection};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{
-    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, ReadPoint, View, Writer,
+    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, ReadPoint, Rules, View, Writer,
 };
 use crate::ttl::{
     DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key, out_of_range, parse_seconds,
@@ -106,7 +106,9 @@ impl ModifyCollection {
             return Ok(Begun::Steps(Box::new(draining)));
         }
         // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
-        let made = collection.write(now, |writer| Ok(self.resolve(&writer.view())?.make(writer)));
+        let made = collection.write(now, |writer| {
+            Ok(self.resolve(&writer.view())?.make_rest(writer))
+        });
         let modified: Result<_> = made.map_err(|Dropped| no_collection())?;
         Ok(Begun::Done(Done::Modified(modified?)))
     }
@@ -326,18 +328,24 @@ impl Resolved {
         })
     }
 
-    pub(super) fn make(self, writer: &mut Writer<'_>) -> Modified {
+    /// Changes the rules, and all the rest.
+    pub(super) fn make(self, rules: &mut Rules<'_>) -> Modified {
+        if let Some(default) = self.default {
+            default_ttl::set(rules, default, self.show_as.clone());
+        }
+        if let Some(seconds) = self.expire {
+            rules.set_expiry(&self.index, seconds);
+        }
+        self.make_rest(rules)
+    }
+
+    /// Changes all but the rules.
+    pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> Modified {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);
         }
         if let Some(cap) = self.cap {
             writer.set_cap(cap);
-        }
-        if let Some(default) = self.default {
-            default_ttl::set(writer, default, self.show_as);
-        }
-        if let Some(seconds) = self.expire {
-            writer.set_expiry(&self.index, seconds);
         }
         if self.change != IndexChange::default() {
             writer.alter_index(&self.index, self.change);

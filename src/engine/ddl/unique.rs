@@ -90,7 +90,7 @@ impl Steps for ConvertToUnique {
             if !same {
                 return Ok(None);
             }
-            Ok(Some(self.change.resolve(&view)?.make(writer)))
+            Ok(Some(self.change.resolve(&view)?.make_rest(writer)))
         });
         let made: Result<_> = made.map_err(|Dropped| no_collection())?;
         Ok(match made? {
@@ -207,6 +207,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::{Look, MAX_DOCUMENTS, SOME};
+    use crate::clock::monotonic;
     use crate::storage::index::IndexSpec;
     use crate::storage::{Collection, Namespace, Options, ReadPoint};
     use crate::ttl::DefaultTtl;
@@ -218,8 +219,11 @@ mod tests {
     fn what_ends_meanwhile_shares_nothing() {
         let c = Collection::new(Namespace::new("db", "c"), Options::default());
         let last = SOME as i32 - 1;
+        let set = c.drain_then(Millis(0), monotonic(), |rules| {
+            rules.set_default_ttl(DefaultTtl::Never, None);
+        });
+        assert!(set.unwrap().is_ok());
         c.write(Millis(0), |w| {
-            w.set_default_ttl(DefaultTtl::Never, None);
             w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
             for n in 0..=last + 1 {
                 let ttl = if n == last { 10 } else { -1 };

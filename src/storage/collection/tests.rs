@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, IndexSelection, New, NewTtl, RecordId, Refused};
+use crate::storage::{Cap, IndexSelection, New, NewTtl, RecordId, Refused, Rules};
 use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -11,8 +11,7 @@ use std::time::Duration;
 
 fn collection(default: DefaultTtl) -> Collection {
     let made = Collection::new(Namespace::new("db", "c"), Options::default());
-    made.write(Millis(0), |w| w.set_default_ttl(default, None))
-        .unwrap();
+    made.set_up(Millis(0), |rules| rules.set_default_ttl(default, None));
     made
 }
 
@@ -159,7 +158,7 @@ fn a_longer_default_brings_nothing_back() {
         add(&c, i64::from(n) * 20, doc! {"_id": n}).unwrap();
     }
     let now = Millis(15_000);
-    let mut change = |w: &mut Writer<'_>| w.set_default_ttl(DefaultTtl::Never, None);
+    let mut change = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
     let mut rounds = 0;
     // No time at all: every round removes one chunk.
     while let Err(again) = c.drain_then(now, monotonic(), change).unwrap() {
@@ -278,8 +277,9 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     };
     let freed = Arc::<AtomicU64>::default();
     let c = Collection::new(Namespace::new("db", "c"), options).with(None, Arc::clone(&freed));
-    c.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
-        .unwrap();
+    c.set_up(Millis(0), |rules| {
+        rules.set_default_ttl(DefaultTtl::Never, None);
+    });
     // Every other one ends after a second.
     for n in 0..100 {
         let ttl = if n % 2 == 0 { 1 } else { -1 };
@@ -307,10 +307,9 @@ fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
         ..Options::default()
     };
     let c = Collection::new(Namespace::new("db", "c"), options);
-    c.write(Millis(0), |w| {
-        w.set_default_ttl(DefaultTtl::Seconds(1), None)
-    })
-    .unwrap();
+    c.set_up(Millis(0), |rules| {
+        rules.set_default_ttl(DefaultTtl::Seconds(1), None);
+    });
     for n in 0..20_000 {
         add(&c, i64::from(n), doc! {"_id": n}).unwrap();
         assert!(c.state.read().contents.totals().bytes <= 20_000, "{n}");

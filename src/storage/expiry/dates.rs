@@ -287,7 +287,8 @@ mod tests {
             // What has ended by the old rule goes, then the new one holds: nothing comes back.
             let alive: Vec<i32> = expected(&documents, 10, NOW);
             documents.retain(|id, _| alive.contains(id));
-            let mut change = |w: &mut crate::storage::Writer<'_>| w.set_expiry("at_1", seconds);
+            let mut change =
+                |rules: &mut crate::storage::Rules<'_>| rules.set_expiry("at_1", seconds);
             while let Err(again) = c.drain_then(NOW, monotonic(), change).unwrap() {
                 change = again;
             }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::clock;
 use crate::storage::contents::{Cause, Change};
-use crate::storage::{Collection, Dropped, RecordId, Writer};
+use crate::storage::{Collection, Dropped, RecordId, Rules, Writer};
 use crate::value::Millis;
 
 /// How many documents are removed between two looks at the time.
@@ -35,10 +35,17 @@ impl Collection {
         Writer::new(&mut state, now, seen).reap(now, until)
     }
 
+    /// Sets up a collection that nobody can find yet: nothing in it has ended.
+    pub(in crate::storage) fn set_up(&self, now: Millis, prepare: impl FnOnce(&mut Rules<'_>)) {
+        let mut state = self.exclusive();
+        debug_assert_eq!(state.contents.totals().count, 0, "it holds documents");
+        prepare(&mut Rules::drained(Writer::new(&mut state, now, now)));
+    }
+
     /// Makes a change that could bring documents back, but only when everything that has ended under the rule that
     /// still holds is removed: expired is final. Removes until `until`; `Ok(Err(change))` hands the change back to be
     /// tried again, with a fresh `now`, after others had their turn. The last look and the change share one lock hold.
-    pub fn drain_then<T, F: FnOnce(&mut Writer<'_>) -> T>(
+    pub fn drain_then<T, F: FnOnce(&mut Rules<'_>) -> T>(
         &self,
         now: Millis,
         until: Instant,
@@ -54,7 +61,7 @@ impl Collection {
         if writer.reap(seen, until).due {
             return Ok(Err(change));
         }
-        Ok(Ok(change(&mut writer)))
+        Ok(Ok(change(&mut Rules::drained(writer))))
     }
 }
 
@@ -134,7 +141,7 @@ impl Writer<'_> {
     }
 
     /// Whether something may have ended by `now`.
-    fn is_due(&self, now: Millis) -> bool {
+    pub(in crate::storage) fn is_due(&self, now: Millis) -> bool {
         let earliest = self.state.contents.earliest_end(self.state.default);
         earliest.has_come(now)
     }

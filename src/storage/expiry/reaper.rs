@@ -257,9 +257,10 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(reaper.falls_asleep());
-        collection
-            .write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None))
-            .unwrap();
+        let set =
+            |rules: &mut crate::storage::Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
+        let set = collection.drain_then(Millis(0), clock::monotonic(), set);
+        assert!(set.unwrap().is_ok());
         assert!(reaper.asleep.load(Ordering::Relaxed));
         reaper.note_request();
         assert!(!reaper.asleep.load(Ordering::Relaxed));
@@ -292,8 +293,11 @@ mod tests {
                 let added = collection.write(Millis(0), |w| w.insert(&document));
                 added.unwrap().unwrap();
             }
-            let set = collection.write(Millis(0), |w| w.set_default_ttl(DefaultTtl::Never, None));
-            set.unwrap();
+            let set = |rules: &mut crate::storage::Rules<'_>| {
+                rules.set_default_ttl(DefaultTtl::Never, None)
+            };
+            let set = collection.drain_then(Millis(0), clock::monotonic(), set);
+            assert!(set.unwrap().is_ok());
         }
         clock.advance(1_000);
         let runtime = tokio::runtime::Builder::new_current_thread()

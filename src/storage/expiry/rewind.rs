@@ -105,8 +105,9 @@ mod tests {
 
     fn set_default(catalog: &Catalog, name: &str, now: Millis, default: DefaultTtl) {
         let (collection, _) = catalog.get_or_create("db", name).unwrap();
-        let set = collection.write(now, |w| w.set_default_ttl(default, None));
-        set.unwrap();
+        let set = |rules: &mut crate::storage::Rules<'_>| rules.set_default_ttl(default, None);
+        let set = collection.drain_then(now, clock::monotonic(), set);
+        assert!(set.unwrap().is_ok());
     }
 
     fn add(catalog: &Catalog, name: &str, now: Millis, id: i32) {
