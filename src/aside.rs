@@ -65,6 +65,21 @@ pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Has the runtime do work in steps, behind everybody's back, until a step says that it is done. Where there is no runtime it
+/// is done at once. Work that panics is dropped like any other.
+pub fn in_background(mut step: impl FnMut() -> bool + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => {
+            runtime.spawn(async move {
+                while !step() {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        Err(_) => while !step() {},
+    }
+}
+
 /// Counts units of work; fails when the command is to end. Where nothing can fail, the failure may be passed over as long as somebody
 /// counts again who reports it.
 #[inline]

@@ -31,7 +31,7 @@
 //!     looking at an operator's name.
 //!  8. [`engine`] plans: which index, which bounds, which order ([`engine::plan`]), by asking the tree of the filter. It walks the
 //!     collection or the index in slices of about half a millisecond ([`engine::STEP`]) and tests each document against the
-//!     whole filter. (A command like create or collMod makes a value of [`engine::ddl`] instead, and engine makes that change.)
+//!     whole filter, unless the plan says that it yields nothing else. (A command like create or collMod makes a value of [`engine::ddl`] instead, and engine makes that change.)
 //!  9. [`storage`] finds the collection in its catalog and lends a look under its lock ([`storage::Collection::read`]) or a change
 //!     ([`storage::Collection::write`]). The lock is held for one slice or one document; no guard leaves the room.
 //! 10. Every document that storage shows has passed the rule of [`ttl`]: (`_ts`, `ttl`, DefaultTTL, now) say until when it is

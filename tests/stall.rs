@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a panic says where
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -147,6 +147,43 @@ fn a_long_filter_on_a_large_array_ends_at_the_time_limit() {
         let reply = run(command);
         assert_eq!(reply.get_i32("code").ok(), Some(50), "{name}: {reply}");
         assert!(monotonic() - began < LATE, "{name}");
+    }
+}
+
+/// A filter of very many parts on an ordered `_id` index is planned and tested while others read and write the collection.
+#[test]
+fn a_filter_of_many_parts_holds_up_nobody() {
+    let (_runtime, server) = start(2);
+    let address = server.local_addr();
+    let mut client = Client::connect(address).unwrap();
+    let mut run = |command: Document| client.command("test", command).unwrap();
+    let documents: Vec<Document> = (2..100).map(|n| doc! {"_id": n}).collect();
+    run(doc! {"insert": "t", "documents": documents});
+    run(doc! {"find": "t", "filter": {"_id": {"$gt": 0}}, "sort": {"_id": 1}});
+    let not: Vec<Document> = (0..20_000).map(|n| doc! {"_id": {"$ne": n}}).collect();
+    let either: Vec<Document> = (0..20_000).map(|n| doc! {"_id": n}).collect();
+    for (filter, expected) in [(doc! {"$and": not}, 0), (doc! {"$or": either}, 99)] {
+        let asked = ask(
+            address,
+            doc! {"find": "t", "filter": filter, "batchSize": 1000},
+        );
+        let mut slowest = Duration::ZERO;
+        let reply = loop {
+            let began = monotonic();
+            run(doc! {"insert": "t", "documents": [{"_id": 50_000}]});
+            run(doc! {"delete": "t", "deletes": [{"q": {"_id": 50_000}, "limit": 1}]});
+            run(doc! {"find": "t", "filter": {"_id": 1}});
+            slowest = slowest.max(monotonic() - began);
+            match asked.recv_timeout(Duration::from_millis(5)) {
+                Ok(reply) => break reply,
+                Err(error) => assert_eq!(error, RecvTimeoutError::Timeout),
+            }
+        };
+        let found = reply.get_document("cursor").unwrap();
+        let found = found.get_array("firstBatch").unwrap().len();
+        // The document that comes and goes may be among them.
+        assert!((expected..=expected + 1).contains(&found), "{found}");
+        assert!(slowest < LATE, "{slowest:?}");
     }
 }
 

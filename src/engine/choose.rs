@@ -1,11 +1,12 @@
 //! Planning a query on a collection: the facts are copied under its lock, the plan is made of them when the lock is free again.
+//! Nothing is written: a caller that would like `_id`s in order has them ordered first ([`super::order_ids`]).
 
 use std::sync::Arc;
 
 use super::partial::PartialFilter;
 use super::plan::{self, Access, Facts, Hint, IndexFacts, Plan, SortKey, id_equality};
 use crate::error::Result;
-use crate::query::filter::{Filter, Node, Op, Test};
+use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint, View};
 use crate::value::{Doc, DocBuf, key};
@@ -37,7 +38,6 @@ pub fn choose(
             exact: true,
         });
     }
-    order_ids(collection, filter, sort, at);
     let facts = facts(collection, hint, at);
     let plan = make(filter, sort, hint, &facts)?;
     Ok(Chosen {
@@ -55,7 +55,6 @@ pub fn winning_plan(
     hint: Option<&Hint>,
     at: ReadPoint,
 ) -> Result<DocBuf> {
-    order_ids(collection, filter, sort.map(|(sort, _)| sort), at);
     let facts = facts(collection, hint, at);
     let plan = make(filter, sort.map(|(sort, _)| sort), hint, &facts)?;
     plan::winning_plan(&plan, filter, sort.map(|(_, written)| written))
@@ -98,27 +97,3 @@ fn indexes(view: &View<'_>) -> Vec<IndexFacts> {
         })
         .collect()
 }
-
-/// Where a range or an order of `_id`s is asked for, which the map from `_id` to record cannot give, has them ordered.
-fn order_ids(collection: &Arc<Collection>, filter: &Filter, sort: Option<&Sort>, at: ReadPoint) {
-    let sorts = sort
-        .and_then(|sort| sort.parts().next())
-        .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
-    if sorts || wants_id_range(filter.root()) {
-        collection.order_ids(at.now());
-    }
-}
-
-fn wants_id_range(node: &Node) -> bool {
-    match node {
-        Node::And(nodes) => nodes.iter().any(wants_id_range),
-        Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
-            Test::Compare(comparison) => comparison.op != Op::Eq,
-            Test::Regex(_) => true,
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
-const ID_FIELD: &str = "_id";

@@ -34,7 +34,7 @@ pub fn between(
         hint => hint.names_ids(),
     };
     if of_ids {
-        collection.order_ids_now(at.now());
+        collection.order_ids_now(at.now())?;
     }
     let Facts { indexes, .. } = facts(collection, None, at);
     let named = |index: &IndexFacts| hint.names(&index.spec.name, index.spec.key.as_doc());
@@ -69,7 +69,7 @@ pub fn within(
     at: ReadPoint,
 ) -> Result<Access> {
     if names_id_first(min) {
-        collection.order_ids_now(at.now());
+        collection.order_ids_now(at.now())?;
     }
     let inferred = DocBuf::build(|key| {
         for elem in min {

@@ -10,6 +10,7 @@ pub mod ddl;
 pub mod describe;
 mod effort;
 mod holders;
+mod id_order;
 pub mod key_bounds;
 mod merge;
 mod oid;
@@ -27,6 +28,7 @@ mod validate;
 pub mod write;
 
 pub use effort::Effort;
+pub use id_order::order_ids;
 pub use merge::check_on;
 pub use oid::ObjectIds;
 pub use partial::PartialFilter;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::access::{Counted, Walk};
 use super::choose::choose;
 use super::holders::holders;
+use super::id_order::order_ids;
 use super::key_bounds::{Between, between};
 use super::plan::Hint;
 use super::report::{About, ListOperations, report};
@@ -149,6 +150,7 @@ impl EngineSources {
                 sorted: sort.is_none_or(Sort::is_empty),
             }));
         }
+        order_ids(&collection, &reading.filter, sort, at);
         let chosen = choose(
             &collection,
             &reading.filter,

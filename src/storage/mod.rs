@@ -59,6 +59,7 @@ pub use collection::{Collection, Dropped};
 pub use expiry::{DateRuleChange, DateRuleMigration, Slice};
 pub use namespace::Namespace;
 pub use options::{Cap, Options, SizeLimit};
+pub use order::IdOrderBuild;
 pub use read_point::ReadPoint;
 pub use record::RecordId;
 pub use rules::{IndexChange, IndexSelection, Rules};

@@ -2,123 +2,196 @@
 //!
 //! Documents are found by `_id` through a hash map, which is all that most collections ever need. An ordered index of
 //! `_id`s would take a fifth of the memory of small documents, so it is built the first time that a range or an order
-//! of `_id`s is asked for: at once while the collection is small, in the background (others keep reading and writing)
-//! when it is not.
+//! of `_id`s is asked for. [`IdOrderBuild`] does that in steps, while others keep reading and writing. One that is dropped before it
+//! is done leaves an index that nobody reads; the next one that is begun fills it from the start.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
 use super::{Collection, Dropped, ReadPoint, RecordId, View};
-use crate::aside::uncut;
+use crate::aside::{tick, uncut};
+use crate::error::Result;
 use crate::value::{DocBuf, Millis};
 
-/// Up to this many documents nobody notices.
-const AT_ONCE: u64 = 2_000;
 /// Documents indexed in one lock hold.
 const CHUNK: usize = 128;
+
+/// The ordered index of `_id`s of a collection, being built. There is one at a time.
+pub struct IdOrderBuild {
+    collection: Arc<Collection>,
+    number: IndexNumber,
+    from: RecordId,
+    now: Millis,
+}
 
 // === impl Collection ===
 
 impl Collection {
-    /// Sees to it that there will be an ordered index of `_id`s; there may be one already when this returns.
-    pub fn order_ids(self: &Arc<Self>, now: Millis) {
-        let (there, count) = self.read(ReadPoint::at(now), |view| {
-            (view.way(ID_INDEX).is_some(), view.totals().count)
-        });
-        if there {
-            return;
+    /// Begins to build the ordered index of `_id`s, unless it is there or being built.
+    pub fn begin_id_order(self: &Arc<Self>, now: Millis) -> Option<IdOrderBuild> {
+        if self.has_id_order(now) || self.ordering_ids.swap(true, Ordering::AcqRel) {
+            return None;
         }
-        let Ok((number, true)) = self.begin_id_index(now) else {
-            return;
+        match self.begin_id_index(now) {
+            Ok(number) => Some(IdOrderBuild {
+                collection: Arc::clone(self),
+                number,
+                from: RecordId::FIRST,
+                now,
+            }),
+            Err(Dropped) => {
+                self.ordering_ids.store(false, Ordering::Release);
+                None
+            }
+        }
+    }
+
+    /// The same for a command that can do nothing without it: it is there when this returns, even if somebody else is building it.
+    /// Fails where the command is to end.
+    pub fn order_ids_now(&self, now: Millis) -> Result<()> {
+        if self.has_id_order(now) {
+            return Ok(());
+        }
+        let Ok(number) = self.begin_id_index(now) else {
+            return Ok(());
         };
-        if count <= AT_ONCE {
-            self.fill_id_index(number, now);
-            return;
-        }
-        let collection = Arc::clone(self);
-        let spawned = std::thread::Builder::new()
-            .name("index".into())
-            .spawn(move || collection.fill_id_index(number, now));
-        if spawned.is_err() {
-            self.fill_id_index(number, now);
-        }
+        uncut(|| {
+            let mut next = Some(RecordId::FIRST);
+            while let Some(from) = next {
+                tick(CHUNK as u32)?;
+                next = self.fill_id_index(number, from, now);
+            }
+            Ok(())
+        })
     }
 
-    /// The same for somebody who can do nothing without it: it is there when this returns, whoever else may be filling it.
-    pub fn order_ids_now(&self, now: Millis) {
+    fn has_id_order(&self, now: Millis) -> bool {
         let ready = |view: &View<'_>| view.way(ID_INDEX).is_some_and(|index| index.ready);
-        if !self.read(ReadPoint::at(now), ready)
-            && let Ok((number, _)) = self.begin_id_index(now)
-        {
-            uncut(|| self.fill_id_index(number, now));
-        }
+        self.read(ReadPoint::at(now), ready)
     }
 
-    /// The index, and whether it is new.
-    fn begin_id_index(&self, now: Millis) -> Result<(IndexNumber, bool), Dropped> {
+    /// The index, which may have been begun before.
+    fn begin_id_index(&self, now: Millis) -> Result<IndexNumber, Dropped> {
         self.write(now, |writer| {
             if let Some(there) = writer.view().way(ID_INDEX) {
-                return (there.number, false);
+                return there.number;
             }
             let key = DocBuf::build(|d| {
                 d.put_i32("_id", 1);
             });
-            (writer.begin_index(IndexSpec::new(ID_INDEX, key)), true)
+            writer.begin_index(IndexSpec::new(ID_INDEX, key))
         })
     }
 
-    fn fill_id_index(&self, number: IndexNumber, now: Millis) {
-        let mut from = RecordId::FIRST;
-        loop {
-            let filled = self.write(now, |writer| {
-                let filled = writer.index_some(number, from, CHUNK);
-                if filled == Ok(Filled::Whole) {
-                    writer.finish_indexes(&[number]);
-                }
-                filled
-            });
-            match filled {
-                Ok(Ok(Filled::Before(next))) => from = next,
-                _ => return,
+    /// Fills it with the next documents. `None`: nothing is left to do.
+    fn fill_id_index(&self, number: IndexNumber, from: RecordId, now: Millis) -> Option<RecordId> {
+        let filled = self.write(now, |writer| {
+            let filled = writer.index_some(number, from, CHUNK);
+            if filled == Ok(Filled::Whole) {
+                writer.finish_indexes(&[number]);
             }
-            std::thread::yield_now();
+            filled
+        });
+        match filled {
+            Ok(Ok(Filled::Before(next))) => Some(next),
+            _ => None,
         }
+    }
+}
+
+// === impl IdOrderBuild ===
+
+impl IdOrderBuild {
+    /// Whether it is done so quickly that nobody notices.
+    pub fn is_short(&self) -> bool {
+        const FEW: u64 = 2_000;
+        self.collection
+            .read(ReadPoint::at(self.now), |view| view.totals().count)
+            <= FEW
+    }
+
+    /// Fills some of the index; `true` when there is nothing left to do.
+    pub fn step(&mut self) -> bool {
+        match self
+            .collection
+            .fill_id_index(self.number, self.from, self.now)
+        {
+            Some(next) => {
+                self.from = next;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+impl Drop for IdOrderBuild {
+    fn drop(&mut self) {
+        self.collection.ordering_ids.store(false, Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aside::Limit;
     use crate::storage::index::Index;
     use crate::storage::{Namespace, Options};
     use bson::doc;
     use std::ops::Bound;
 
-    #[test]
-    fn who_needs_the_order_has_it_whoever_else_has_begun_to_make_it() {
-        let now = Millis(0);
-        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
-        let made = Arc::new(collection);
-        for n in 0..3_000 {
+    fn collection(documents: i32, now: Millis) -> Arc<Collection> {
+        let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        for n in 0..documents {
             let document = doc! {"_id": n}.to_vec().unwrap();
             let added = made.write(now, |writer| writer.insert(&document)).unwrap();
             added.unwrap();
         }
+        Arc::new(made)
+    }
+
+    /// Whether the index is ready, and how many entries it holds, counted in two ways.
+    fn order(collection: &Collection, now: Millis) -> (bool, usize, usize) {
         let whole = |index: &Index| {
             let held = index.up(Bound::Unbounded, &[0xff]).count();
             (index.ready, held, index.len())
         };
-        let (number, first) = made.begin_id_index(now).unwrap();
-        assert!(first);
-        // Somebody has filled a part of it and is not heard of any more.
-        let part = made.write(now, |writer| {
-            writer.index_some(number, RecordId::FIRST, CHUNK)
-        });
-        assert!(matches!(part.unwrap().unwrap(), Filled::Before(_)));
-        made.order_ids_now(now);
-        let seen = made.read(ReadPoint::at(now), |view| {
+        collection.read(ReadPoint::at(now), |view| {
             whole(view.way(ID_INDEX).unwrap())
-        });
-        assert_eq!(seen, (true, 3_000, 3_000));
+        })
+    }
+
+    #[test]
+    fn a_build_that_is_abandoned_is_begun_again() {
+        let now = Millis(0);
+        let made = collection(3_000, now);
+        let mut first = made.begin_id_order(now).unwrap();
+        assert!(!first.is_short());
+        assert!(!first.step());
+        assert!(made.begin_id_order(now).is_none(), "one at a time");
+        drop(first);
+        assert_eq!(order(&made, now), (false, CHUNK, CHUNK));
+        let mut second = made.begin_id_order(now).unwrap();
+        while !second.step() {}
+        drop(second);
+        assert_eq!(order(&made, now), (true, 3_000, 3_000));
+        assert!(made.begin_id_order(now).is_none(), "it is there");
+    }
+
+    #[test]
+    fn a_command_that_needs_the_order_has_it_though_another_is_building_it() {
+        let now = Millis(0);
+        let made = collection(3_000, now);
+        let mut other = made.begin_id_order(now).unwrap();
+        assert!(!other.step());
+        // What takes long ends with its command.
+        let over = Limit::within(std::time::Duration::ZERO);
+        let ended = over.watch(|| made.order_ids_now(now).and_then(|()| tick(1_000_000)));
+        assert!(ended.is_err());
+        made.order_ids_now(now).unwrap();
+        assert_eq!(order(&made, now), (true, 3_000, 3_000));
+        while !other.step() {}
+        assert_eq!(order(&made, now), (true, 3_000, 3_000));
     }
 }

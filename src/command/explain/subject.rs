@@ -15,6 +15,7 @@ use crate::command::update::Updates;
 use crate::command::write::{self, Action, Selecting};
 use crate::command::{Call, find_and_modify};
 use crate::engine::choose::winning_plan;
+use crate::engine::order_ids;
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
@@ -394,6 +395,12 @@ impl Subject {
             Some(collection) => {
                 let spelled = selection.sort.as_ref().map(written);
                 let sort = selection.sort.as_ref().zip(spelled.as_ref());
+                order_ids(
+                    collection,
+                    selection.wanted.filter(),
+                    selection.sort.as_ref(),
+                    call.read_point(),
+                );
                 winning_plan(
                     collection,
                     selection.wanted.filter(),

@@ -6,6 +6,7 @@ use super::{Candidate, Match, Picked, Picker, Target, Wanted};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
 use crate::engine::choose::choose;
+use crate::engine::order_ids;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
 use crate::query::Vars;
@@ -83,6 +84,7 @@ impl<'a> Place<'a> {
 impl Selection {
     /// The way to them for a reader. A sort is not looked at.
     pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
+        order_ids(&collection, self.wanted.filter(), None, at);
         let chosen = choose(
             &collection,
             self.wanted.filter(),
@@ -97,6 +99,7 @@ impl Selection {
 
     /// The documents one by one, for a writer.
     pub fn picker(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Picker> {
+        order_ids(&collection, self.wanted.filter(), self.sort.as_ref(), at);
         let chosen = choose(
             &collection,
             self.wanted.filter(),

@@ -32,6 +32,8 @@ pub struct Collection {
     pub(super) clock: Option<Clock>,
     /// A write failed half-way: nothing here can be trusted, and the catalog refuses to hand the collection out.
     damaged: AtomicBool,
+    /// Somebody is building the ordered index of `_id`s.
+    pub(super) ordering_ids: AtomicBool,
 }
 
 /// The collection, held exclusively.
@@ -87,6 +89,7 @@ impl Collection {
             rewound: AtomicU64::new(0),
             clock: None,
             damaged: AtomicBool::new(false),
+            ordering_ids: AtomicBool::new(false),
         }
     }
 

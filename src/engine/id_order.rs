@@ -1,0 +1,48 @@
+//! Having `_id`s put in order, before a query is planned that asks for a range or an order of them.
+//!
+//! The map from `_id` to record cannot give either. Planning itself writes nothing: whoever plans a query calls [`order_ids`] first.
+
+use std::sync::Arc;
+
+use crate::aside::in_background;
+use crate::query::filter::{Filter, Node, Op, Test};
+use crate::query::sort::Sort;
+use crate::storage::{Collection, ReadPoint};
+
+const ID_FIELD: &str = "_id";
+
+/// Builds the ordered index of `_id`s where the query would use one: at once while the collection is small. Where it is not, the
+/// runtime does it in steps, and this query goes without.
+pub fn order_ids(
+    collection: &Arc<Collection>,
+    filter: &Filter,
+    sort: Option<&Sort>,
+    at: ReadPoint,
+) {
+    let sorts = sort
+        .and_then(|sort| sort.parts().next())
+        .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
+    if !sorts && !wants_range(filter.root()) {
+        return;
+    }
+    let Some(mut build) = collection.begin_id_order(at.now()) else {
+        return;
+    };
+    if build.is_short() {
+        while !build.step() {}
+    } else {
+        in_background(move || build.step());
+    }
+}
+
+fn wants_range(node: &Node) -> bool {
+    match node {
+        Node::And(nodes) => nodes.iter().any(wants_range),
+        Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
+            Test::Compare(comparison) => comparison.op != Op::Eq,
+            Test::Regex(_) => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
