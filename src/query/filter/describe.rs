@@ -167,6 +167,19 @@ mod tests {
                 doc! {"$or": [{"a": {"$in": [2, 1]}}, {"a": {"$exists": false}}]},
                 doc! {"$or": [{"a": {"$in": [1, 2]}}, {"a": {"$not": {"$exists": true}}}]},
             ),
+            // As mongod joins them.
+            (
+                doc! {"$or": [{"b": 2}, {"c": 1}, {"b": 1}, {"b": bson::Bson::Null}]},
+                doc! {"$or": [{"c": {"$eq": 1}}, {"b": {"$in": [bson::Bson::Null, 1, 2]}}]},
+            ),
+            (
+                doc! {"$or": [{"b": 2}, {"b": 1}]},
+                doc! {"b": {"$in": [1, 2]}},
+            ),
+            (
+                doc! {"$or": [{"b": 1}, {"b": 1}, {"b": 1}]},
+                doc! {"$or": [{"b": {"$eq": 1}}, {"b": {"$eq": 1}}]},
+            ),
         ] {
             let shown = check::parse(&filter).unwrap().describe();
             assert_eq!(shown, DocBuf::from(expected), "{filter}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
-    Field, Members, Node, Op, Pattern, Test, integer,
+    Comparison, Field, Members, Node, Op, Pattern, Test, integer,
     parse::{self, Cx, Site},
 };
 use crate::{
@@ -82,8 +82,17 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
             other => rest.push(other),
         }
     }
-    let members = values.into_iter();
-    rest.extend(members.map(|(path, values)| Node::field(&path, Test::In(Members::of(values)))));
+    for (path, values) in values {
+        let members = Members::of(values);
+        match members.single() {
+            // Still alternatives: an upsert takes nothing over from them.
+            Some(value) => rest.extend((0..2).map(|_| {
+                let same = Comparison::new(Op::Eq, value.as_ref());
+                Node::field(&path, Test::Compare(same))
+            })),
+            None => rest.push(Node::field(&path, Test::In(members))),
+        }
+    }
     rest
 }
 
