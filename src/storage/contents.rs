@@ -168,6 +168,7 @@ impl Contents {
     // --- The one way to change a document ---
 
     /// Applies a change, all of it. Returns the record that was written.
+    #[inline]
     pub fn commit(&mut self, change: Change<'_>) -> RecordId {
         self.torn = true;
         let id = match change {

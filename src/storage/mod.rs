@@ -65,4 +65,4 @@ pub use record::RecordId;
 pub use rules::{IndexChange, IndexSelection, Rules};
 pub use stored::{Stored, Totals};
 pub use view::View;
-pub use writer::{New, NewTtl, Refused, UniqueIndex, Writer, Written};
+pub use writer::{Before, New, NewTtl, Refused, UniqueIndex, Writer, Written};

@@ -67,6 +67,14 @@ pub enum New {
     Bytes(Vec<u8>),
 }
 
+/// What is known of a document that is about to be written to, besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Before {
+    ts: Millis,
+    own: OwnTtl,
+    len: usize,
+}
+
 /// A write that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
@@ -91,6 +99,18 @@ impl NewTtl {
         };
         debug_assert_eq!(own, OwnTtl::of(Doc::new(bytes)));
         own
+    }
+}
+
+// === impl Before ===
+
+impl Before {
+    pub fn of(stored: &Stored<'_>) -> Self {
+        Self {
+            ts: stored.ts,
+            own: stored.own,
+            len: stored.bytes.len(),
+        }
     }
 }
 
@@ -179,8 +199,7 @@ impl<'a> Writer<'a> {
             .is_some_and(|stored| stored.bytes == expected)
     }
 
-    /// The one way to write to a document that is there: its clock restarts, whatever it becomes. `None`: it is not visible.
-    /// The caller has looked at it in this lock hold.
+    /// Writes to a document, if it is visible.
     pub fn update(
         &mut self,
         id: RecordId,
@@ -190,7 +209,25 @@ impl<'a> Writer<'a> {
         let Some(stored) = self.visible(id) else {
             return Ok(None);
         };
-        let (before, own, mut len) = (stored.ts, stored.own, stored.bytes.len());
+        let before = Before::of(&stored);
+        self.update_found(id, before, new, new_ttl).map(Some)
+    }
+
+    /// The one way to write to a document that is there: its clock restarts, whatever it becomes. The caller has found it in
+    /// this lock hold.
+    #[inline]
+    pub fn update_found(
+        &mut self,
+        id: RecordId,
+        before: Before,
+        new: &New,
+        new_ttl: NewTtl,
+    ) -> Result<Written, Refused> {
+        let Before {
+            ts: before,
+            own,
+            mut len,
+        } = before;
         let ts = self.ts_after(before);
         match new {
             New::Patch(patch) => {
@@ -203,8 +240,8 @@ impl<'a> Writer<'a> {
             }
             New::Same => {
                 // The key of an index is the time of the last write, and it may be unique.
-                let bytes = stored.bytes.to_vec();
-                self.replace(id, &bytes, ts, own)?;
+                let bytes = self.visible(id).map(|stored| stored.bytes.to_vec());
+                self.replace(id, &bytes.unwrap_or_default(), ts, own)?;
             }
             New::Bytes(bytes) => {
                 self.check_size(bytes)?;
@@ -212,7 +249,7 @@ impl<'a> Writer<'a> {
                 len = bytes.len();
             }
         }
-        Ok(Some(Written { before, ts, len }))
+        Ok(Written { before, ts, len })
     }
 
     fn replace(

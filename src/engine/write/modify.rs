@@ -5,7 +5,7 @@ use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
 use crate::storage::{
-    Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Stored, Writer, Written,
+    Before, Collection, Dropped, New, NewTtl, ReadPoint, RecordId, Refused, Stored, Writer, Written,
 };
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
 
@@ -118,7 +118,10 @@ impl Candidate<'_> {
             let written = collection.write(at.now(), |writer| {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
                     true => Ok(None),
-                    false => write(writer, id, &new, self.new_ttl),
+                    false => match writer.update(id, &new, self.new_ttl).transpose() {
+                        None => Ok(None),
+                        Some(written) => told(writer, id, &new, written).map(Some),
+                    },
                 }
             });
             match written {
@@ -154,11 +157,11 @@ impl Candidate<'_> {
         if !is_small {
             return Ok(Look::Copied(id, stored.ts));
         }
+        let before = Before::of(&stored);
         let new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
-        Ok(match write(writer, id, &new, self.new_ttl)? {
-            Some(written) => Look::Done(new, written),
-            None => Look::None,
-        })
+        let written = writer.update_found(id, before, &new, self.new_ttl);
+        let written = told(writer, id, &new, written)?;
+        Ok(Look::Done(new, written))
     }
 
     /// Finds the document by its `_id` and copies it.
@@ -248,17 +251,17 @@ impl Candidate<'_> {
     }
 }
 
-fn write(
-    writer: &mut Writer<'_>,
+/// Counts a write, or tells in MongoDB's words why it was refused.
+#[inline]
+fn told(
+    writer: &Writer<'_>,
     id: RecordId,
     new: &New,
-    new_ttl: NewTtl,
-) -> Result<Option<Written>> {
-    match writer.update(id, new, new_ttl) {
+    written: Result<Written, Refused>,
+) -> Result<Written> {
+    match written {
         Ok(written) => {
-            if let Some(written) = &written {
-                Effort::add_change(written.len);
-            }
+            Effort::add_change(written.len);
             Ok(written)
         }
         Err(reason) => {

@@ -104,7 +104,8 @@ impl Updating {
         };
         let update = &self.update;
         candidate.reads_ts |= update.reads_ts();
-        candidate.new_ttl = new_ttl(update);
+        let new_ttl = new_ttl(update);
+        candidate.new_ttl = new_ttl;
         candidate.quick = update.is_quick() && !place.outside_lock;
         candidate.keeps = self.shows != Shows::Nothing;
         let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
@@ -122,7 +123,9 @@ impl Updating {
                 position,
                 inserting: false,
             };
-            if let Some(patch) = writer.and_then(|writer| patch(update, doc, &apply, writer)) {
+            if new_ttl == NewTtl::Same
+                && let Some(patch) = writer.and_then(|writer| patch(update, doc, &apply, writer))
+            {
                 return Ok(match patch.is_empty() {
                     true => New::Same,
                     false => New::Patch(patch),
@@ -201,9 +204,7 @@ impl Updating {
 
 /// The few bytes that the update changes, if it changes no more and the writer takes it so.
 fn patch(update: &Update, doc: Doc<'_>, apply: &Apply<'_>, writer: &Writer<'_>) -> Option<Patch> {
-    let may = update.may_patch()
-        && update.leaves_alone(OwnTtl::FIELD)
-        && writer.may_patch(|field| !update.leaves_alone(field));
+    let may = update.may_patch() && writer.may_patch(|field| !update.leaves_alone(field));
     may.then(|| update.patch(doc, apply))?
 }
 
