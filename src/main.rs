@@ -39,10 +39,10 @@ enum Action {
         /// The server was started with --cosmos
         #[arg(long, env = "SUNDOWN_COSMOS", value_parser = BoolishValueParser::new())]
         cosmos: bool,
-        /// Encrypt if it has to be; whose certificate it is does not matter here
+        /// Encrypt the connection if this is required; any certificate is accepted
         #[arg(long, env = "SUNDOWN_TLS", value_name = "MODE", value_enum, default_value_t = TlsMode::Disabled)]
         tls: TlsMode,
-        /// Seconds that connecting and answering may take
+        /// How many seconds connecting and answering may take
         #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },

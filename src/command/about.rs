@@ -15,7 +15,7 @@ const ANYWHERE: Flags = Flags::BEFORE_LOGIN.and(Flags::SECONDARY);
 pub(super) const WHATSMYURI: Command = Command::ready(
     "whatsmyuri",
     Access::None,
-    "Shows the client's own address.",
+    "Shows the client's address.",
     |call, reply| {
         reply.put_str("you", &call.client.address.to_string());
         Ok(Outcome::Reply)
@@ -64,7 +64,7 @@ pub(super) const GET_LOG: Command =
 pub(super) const CONN_POOL_STATS: Command = Command::ready(
     "connPoolStats",
     Access::None,
-    "Shows connections to other servers: there are none.",
+    "Shows connections to other servers (there are none).",
     |_, reply| {
         reply
             .put_i32("numClientConnections", 0)
@@ -107,7 +107,7 @@ pub(super) const IS_DB_GRID: Command = Command::ready(
 pub(super) const REPL_SET_GET_STATUS: Command = Command::ready(
     "replSetGetStatus",
     Access::Admin,
-    "Shows the state of the replica set that the server announces.",
+    "Shows the status of the announced replica set.",
     repl_set_get_status,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
@@ -116,7 +116,7 @@ pub(super) const REPL_SET_GET_STATUS: Command = Command::ready(
 pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
     "replSetGetConfig",
     Access::Admin,
-    "Shows the configuration of the replica set that the server announces.",
+    "Shows the configuration of the announced replica set.",
     repl_set_get_config,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
@@ -125,7 +125,7 @@ pub(super) const REPL_SET_GET_CONFIG: Command = Command::ready(
 pub(super) const REPL_SET_INITIATE: Command = Command::ready(
     "replSetInitiate",
     Access::Admin,
-    "Says that the replica set that the server announces is there.",
+    "Replies that the announced replica set is already initialized.",
     repl_set_initiate,
 )
 .with(Flags::ADMIN_ONLY)
@@ -134,7 +134,7 @@ pub(super) const REPL_SET_INITIATE: Command = Command::ready(
 pub(super) const LOCK_INFO: Command = Command::ready(
     "lockInfo",
     Access::Admin,
-    "Shows locks: none is held between commands.",
+    "Lists locks (none is held between commands).",
     |call, reply| {
         call.only(&[])?;
         reply.array("lockInfo").end();

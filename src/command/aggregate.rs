@@ -22,7 +22,7 @@ use crate::value::{Doc, DocBuilder, Type};
 pub(super) const COMMAND: Command = Command::ready(
     "aggregate",
     Access::Read,
-    "Runs a pipeline over a collection or a database.",
+    "Runs an aggregation pipeline over a collection or a database.",
     run,
 )
 .with(

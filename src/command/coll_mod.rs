@@ -16,7 +16,7 @@ use crate::value::{Doc, DocBuf, DocBuilder, Type};
 pub(super) const COMMAND: Command = Command::ready(
     "collMod",
     Access::Admin,
-    "Changes how a collection or an index behaves.",
+    "Changes options of a collection or an index.",
     run,
 )
 .with(Flags::STABLE.and(Flags::WRITE_CONCERN))

@@ -10,7 +10,7 @@ use crate::value::DocBuilder;
 pub(super) const COMMAND: Command = Command::ready(
     "collStats",
     Access::Read,
-    "Shows the figures of a collection.",
+    "Shows statistics of a collection.",
     run,
 )
 .alias(&["collstats"])
@@ -20,7 +20,7 @@ pub(super) const COMMAND: Command = Command::ready(
 pub(super) const DATABASE: Command = Command::ready(
     "dbStats",
     Access::Read,
-    "Shows the figures of a database.",
+    "Shows statistics of a database.",
     run_database,
 )
 .alias(&["dbstats"])

@@ -9,7 +9,7 @@ use crate::ttl::{DefaultTtl, IndexingMode, parse_default};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
-    Command::ready("create", Access::Admin, "Makes a collection.", run)
+    Command::ready("create", Access::Admin, "Creates a collection.", run)
         .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
         .needs(Needs::Collection(Action::CreateCollection));
 

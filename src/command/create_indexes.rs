@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::value::DocBuilder;
 
 pub(super) const COMMAND: Command =
-    Command::ready("createIndexes", Access::Admin, "Makes indexes.", run)
+    Command::ready("createIndexes", Access::Admin, "Creates indexes.", run)
         .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
         .needs(Needs::Collection(Action::CreateIndex));
 

@@ -17,10 +17,14 @@ use crate::query::stage::CurrentOps;
 use crate::session::{CursorId, CursorInfo};
 use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
 
-pub(super) const COMMAND: Command =
-    Command::ready("currentOp", Access::Admin, "Shows what runs now.", current)
-        .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
-        .needs(Needs::Asked(may_list));
+pub(super) const COMMAND: Command = Command::ready(
+    "currentOp",
+    Access::Admin,
+    "Lists running commands.",
+    current,
+)
+.with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
+.needs(Needs::Asked(may_list));
 
 pub(super) const KILL: Command =
     Command::ready("killOp", Access::Admin, "Stops a running command.", kill)

@@ -18,7 +18,7 @@ use crate::value::{Doc, DocBuilder};
 pub(super) const COMMAND: Command = Command::ready(
     "dataSize",
     Access::Read,
-    "Shows how large the documents of a collection are.",
+    "Shows the size of a collection's documents.",
     run,
 )
 .alias(&["datasize"])

@@ -12,7 +12,7 @@ use crate::value::Doc;
 pub(super) const COMMAND: Command = Command::ready(
     "delete",
     Access::Write,
-    "Removes documents from a collection.",
+    "Deletes documents from a collection.",
     write::run_each::<Deletes>,
 )
 .with(Flags::STATEMENTS)

@@ -18,7 +18,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Type, Value, Val
 pub(super) const COMMAND: Command = Command::ready(
     "distinct",
     Access::Read,
-    "Lists the different values of a field.",
+    "Lists the distinct values of a field.",
     run,
 )
 // No part of the stable API: there, clients group instead.

@@ -8,14 +8,14 @@ use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Num, Type};
 
 pub(super) const COMMAND: Command =
-    Command::ready("drop", Access::Admin, "Takes a collection away.", run)
+    Command::ready("drop", Access::Admin, "Drops a collection.", run)
         .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
         .needs(Needs::Collection(Action::DropCollection));
 
 pub(super) const DATABASE: Command = Command::ready(
     "dropDatabase",
     Access::Admin,
-    "Takes all collections of a database away.",
+    "Drops a database.",
     run_database,
 )
 .with(Flags::STABLE.and(Flags::WRITE_CONCERN))

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
 
 pub(super) const COMMAND: Command =
-    Command::ready("dropIndexes", Access::Admin, "Takes indexes away.", run)
+    Command::ready("dropIndexes", Access::Admin, "Drops indexes.", run)
         .alias(&["deleteIndexes"])
         .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
         .needs(Needs::Collection(Action::DropIndex));

@@ -21,7 +21,7 @@ use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 pub(super) const COMMAND: Command = Command::ready(
     "findAndModify",
     Access::Write,
-    "Changes or removes one document and returns it.",
+    "Updates or deletes one document and returns it.",
     run,
 )
 .alias(&["findandmodify"])

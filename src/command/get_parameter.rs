@@ -10,7 +10,7 @@ use crate::value::{DocBuilder, Value};
 pub(super) const COMMAND: Command = Command::ready(
     "getParameter",
     Access::Admin,
-    "Shows the server's parameters.",
+    "Shows server parameters.",
     get,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command::ready(
 pub(super) const SET: Command = Command::ready(
     "setParameter",
     Access::Admin,
-    "Changes the server's parameters.",
+    "Changes server parameters.",
     set,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))

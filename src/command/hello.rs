@@ -28,7 +28,7 @@ const APP_NAME: usize = 128;
 pub(super) const COMMAND: Command = Command::ready(
     "hello",
     Access::None,
-    "Says what the server is and what it can do.",
+    "Describes the server and what it supports.",
     |call, reply| run(call, reply, false),
 )
 .with(

@@ -16,7 +16,7 @@ use crate::value::DocBuilder;
 pub(super) const COMMAND: Command = Command::ready(
     "insert",
     Access::Write,
-    "Adds documents to a collection.",
+    "Inserts documents into a collection.",
     run,
 )
 .with(Flags::STATEMENTS)

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::value::{DocBuilder, Type, Value};
 
 pub(super) const COMMAND: Command =
-    Command::ready("killCursors", Access::Read, "Forgets open cursors.", run)
+    Command::ready("killCursors", Access::Read, "Closes cursors.", run)
         .with(Flags::STABLE.and(Flags::SECONDARY))
         .needs(Needs::Asked(may));
 

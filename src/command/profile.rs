@@ -12,7 +12,7 @@ use crate::value::DocBuilder;
 pub(super) const COMMAND: Command = Command::ready(
     "profile",
     Access::Admin,
-    "Shows the profiler's level: it is always off.",
+    "Shows the profiling level, which is always off.",
     run,
 )
 .with(Flags::SECONDARY)

@@ -12,7 +12,7 @@ use crate::value::{DocBuilder, Type};
 pub(super) const COMMAND: Command = Command::ready(
     "renameCollection",
     Access::Admin,
-    "Gives a collection another name.",
+    "Renames a collection.",
     run,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::WRITE_CONCERN))

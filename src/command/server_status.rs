@@ -14,7 +14,7 @@ use crate::wire::Compressors;
 pub(super) const COMMAND: Command = Command::ready(
     "serverStatus",
     Access::None,
-    "Shows the server's figures.",
+    "Shows server statistics.",
     run,
 )
 .with(Flags::SECONDARY)

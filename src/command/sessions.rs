@@ -10,7 +10,7 @@ use crate::value::{DocBuilder, Type, ValueRef};
 pub(super) const START: Command = Command::ready(
     "startSession",
     Access::None,
-    "Gives out the id of a new session.",
+    "Starts a session and returns its id.",
     start,
 )
 .with(Flags::SECONDARY)
@@ -19,7 +19,7 @@ pub(super) const START: Command = Command::ready(
 pub(super) const REFRESH: Command = Command::ready(
     "refreshSessions",
     Access::None,
-    "Keeps sessions from expiring.",
+    "Keeps sessions from timing out.",
     refresh,
 )
 .with(Flags::STABLE.and(Flags::SECONDARY))
@@ -28,7 +28,7 @@ pub(super) const REFRESH: Command = Command::ready(
 pub(super) const END: Command = Command::ready(
     "endSessions",
     Access::None,
-    "Forgets sessions and what belongs to them.",
+    "Ends sessions and frees what they hold.",
     end,
 )
 .with(Flags::STABLE.and(Flags::SECONDARY))
@@ -37,7 +37,7 @@ pub(super) const END: Command = Command::ready(
 pub(super) const KILL: Command = Command::ready(
     "killSessions",
     Access::None,
-    "Ends sessions, their cursors and their running commands.",
+    "Ends sessions with their cursors and running commands.",
     kill,
 )
 .with(Flags::SECONDARY)

@@ -10,7 +10,7 @@ use crate::value::{DocBuilder, Type};
 pub(super) const COMMAND: Command = Command::ready(
     "timeTravel",
     Access::Admin,
-    "Reports, moves or stops the server's time (with --enable-test-commands).",
+    "Shows, moves or freezes the server's clock (with --enable-test-commands).",
     run,
 )
 .with(Flags::SECONDARY)

@@ -9,7 +9,7 @@ use crate::value::DocBuilder;
 pub(super) const PLAN_CACHE_CLEAR: Command = Command::ready(
     "planCacheClear",
     Access::Admin,
-    "Forgets query plans: none are kept.",
+    "Clears the plan cache (there is none).",
     |call, _| {
         call.collection()?;
         Ok(Outcome::Reply)
@@ -20,7 +20,7 @@ pub(super) const PLAN_CACHE_CLEAR: Command = Command::ready(
 pub(super) const PLAN_CACHE_CLEAR_FILTERS: Command = Command::ready(
     "planCacheClearFilters",
     Access::Admin,
-    "Removes index filters: there are none.",
+    "Removes index filters (there are none).",
     |call, _| {
         call.collection()?;
         Ok(Outcome::Reply)
@@ -31,7 +31,7 @@ pub(super) const PLAN_CACHE_CLEAR_FILTERS: Command = Command::ready(
 pub(super) const PLAN_CACHE_LIST_FILTERS: Command = Command::ready(
     "planCacheListFilters",
     Access::Read,
-    "Lists index filters: there are none.",
+    "Lists index filters (there are none).",
     |call, reply| {
         call.collection()?;
         reply.array("filters").end();
@@ -43,7 +43,7 @@ pub(super) const PLAN_CACHE_LIST_FILTERS: Command = Command::ready(
 pub(super) const GET_DEFAULT_RW_CONCERN: Command = Command::ready(
     "getDefaultRWConcern",
     Access::Admin,
-    "Shows the read and write concern that hold where a client gives none.",
+    "Shows the default read and write concern.",
     get_default_rw_concern,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
@@ -52,7 +52,7 @@ pub(super) const GET_DEFAULT_RW_CONCERN: Command = Command::ready(
 pub(super) const TOP: Command = Command::ready(
     "top",
     Access::Admin,
-    "Shows time spent per collection: it is not measured.",
+    "Shows the time spent per collection (always zero: it is not measured).",
     top,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))

@@ -7,7 +7,7 @@ use crate::value::DocBuilder;
 pub(super) const ABORT: Command = Command::ready(
     "abortTransaction",
     Access::Write,
-    "Ends a transaction without effect: transactions are refused when they start.",
+    "Aborts a transaction (none can be started).",
     run,
 )
 .with(FLAGS)
@@ -16,7 +16,7 @@ pub(super) const ABORT: Command = Command::ready(
 pub(super) const COMMIT: Command = Command::ready(
     "commitTransaction",
     Access::Write,
-    "Ends a transaction: transactions are refused when they start.",
+    "Commits a transaction (none can be started).",
     run,
 )
 .with(FLAGS)

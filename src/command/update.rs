@@ -13,7 +13,7 @@ use crate::value::{Doc, DocBuf, Type, ValueRef};
 pub(super) const COMMAND: Command = Command::ready(
     "update",
     Access::Write,
-    "Changes documents of a collection.",
+    "Updates documents of a collection.",
     write::run_each::<Updates>,
 )
 .with(Flags::STATEMENTS)

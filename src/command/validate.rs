@@ -14,7 +14,7 @@ use crate::value::DocBuilder;
 pub(super) const COMMAND: Command = Command::ready(
     "validate",
     Access::Read,
-    "Looks whether documents and indexes agree, once what has ended is freed.",
+    "Frees expired documents, then checks that documents and indexes agree.",
     run,
 )
 .with(Flags::SECONDARY)

@@ -10,7 +10,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuilder, Type};
 pub(super) const COMMAND: Command = Command::ready(
     "validateDBMetadata",
     Access::Admin,
-    "Looks for collections and indexes outside the stable API.",
+    "Finds collections and indexes outside the stable API.",
     run,
 )
 .with(Flags::SECONDARY)

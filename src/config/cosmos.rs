@@ -24,15 +24,15 @@ enum Service {
 #[derive(Debug, Clone, Args)]
 #[group(id = "cosmos-arguments")]
 pub(super) struct Arguments {
-    /// Be as the Cosmos DB emulator unless told otherwise: port 10255, replica set globaldb, TLS optional, the emulator's account and key
+    /// Behave like the Cosmos DB emulator: port 10255, replica set globaldb, TLS optional, the emulator's account and key; other options override each of these
     #[arg(long, env = "SUNDOWN_COSMOS", value_parser = BoolishValueParser::new())]
     pub(super) cosmos: bool,
 
-    /// Refuse what a service refuses, with its codes and words: cosmos
+    /// Refuse what this service refuses, with its codes and messages: cosmos
     #[arg(long, env = "SUNDOWN_STRICT", value_name = "SERVICE", value_enum)]
     strict: Option<Service>,
 
-    /// Request units that may be spent in a second: 400 by each collection, shop=1000 by all of a database, shop.carts=400 by one collection; customAction can give another throughput. Requests over it are answered with 16500 [default: no limit]
+    /// Request units per second, separated by commas: 400 for each collection, shop=1000 for a database, shop.carts=400 for one collection; customAction can set another throughput. Requests over the budget fail with error 16500 [default: no limit]
     #[arg(
         long,
         env = "SUNDOWN_REQUEST_UNITS",

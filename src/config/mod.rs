@@ -72,7 +72,7 @@ pub struct Settings {
     #[arg(long, env = "SUNDOWN_PORT")]
     port: Option<u16>,
 
-    /// How many connections may be open at once; more are refused
+    /// Maximum number of open connections; more are refused
     #[arg(long, env = "SUNDOWN_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 10_000,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     max_connections: usize,
@@ -82,7 +82,7 @@ pub struct Settings {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(..=1024))]
     workers: usize,
 
-    /// What clients may compress messages with: snappy, zstd, zlib, with commas between them, or disabled
+    /// Compressors that clients may use: snappy, zstd and zlib, separated by commas, or disabled
     #[arg(long, env = "SUNDOWN_COMPRESSORS", value_name = "NAMES", default_value_t = Compressors::ALL)]
     compressors: Compressors,
 
@@ -98,15 +98,15 @@ pub struct Settings {
     #[command(flatten)]
     cosmos: cosmos::Arguments,
 
-    /// Show the field _ts, the second of its last write, in every document that is read
+    /// Show the field _ts, the second of the last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
     expose_ts: bool,
 
-    /// Allow timeTravel and other commands that are meant for tests
+    /// Allow timeTravel and other commands for tests
     #[arg(long, env = "SUNDOWN_ENABLE_TEST_COMMANDS", value_parser = BoolishValueParser::new())]
     enable_test_commands: bool,
 
-    /// What is logged to standard error: error, warn, info, debug, trace or off, also per module (info,sundown::server=debug)
+    /// What to log to standard error: error, warn, info, debug, trace or off, also per module (info,sundown::server=debug)
     #[arg(
         long,
         env = "SUNDOWN_LOG",
@@ -116,7 +116,7 @@ pub struct Settings {
     )]
     log: String,
 
-    /// How log lines are written
+    /// The format of log lines: text or json
     #[arg(long, env = "SUNDOWN_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }

@@ -43,11 +43,11 @@ pub enum Identity {
 #[derive(Debug, Clone, Args)]
 #[group(id = "tls-arguments")]
 pub(super) struct Arguments {
-    /// Encrypted connections: disabled, optional (plain ones as well, on the same port) or required
+    /// Encrypted connections: disabled, optional (plain connections work too, on the same port) or required
     #[arg(long, env = "SUNDOWN_TLS", value_name = "MODE", value_enum)]
     tls: Option<TlsMode>,
 
-    /// The server's certificate and those above it, as PEM; without --tls-key the private key stands in the same file
+    /// The server's certificate chain, as PEM; the same file holds the private key, unless --tls-key names another
     #[arg(
         long,
         env = "SUNDOWN_TLS_CERT",
@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[arg(long, env = "SUNDOWN_TLS_KEY", value_name = "FILE")]
     tls_key: Option<String>,
 
-    /// Without --tls-cert a certificate is made at start: a name or address that it is for, besides localhost, the machine's name and --advertise (may be given several times, or with commas)
+    /// Without --tls-cert the server makes a certificate at start, for localhost, the machine's name and --advertise; this adds a name or address (repeat it, or use commas)
     #[arg(
         long,
         env = "SUNDOWN_TLS_NAME",
@@ -69,15 +69,15 @@ pub(super) struct Arguments {
     )]
     tls_name: Vec<String>,
 
-    /// Where the authority of such a certificate is kept: ca.pem, which clients need, and ca.key, which nobody else should have
+    /// Where the server keeps the authority that signs such a certificate: ca.pem, which clients need, and ca.key, which must stay secret
     #[arg(long, env = "SUNDOWN_TLS_DIR", value_name = "DIRECTORY")]
     tls_dir: Option<String>,
 
-    /// Ask clients for a certificate that comes from the authority in this PEM file
+    /// Ask clients for a certificate that is signed by the authority in this PEM file
     #[arg(long, env = "SUNDOWN_TLS_CA_FILE", value_name = "FILE")]
     tls_ca_file: Option<String>,
 
-    /// Let clients connect that have no certificate; one that is shown is checked
+    /// Accept clients that have no certificate; a certificate that a client shows is still checked
     #[arg(long, env = "SUNDOWN_TLS_ALLOW_CONNECTIONS_WITHOUT_CERTIFICATES", value_parser = BoolishValueParser::new())]
     tls_allow_connections_without_certificates: bool,
 }

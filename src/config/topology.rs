@@ -20,15 +20,15 @@ pub enum Topology {
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct Arguments {
-    /// Announce a replica set of that name with this server as its only member, instead of a router
+    /// Announce a replica set of this name, with this server as its only member, instead of a router
     #[arg(long, env = "SUNDOWN_REPLICA_SET", value_name = "NAME")]
     replica_set: Option<String>,
 
-    /// The name under which drivers reach the member of the replica set [default: localhost and the port]
+    /// The address at which drivers reach the member of the replica set [default: localhost and the port]
     #[arg(long, env = "SUNDOWN_ADVERTISE", value_name = "HOST:PORT")]
     advertise: Option<String>,
 
-    /// Announce a standalone server, instead of a router
+    /// Announce a standalone server instead of a router
     #[arg(long, env = "SUNDOWN_STANDALONE", value_parser = BoolishValueParser::new())]
     standalone: bool,
 }

@@ -25,16 +25,16 @@ pub struct Accounts {
 #[derive(Debug, Clone, Args)]
 #[group(id = "users")]
 pub(super) struct Arguments {
-    /// Require a log-in also where no user is defined; the first one is then created from this machine
+    /// Require a login even if no user is defined; the first user is then created from this machine
     #[arg(long, env = "SUNDOWN_AUTH", value_parser = BoolishValueParser::new())]
     auth: bool,
 
-    /// A user, as NAME:PASSWORD@DATABASE:ROLE,ROLE@DATABASE [default: database admin, role root]; name and password as in a connection string, several users with spaces between them
+    /// A user, as NAME:PASSWORD@DATABASE:ROLE,ROLE@DATABASE [default: database admin, role root]; encode name and password as in a connection string; repeat it, or separate users by spaces
     #[arg(long, env = "SUNDOWN_USER", value_name = "USER", value_delimiter = ' ', hide_env_values = true,
           value_parser = |text: &str| Ok::<_, String>(Secret(text.to_owned())))]
     user: Vec<Secret>,
 
-    /// A JSON file with a list of users, each as createUser takes it: {"user", "pwd", "db", "roles"}
+    /// A JSON file with a list of users, each in the form of createUser: {"user", "pwd", "db", "roles"}
     #[arg(long, env = "SUNDOWN_USERS_FILE", value_name = "FILE")]
     users_file: Option<PathBuf>,
 }

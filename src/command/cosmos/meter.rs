@@ -12,7 +12,7 @@ use crate::value::{Doc, DocBuilder};
 pub const LAST_REQUEST: Command = Command::ready(
     "getLastRequestStatistics",
     Access::None,
-    "Shows what the last request on this connection cost in request units (Cosmos DB).",
+    "Shows the request units that the last request on this connection cost (Cosmos DB).",
     last_request,
 )
 .with(Flags::SECONDARY)

@@ -14,7 +14,7 @@ const ADMIN: Flags = Flags::ADMIN_ONLY.and(Flags::SECONDARY);
 pub const SHARD_COLLECTION: Command = Command::ready(
     "shardCollection",
     Access::Admin,
-    "Accepts a shard key and keeps it to be shown: all documents stay on this server.",
+    "Records a shard key (all documents stay on this server).",
     shard_collection,
 )
 .needs(Needs::Asked(may_shard));
@@ -22,7 +22,7 @@ pub const SHARD_COLLECTION: Command = Command::ready(
 pub const ENABLE_SHARDING: Command = Command::ready(
     "enableSharding",
     Access::Admin,
-    "Accepts that a database is to be sharded, which changes nothing.",
+    "Accepts a database for sharding, without effect.",
     enable_sharding,
 )
 .with(ADMIN)
@@ -31,7 +31,7 @@ pub const ENABLE_SHARDING: Command = Command::ready(
 pub const LIST_SHARDS: Command = Command::ready(
     "listShards",
     Access::Admin,
-    "Lists the shards: this server is the only one.",
+    "Lists the shards (this server is the only one).",
     list_shards,
 )
 .with(ADMIN)
@@ -40,7 +40,7 @@ pub const LIST_SHARDS: Command = Command::ready(
 pub const BALANCER_STATUS: Command = Command::ready(
     "balancerStatus",
     Access::Admin,
-    "Shows whether documents move between shards: they do not.",
+    "Shows the status of the balancer, which is always off.",
     balancer_status,
 )
 .with(ADMIN)
@@ -49,7 +49,7 @@ pub const BALANCER_STATUS: Command = Command::ready(
 pub const GET_SHARD_MAP: Command = Command::ready(
     "getShardMap",
     Access::Admin,
-    "Shows which host is which shard: this server is the only one.",
+    "Shows the host of each shard (this server is the only one).",
     get_shard_map,
 )
 .with(ADMIN)

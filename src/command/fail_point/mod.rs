@@ -19,7 +19,7 @@ pub use points::FailPoints;
 pub(super) const COMMAND: Command = Command::ready(
     "configureFailPoint",
     Access::Admin,
-    "Has commands fail, hang or lose their connection on purpose (with --enable-test-commands).",
+    "Makes commands fail, hang or lose their connection on purpose (with --enable-test-commands).",
     run,
 )
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))

@@ -23,19 +23,23 @@ const FLAGS: Flags = Flags::BEFORE_LOGIN
     .and(Flags::LEGACY);
 
 pub(in crate::command) const START: Command =
-    Command::ready("saslStart", Access::None, "Begins to log in.", start)
+    Command::ready("saslStart", Access::None, "Starts a SCRAM login.", start)
         .with(FLAGS)
         .needs(Needs::Nothing);
 
-pub(in crate::command) const CONTINUE: Command =
-    Command::ready("saslContinue", Access::None, "Goes on logging in.", proceed)
-        .with(FLAGS)
-        .needs(Needs::Nothing);
+pub(in crate::command) const CONTINUE: Command = Command::ready(
+    "saslContinue",
+    Access::None,
+    "Continues a SCRAM login.",
+    proceed,
+)
+.with(FLAGS)
+.needs(Needs::Nothing);
 
 pub(in crate::command) const AUTHENTICATE: Command = Command::ready(
     "authenticate",
     Access::None,
-    "The log-in with a certificate: it always fails.",
+    "Logs in with a certificate, which always fails.",
     |_, _| Err(failed()),
 )
 .with(FLAGS)

@@ -18,7 +18,7 @@ pub(in crate::command) const CONNECTION_STATUS: Command = Command::ready(
 .needs(Needs::Nothing);
 
 pub(in crate::command) const LOGOUT: Command =
-    Command::ready("logout", Access::None, "Ends a log-in.", |call, _| {
+    Command::ready("logout", Access::None, "Logs out.", |call, _| {
         call.only(&[])?;
         call.client.standing.log_out();
         Ok(Outcome::Reply)

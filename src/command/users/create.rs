@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 pub(in crate::command) const CREATE: Command =
-    Command::ready("createUser", Access::Admin, "Makes a user.", create)
+    Command::ready("createUser", Access::Admin, "Creates a user.", create)
         .with(Flags::WRITE_CONCERN.and(Flags::SECRETS))
         .needs(Needs::Asked(may_create));
 

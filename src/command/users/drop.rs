@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::value::DocBuilder;
 
 pub(in crate::command) const DROP: Command =
-    Command::ready("dropUser", Access::Admin, "Takes a user away.", drop)
+    Command::ready("dropUser", Access::Admin, "Drops a user.", drop)
         .with(Flags::WRITE_CONCERN)
         .needs(Needs::Database(Action::DropUser));
 
 pub(in crate::command) const DROP_ALL: Command = Command::ready(
     "dropAllUsersFromDatabase",
     Access::Admin,
-    "Takes all users of a database away.",
+    "Drops all users of a database.",
     drop_all,
 )
 .with(Flags::WRITE_CONCERN)

@@ -10,7 +10,7 @@ use crate::value::DocBuilder;
 pub(in crate::command) const GRANT: Command = Command::ready(
     "grantRolesToUser",
     Access::Admin,
-    "Gives roles to a user.",
+    "Grants roles to a user.",
     |call, _| change(call, |had, given| had.extend(given)),
 )
 .with(Flags::WRITE_CONCERN)
@@ -19,7 +19,7 @@ pub(in crate::command) const GRANT: Command = Command::ready(
 pub(in crate::command) const REVOKE: Command = Command::ready(
     "revokeRolesFromUser",
     Access::Admin,
-    "Takes roles from a user.",
+    "Revokes roles from a user.",
     |call, _: &mut DocBuilder<'_>| {
         change(call, |had, taken| had.retain(|role| !taken.contains(role)))
     },

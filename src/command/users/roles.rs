@@ -14,7 +14,7 @@ pub(in crate::command) const INFO: Command =
 pub(in crate::command) const DROP_ALL: Command = Command::ready(
     "dropAllRolesFromDatabase",
     Access::Admin,
-    "Drops the roles that somebody made: there are none.",
+    "Drops the custom roles of a database (there are none).",
     |call, reply| {
         call.only(&[])?;
         reply.put_i32("n", 0);
@@ -27,7 +27,7 @@ pub(in crate::command) const DROP_ALL: Command = Command::ready(
 pub(in crate::command) const INVALIDATE: Command = Command::ready(
     "invalidateUserCache",
     Access::Admin,
-    "Forgets what users may do: it is never remembered.",
+    "Clears the user cache (there is none).",
     |call, _| {
         call.only(&[])?;
         Ok(Outcome::Reply)

@@ -17,7 +17,7 @@ pub struct Rule {
 }
 
 pub const COMMAND: Rule = Rule {
-    what: "`collMod`, `renameCollection` and other commands that it has not",
+    what: "`collMod`, `renameCollection` and other commands that the service does not have",
     code: Code::CommandNotSupported,
     words: "Command {} not supported.",
     status: None,
@@ -32,14 +32,14 @@ pub const RETRYABLE: Rule = Rule {
     seen: true,
 };
 pub const SIZE: Rule = Rule {
-    what: "documents over 2 MB, also if an update, `$merge` or `$out` makes them so",
+    what: "documents over 2 MB, also if an update, `$merge` or `$out` makes them that large",
     code: Code::InvalidLength,
     words: "Request size is too large",
     status: Some("RequestEntityTooLarge (413)"),
     seen: true,
 };
 pub const TTL: Rule = Rule {
-    what: "TTL indexes on other fields than `_ts`",
+    what: "TTL indexes on fields other than `_ts`",
     code: Code::BadValue,
     words: "The 'expireAfterSeconds' option is supported on '_ts' field only.",
     status: None,
@@ -60,7 +60,7 @@ pub const KIND: Rule = Rule {
     seen: true,
 };
 pub const UNIQUE: Rule = Rule {
-    what: "a new unique index on a collection with documents in it",
+    what: "a new unique index on a collection that has documents",
     code: Code::Unauthorized,
     words: "The unique index cannot be modified. To change the unique index, remove the collection and re-create a new one.",
     status: Some("Forbidden (403)"),
