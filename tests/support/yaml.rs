@@ -1,4 +1,7 @@
-//! As much YAML as our compose file uses: maps by indentation, `[a, "b"]`, plain and quoted scalars, comments.
+//! The part of YAML that our compose files use: maps by indentation, `[a, "b"]`, plain and quoted scalars, comments, and a map
+//! that is named once (`name: &anchor`) and merged into others (`<<: *anchor`).
+
+use std::collections::HashMap;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Yaml {
@@ -6,6 +9,14 @@ pub enum Yaml {
     Text(String),
     List(Vec<Yaml>),
     Map(Vec<(String, Yaml)>),
+}
+
+struct Reader<'a> {
+    /// Indentation and text.
+    lines: Vec<(usize, &'a str)>,
+    /// The next line.
+    at: usize,
+    anchors: HashMap<&'a str, Yaml>,
 }
 
 // === impl Yaml ===
@@ -17,13 +28,22 @@ impl Yaml {
             .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
             .map(|line| (line.len() - line.trim_start().len(), line.trim()))
             .collect();
-        let mut at = 0;
-        let parsed = map(&lines, &mut at, 0);
-        assert_eq!(at, lines.len(), "{:?}", lines.get(at));
+        let mut reader = Reader {
+            lines,
+            at: 0,
+            anchors: HashMap::new(),
+        };
+        let parsed = reader.map(0);
+        assert_eq!(
+            reader.at,
+            reader.lines.len(),
+            "{:?}",
+            reader.lines.get(reader.at)
+        );
         parsed
     }
 
-    /// What stands behind a colon.
+    /// The value that follows a colon on the same line.
     pub fn inline(text: &str) -> Self {
         let text = text.trim();
         if text.is_empty() {
@@ -56,29 +76,59 @@ impl Yaml {
     }
 }
 
-fn map(lines: &[(usize, &str)], at: &mut usize, indent: usize) -> Yaml {
-    let mut entries: Vec<(String, Yaml)> = Vec::new();
-    while let Some(&(depth, line)) = lines.get(*at) {
-        if depth < indent {
-            break;
+// === impl Reader ===
+
+impl<'a> Reader<'a> {
+    /// The map whose entries have this indentation. An entry of its own wins over a merged one.
+    fn map(&mut self, indent: usize) -> Yaml {
+        let mut entries: Vec<(String, Yaml)> = Vec::new();
+        let mut merged = Vec::new();
+        while let Some(&(depth, line)) = self.lines.get(self.at) {
+            if depth < indent {
+                break;
+            }
+            assert_eq!(depth, indent, "{line:?} is indented oddly");
+            let (name, rest) = line
+                .split_once(": ")
+                .or_else(|| line.strip_suffix(':').map(|name| (name, "")))
+                .unwrap_or_else(|| panic!("{line:?}: only maps and inline lists are read here"));
+            assert!(
+                entries.iter().all(|(known, _)| known != name),
+                "{name} twice"
+            );
+            self.at += 1;
+            match rest.strip_prefix('*') {
+                Some(anchor) if name == "<<" => match self.anchors.get(anchor) {
+                    Some(Yaml::Map(named)) => merged.extend(named.clone()),
+                    other => panic!("{line:?}: {other:?}"),
+                },
+                _ => {
+                    let value = self.value(rest, indent);
+                    entries.push((name.to_owned(), value));
+                }
+            }
         }
-        assert_eq!(depth, indent, "{line:?} is indented oddly");
-        let (name, rest) = line
-            .split_once(": ")
-            .or_else(|| line.strip_suffix(':').map(|name| (name, "")))
-            .unwrap_or_else(|| panic!("{line:?}: only maps and inline lists are read here"));
-        assert!(
-            entries.iter().all(|(known, _)| known != name),
-            "{name} twice"
-        );
-        *at += 1;
-        let value = match lines.get(*at) {
-            Some(&(deeper, _)) if rest.is_empty() && deeper > indent => map(lines, at, deeper),
+        for (name, value) in merged {
+            if entries.iter().all(|(known, _)| *known != name) {
+                entries.push((name, value));
+            }
+        }
+        Yaml::Map(entries)
+    }
+
+    /// What follows a colon: the rest of its line, or the map below it.
+    fn value(&mut self, rest: &'a str, indent: usize) -> Yaml {
+        let anchor = rest.strip_prefix('&');
+        let is_map = rest.is_empty() || anchor.is_some();
+        let value = match self.lines.get(self.at) {
+            Some(&(deeper, _)) if is_map && deeper > indent => self.map(deeper),
             _ => Yaml::inline(rest),
         };
-        entries.push((name.to_owned(), value));
+        if let Some(anchor) = anchor {
+            self.anchors.insert(anchor, value.clone());
+        }
+        value
     }
-    Yaml::Map(entries)
 }
 
 fn scalar(text: &str) -> Yaml {
@@ -91,7 +141,7 @@ fn scalar(text: &str) -> Yaml {
     Yaml::Text(quoted.unwrap_or(text).to_owned())
 }
 
-/// The items between commas that stand in no quotes.
+/// The items between commas outside quotes.
 fn split(items: &str) -> Vec<String> {
     let (mut found, mut item, mut quote) = (Vec::new(), String::new(), None);
     for c in items.chars() {
