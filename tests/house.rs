@@ -1,7 +1,7 @@
-//! The laws of the house: who imports whom, what a table looks like, who may ask for the time, and that the README says
-//! what the code says.
+//! The laws of the house: which module imports which, what a table looks like, who may ask for the time, and that our
+//! documents say what the code says.
 //!
-//! `UPDATE=1 cargo test --test house` writes the README's derived sections; a person then reads the diff.
+//! `UPDATE=1 cargo test --test house` writes the generated sections of the documents; a person then reads the diff.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -9,8 +9,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "support/documents.rs"]
+mod documents;
 #[path = "support/readme.rs"]
 mod readme;
+#[path = "support/syntax.rs"]
+mod syntax;
 
 /// Which rooms a room may know. `error` and `value` are everybody's and not named.
 ///
@@ -336,63 +340,4 @@ fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn the_readme_is_in_step() {
-    let file = root().join("README.md");
-    let text = fs::read_to_string(&file).unwrap();
-    let (fresh, known) = readme::renew(&text);
-    for section in readme::SECTIONS {
-        assert!(
-            known.contains(&section.name.to_owned()),
-            "README.md has no section <!-- {} -->",
-            section.name
-        );
-    }
-    if fresh == text {
-        return;
-    }
-    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
-        fs::write(&file, fresh).unwrap();
-        return;
-    }
-    let differs = fresh
-        .lines()
-        .zip(text.lines())
-        .find(|(fresh, old)| fresh != old);
-    panic!("README.md is out of step (UPDATE=1 cargo test --test house writes it): {differs:#?}");
-}
-
-/// As GitHub makes them: small letters, and hyphens for spaces.
-fn anchor(heading: &str) -> String {
-    let kept = |c: char| c.is_alphanumeric() || c == ' ' || c == '-';
-    let text: String = heading
-        .to_lowercase()
-        .chars()
-        .filter(|c| kept(*c))
-        .collect();
-    text.replace(' ', "-")
-}
-
-#[test]
-fn links_of_the_readme_lead_somewhere() {
-    let text = fs::read_to_string(root().join("README.md")).unwrap();
-    let headings: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix('#'))
-        .map(|line| anchor(line.trim_start_matches('#').trim()))
-        .collect();
-    let mut wrong = Vec::new();
-    for link in text.split("](").skip(1) {
-        let target = link.split(')').next().unwrap_or_default();
-        let leads = match target.strip_prefix('#') {
-            Some(heading) => headings.iter().any(|known| known == heading),
-            None => target.starts_with("https://") || root().join(target).exists(),
-        };
-        if !leads {
-            wrong.push(target);
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
 }

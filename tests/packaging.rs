@@ -543,24 +543,3 @@ fn what_the_image_starts_runs_without_rights_and_is_healthy() {
         assert!(!answer.status.success(), "{name}: {answer:?}");
     }
 }
-
-/// `cargo test` builds the examples; whoever runs this test alone may not have them.
-#[test]
-fn the_examples_run() {
-    let here = std::env::current_exe().unwrap();
-    let folder = here.ancestors().nth(2).unwrap().join("examples");
-    for entry in fs::read_dir(root().join("examples")).unwrap().flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|end| end != "rs") {
-            continue;
-        }
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let built = folder.join(&name);
-        if !built.is_file() {
-            println!("not tried: example {name} is not built");
-            continue;
-        }
-        let run = Command::new(built).output().unwrap();
-        assert!(run.status.success(), "{name}: {run:?}");
-    }
-}

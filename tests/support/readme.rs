@@ -1,6 +1,6 @@
-//! What the README derives: the tables of the vocabularies, the settings, the list of differences.
+//! The generated sections of our README files: tables of the vocabularies and settings, the list of differences, code from examples.
 //!
-//! A derived section stands between `<!-- its name -->` and `<!-- end -->`.
+//! A generated section stands between `<!-- its name -->` and `<!-- end -->`. `<!-- file:examples/x.py -->` shows a file.
 
 use std::fmt::Write;
 use std::fs;
@@ -33,6 +33,10 @@ pub struct Section {
 }
 
 pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "table:glance",
+        render: glance,
+    },
     Section {
         name: "table:settings",
         render: settings,
@@ -72,10 +76,6 @@ pub const SECTIONS: &[Section] = &[
     Section {
         name: "list:differs",
         render: differs,
-    },
-    Section {
-        name: "file:examples/embed.rs",
-        render: embed,
     },
 ];
 
@@ -144,21 +144,14 @@ pub fn tables() -> Vec<(&'static str, Vec<Row>)> {
     ]
 }
 
-/// The text with every derived section written anew, and the names of those that it has.
-pub fn renew(text: &str) -> (String, Vec<String>) {
+/// The text with every generated section written anew, and the names of its sections.
+pub fn renew(file: &str, text: &str) -> (String, Vec<String>) {
     let (mut fresh, mut rest, mut known) = (String::new(), text, Vec::new());
     while let Some((before, name, after)) = next_section(rest) {
-        let section = SECTIONS.iter().find(|section| section.name == name);
-        let end = after.find("<!-- end -->");
-        let (Some(section), Some(end)) = (section, end) else {
-            panic!("README.md: <!-- {name} --> is not known, or has no <!-- end -->");
+        let (Some(section), Some(end)) = (render(name), after.find("<!-- end -->")) else {
+            panic!("{file}: <!-- {name} --> is not known, or has no <!-- end -->");
         };
-        let _ = write!(
-            fresh,
-            "{before}<!-- {name} -->\n{}",
-            (section.render)().trim_end()
-        );
-        fresh.push('\n');
+        let _ = writeln!(fresh, "{before}<!-- {name} -->\n{}", section.trim_end());
         known.push(name.to_owned());
         rest = &after[end..];
     }
@@ -166,7 +159,17 @@ pub fn renew(text: &str) -> (String, Vec<String>) {
     (fresh, known)
 }
 
-/// What stands before the next section, its name, and what comes behind its mark.
+fn render(name: &str) -> Option<String> {
+    match name.strip_prefix("file:") {
+        Some(path) => Some(code(path)),
+        None => SECTIONS
+            .iter()
+            .find(|section| section.name == name)
+            .map(|section| (section.render)()),
+    }
+}
+
+/// The text before the next section, its name, and the text after its mark.
 fn next_section(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -206,7 +209,7 @@ fn names(table: &str) -> String {
 fn refused(rows: &[Row]) -> String {
     match listed(rows.iter().filter(|row| !row.ready).map(|row| row.name)) {
         (0, _) => String::new(),
-        (count, names) => format!("\n{count} known and refused by name: {names}\n"),
+        (count, names) => format!("\n{count} refused by name: {names}\n"),
     }
 }
 
@@ -239,7 +242,7 @@ fn settings() -> String {
 
 /// What `--strict cosmos` refuses.
 fn strict() -> String {
-    let mut text = "| refused | code | words |\n|---|---|---|\n".to_owned();
+    let mut text = "| refused | code | message |\n|---|---|---|\n".to_owned();
     for rule in RULES {
         let words = rule.words.replace("{}", "…");
         let whose = if rule.seen { "" } else { " (ours)" };
@@ -249,7 +252,7 @@ fn strict() -> String {
     text
 }
 
-/// Projections have no table of names: each form is tried in a find and in `$project`.
+/// Projections have no table of names, so each form is tried in a find and in `$project`.
 fn projections() -> String {
     let forms: &[(&str, Document)] = &[
         ("`{a: 1}`, `{\"a.b\": 1}`", doc! {"a": 1, "b.c": true}),
@@ -323,16 +326,42 @@ fn differs() -> String {
             .file_stem()
             .and_then(|stem| stem.to_str())
             .unwrap_or("");
-        let _ = writeln!(text, "- {first}{} (`{name}`)", letters.as_str());
+        let _ = writeln!(
+            text,
+            "- {first}{} ([{name}]({name}.case))",
+            letters.as_str()
+        );
     }
     text
 }
 
-fn embed() -> String {
-    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/embed.rs");
-    let code = fs::read_to_string(code).expect("the example is there");
-    let (_, body) = code
-        .split_once("// --- shown in the README\n")
-        .expect("it says where the README begins");
-    format!("```rust\n{}\n```\n", body.trim_end())
+/// How many words of each vocabulary are built and refused, with links as the README in the root needs them.
+fn glance() -> String {
+    let mut text = "| vocabulary | built | known, refused by name |\n|---|---|---|\n".to_owned();
+    for (table, rows) in tables() {
+        let page = match table {
+            "commands" => "src/command/README.md".to_owned(),
+            operators => format!("src/query/README.md#{operators}"),
+        };
+        let built = rows.iter().filter(|row| row.ready).count();
+        let refused = rows.len() - built;
+        let _ = writeln!(text, "| [{table}]({page}) | {built} | {refused} |");
+    }
+    text
+}
+
+/// A file, or what follows the line in it that says that it is shown in the README.
+fn code(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let code = fs::read_to_string(file).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+    let shown = code
+        .split_once("--- shown in the README\n")
+        .map_or(code.as_str(), |(_, shown)| shown);
+    let language = match path.rsplit_once('.') {
+        Some((_, "rs")) => "rust",
+        Some((_, "py")) => "python",
+        Some((_, "mjs")) => "js",
+        other => panic!("{path}: which language is {other:?}?"),
+    };
+    format!("```{language}\n{}\n```\n", shown.trim_end())
 }
