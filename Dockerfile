@@ -14,12 +14,12 @@ RUN mkdir /tls
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/target/release/sundown /usr/local/bin/sundown
-# Where --tls-dir may keep its authority: a volume that is mounted here belongs to the one who runs the server.
+# A folder for --tls-dir. A volume that is mounted here belongs to the user who runs the server.
 COPY --from=build --chown=nonroot:nonroot /tls /tls
-# Loopback, the default, cannot be reached from outside a container.
+# The default, loopback, cannot be reached from outside the container.
 ENV SUNDOWN_BIND=0.0.0.0
 EXPOSE 27017
 USER nonroot
-# Another port goes into SUNDOWN_PORT, which the check reads as well; it does not see the server's arguments.
+# The check reads SUNDOWN_PORT, but it does not see the server's arguments: set another port with the variable.
 HEALTHCHECK --interval=5s --timeout=4s --start-period=1s --retries=3 CMD ["/usr/local/bin/sundown", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/sundown"]

@@ -1,9 +1,9 @@
-//! The matrix, shown: which document ends when, found out by asking a server.
+//! Prints which document ends when, by asking a server.
 //!
 //! `cargo run --example matrix`
 //!
-//! One collection for each DefaultTTL, one document for each ttl. Then time is moved from moment to moment, and each time
-//! the server is asked who is still there.
+//! There is one collection for each DefaultTTL and one document for each ttl. The example moves the clock from moment to moment
+//! and asks each time which documents are still there.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -24,7 +24,7 @@ const MOMENTS: &[i64] = &[
     100 * 365 * 86_400_000, // a hundred years
 ];
 
-/// What stands in a document's `ttl`; `None` for a document without.
+/// The `ttl` of each document; `None` for a document without one.
 fn ttls() -> Vec<(&'static str, Option<Bson>)> {
     vec![
         ("missing", None),
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for (name, default) in DEFAULTS {
         fill(&database, name, *default).await?;
     }
-    // For each collection: who was there at each moment.
+    // For each collection, the documents that were there at each moment.
     let mut seen: Vec<Vec<BTreeSet<String>>> = vec![Vec::new(); DEFAULTS.len()];
     for moment in MOMENTS {
         clock.set(Millis(start.0 + moment));
@@ -112,7 +112,7 @@ async fn living(database: &Database, name: &str) -> mongodb::error::Result<BTree
     Ok(names)
 }
 
-/// The first moment at which it was not there.
+/// The first moment at which the document was gone.
 fn end(name: &str, seen: &[BTreeSet<String>]) -> String {
     match seen.iter().position(|living| !living.contains(name)) {
         Some(nth) => format!("gone at {} s", MOMENTS[nth] as f64 / 1000.0),

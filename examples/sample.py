@@ -1,8 +1,8 @@
-"""What docker-compose.yml runs beside the server: a little shop whose carts end by themselves.
+"""A small shop whose carts expire by themselves. docker-compose.yml runs it beside the server.
 
     MONGODB_URI=mongodb://localhost:27017/ python examples/sample.py
 
-The server's time is moved (--enable-test-commands), so nobody waits for an hour.
+It moves the server's clock (--enable-test-commands) instead of waiting for an hour.
 """
 
 import os
@@ -13,7 +13,7 @@ client = MongoClient(os.environ.get("MONGODB_URI", "mongodb://localhost:27017/")
 shop = client["shop"]
 shop.drop_collection("carts")
 
-# Carts end an hour after they were last touched. One says otherwise, another never ends.
+# Carts expire an hour after their last write. One expires earlier, one never.
 shop.create_collection("carts", defaultTtl=3600)
 shop["carts"].insert_many(
     [

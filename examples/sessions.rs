@@ -1,10 +1,10 @@
-//! A store of login sessions: each ends when it has not been used for as long as it was opened for.
+//! A store of login sessions: each expires when it has not been used for a while.
 //!
 //! `cargo run --example sessions`
 //!
-//! The ending is the database's work. There is no `expires_at` to compare with, no cleaner to run, and no moment at which a
-//! session that has ended can still be read. The store itself knows only the driver, so it works on Cosmos DB's API for
-//! MongoDB as well; what is special here is the clock that [`main`] moves.
+//! The database does all the work: there is no `expires_at` to compare with and no clean-up job, and an expired session can
+//! never be read. The store uses only the driver, so it works on Cosmos DB's API for MongoDB as well. Only [`main`], which moves the
+//! clock, needs Sundown.
 
 use std::error::Error;
 
@@ -32,7 +32,7 @@ struct Store(Collection<Session>);
 // === impl Store ===
 
 impl Store {
-    /// -1 as the collection's default: sessions end because each says so, and nothing else here ever does.
+    /// The default is -1, so only documents with their own `ttl` expire.
     async fn open(database: &Database) -> mongodb::error::Result<Self> {
         let index = doc! {"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": -1};
         database
@@ -52,7 +52,7 @@ impl Store {
         Ok(())
     }
 
-    /// Who is asking. The write restarts the session's clock.
+    /// The user of a session. The write restarts the session's clock.
     async fn request(&self, token: &str) -> mongodb::error::Result<Option<String>> {
         let found = self
             .0
