@@ -84,3 +84,116 @@ impl Sundown {
         (&mut self.task).await.unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Millis;
+    use bson::{Document, doc};
+    use mongodb::Client;
+    use mongodb::error::ErrorKind;
+    use parking_lot::Mutex;
+
+    /// Everything that is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A server on sockets, and a driver that is connected to it.
+    async fn serve() -> (Arc<Context>, Client) {
+        let config = Config {
+            port: 0,
+            ..Config::default()
+        };
+        let server = Server::bind(config).await.unwrap();
+        let uri = format!("mongodb://{}/", server.local_addr());
+        let context = Context::new(server.config().clone(), Clock::frozen(Millis(1_000_000)));
+        let handler = Arc::new(Commands::new(Arc::clone(&context)));
+        tokio::spawn(server.run(handler, std::future::pending()));
+        (context, Client::with_uri_str(uri).await.unwrap())
+    }
+
+    const CLOSED: &str = "the collection db.c is closed because a write to it failed half-way";
+
+    /// On one thread, so that the log of this server alone is kept.
+    #[tokio::test]
+    async fn a_write_that_panics_costs_its_connection_and_its_collection_and_nothing_else() {
+        let log = Log::default();
+        let kept = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || kept.clone());
+        let _logging = tracing::subscriber::set_default(subscriber.finish());
+
+        let (context, client) = serve().await;
+        let db = client.database("db");
+        let run = |command: Document| db.run_command(command);
+
+        for name in ["c", "other"] {
+            let insert = doc! {"insert": name, "documents": [{"_id": 1}, {"_id": 2}]};
+            run(insert).await.unwrap();
+        }
+        let collection = context.catalog.get("db", "c").unwrap().unwrap();
+        collection.panic_half_way();
+        // The command itself has no reply, and its connection is closed.
+        let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]};
+        let error = run(update).await.unwrap_err();
+        assert!(matches!(&*error.kind, ErrorKind::Io(_)), "{error}");
+        // Whoever comes to the collection afterwards is told.
+        for command in [
+            doc! {"find": "c"},
+            doc! {"find": "c", "filter": {"_id": 2}},
+            doc! {"count": "c"},
+            doc! {"aggregate": "other", "pipeline": [{"$lookup": {
+                "from": "c", "localField": "_id", "foreignField": "_id", "as": "found",
+            }}], "cursor": {}},
+            doc! {"aggregate": "other", "pipeline": [{"$out": "c"}], "cursor": {}},
+            doc! {"delete": "c", "deletes": [{"q": {}, "limit": 0}]},
+            doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]},
+            doc! {"collMod": "c", "defaultTtl": 5},
+            doc! {"create": "c"},
+        ] {
+            let said = match run(command.clone()).await {
+                Ok(reply) => reply.to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert!(said.contains(CLOSED), "{command}: {said}");
+        }
+        // Other collections go on, and so does this one after a drop.
+        let found = run(doc! {"count": "other"}).await.unwrap();
+        assert_eq!(found.get_i32("n").unwrap(), 2);
+        run(doc! {"drop": "c"}).await.unwrap();
+        run(doc! {"insert": "c", "documents": [{"_id": 1}]})
+            .await
+            .unwrap();
+        let log = String::from_utf8(log.0.lock().clone()).unwrap();
+        for line in [
+            "a write failed half-way: the collection is closed and must be dropped collection=db.c",
+            "a command panicked and its connection was closed",
+        ] {
+            assert!(log.contains(line), "{log}");
+        }
+    }
+
+    /// A driver sends a write again when its connection was closed.
+    #[tokio::test]
+    async fn a_driver_that_repeats_a_write_that_panicked_is_told_why_it_fails() {
+        let (context, client) = serve().await;
+        let documents = client.database("db").collection::<Document>("c");
+        documents.insert_one(doc! {"_id": 1}).await.unwrap();
+        let collection = context.catalog.get("db", "c").unwrap().unwrap();
+        collection.panic_half_way();
+        let error = documents.insert_one(doc! {"_id": 2}).await.unwrap_err();
+        assert!(error.to_string().contains(CLOSED), "{error}");
+    }
+}

@@ -5,8 +5,9 @@
 //! writes (a log, snapshots, validators, change streams) belongs there. The other functions that change something here
 //! change no document: they add, fill and drop indexes, switch date rules and give memory back.
 //!
-//! A panic half-way would leave documents in some of them only. Each function therefore marks the contents as torn
-//! until it is through; [`super::Collection`] closes itself when it finds them so.
+//! A panic half-way would leave documents in some of them only. Each function that changes more than one thing is therefore
+//! [`guarded`](Contents::guarded): the contents are marked as torn until it is through, and [`super::Collection`] closes itself when
+//! it finds them so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,9 +51,9 @@ pub(super) struct Contents {
     pub settled: Signal,
     /// A change has begun and is not through.
     torn: bool,
-    /// Tests let the next change panic half-way.
+    /// A test lets the next change panic half-way.
     #[cfg(test)]
-    pub panics: bool,
+    panics: bool,
 }
 
 /// A change of one document. The writer has checked that it may be made.
@@ -165,13 +166,40 @@ impl Contents {
         self.torn
     }
 
+    /// Makes a change of more than one thing. If it panics half-way, the contents stay torn. One such change may be part of
+    /// another.
+    #[inline]
+    fn guarded<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.torn, true);
+        let done = change(self);
+        self.torn = outer;
+        done
+    }
+
+    /// Lets the next change panic half-way.
+    #[cfg(test)]
+    pub fn panic_half_way(&mut self) {
+        self.panics = true;
+    }
+
+    /// Where a test may want a change to panic.
+    #[inline(always)]
+    fn half_way(&self) {
+        #[cfg(test)]
+        assert!(!self.panics, "a test wants this to fail half-way");
+    }
+
     // --- The one way to change a document ---
 
     /// Applies a change, all of it. Returns the record that was written.
     #[inline]
     pub fn commit(&mut self, change: Change<'_>) -> RecordId {
-        self.torn = true;
-        let id = match change {
+        self.guarded(|contents| contents.apply(change))
+    }
+
+    #[inline]
+    fn apply(&mut self, change: Change<'_>) -> RecordId {
+        match change {
             Change::Insert {
                 hash,
                 bytes,
@@ -179,8 +207,7 @@ impl Contents {
                 stamp,
             } => {
                 let id = self.place(bytes, stamp);
-                #[cfg(test)]
-                assert!(!self.panics, "a test wants this to fail half-way");
+                self.half_way();
                 for (index, keys) in self.indexes.iter_mut().zip(keys) {
                     index.insert(keys, id);
                 }
@@ -206,8 +233,7 @@ impl Contents {
                         index.insert(after, id);
                     }
                 }
-                #[cfg(test)]
-                assert!(!self.panics, "a test wants this to fail half-way");
+                self.half_way();
                 if let Some(segment) = self.segments.get_mut(id.segment()) {
                     let len = segment.replace(id.slot(), bytes, stamp);
                     self.totals.bytes = self.totals.bytes - len as u64 + bytes.len() as u64;
@@ -230,9 +256,7 @@ impl Contents {
                 }
                 id
             }
-        };
-        self.torn = false;
-        id
+        }
     }
 
     #[inline]
@@ -240,6 +264,7 @@ impl Contents {
         if let Some(segment) = self.segments.get_mut(id.segment())
             && let Some((own, dates)) = segment.patch(id.slot(), patch, ts)
         {
+            self.half_way();
             self.bounds.include(own, ts, dates);
         }
     }
@@ -281,6 +306,7 @@ impl Contents {
         if segment.is_dead() {
             self.segments.remove(id.segment());
         }
+        self.half_way();
         self.totals.count -= 1;
         self.totals.bytes -= len as u64;
         self.shrink_from.get_or_insert(0);
@@ -297,37 +323,39 @@ impl Contents {
 
     /// Enters a document in an index that is being filled.
     pub fn fill_index(&mut self, at: usize, keys: &IndexKeys, id: RecordId) {
-        self.torn = true;
-        self.indexes[at].insert(keys, id);
-        self.torn = false;
+        self.guarded(|contents| contents.indexes[at].insert(keys, id));
     }
 
     /// Readers may use these indexes from now on; if one is on dates, its rule holds.
     pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
-        let mut dated = false;
-        for index in &mut self.indexes {
-            if picks(index) {
-                index.ready = true;
-                dated |= index.is_date_rule();
+        self.guarded(|contents| {
+            let mut dated = false;
+            for index in &mut contents.indexes {
+                if picks(index) {
+                    index.ready = true;
+                    dated |= index.is_date_rule();
+                }
             }
-        }
-        if dated {
-            self.adopt_dates();
-        }
-        self.settled.give();
+            if dated {
+                contents.adopt_dates();
+            }
+            contents.settled.give();
+        });
     }
 
     /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
     pub fn drop_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
-        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.indexes)
-            .into_iter()
-            .partition(picks);
-        self.indexes = kept;
-        if gone.iter().any(Index::is_date_rule) {
-            self.adopt_dates();
-        }
-        self.settled.give();
-        gone
+        self.guarded(|contents| {
+            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
+                .into_iter()
+                .partition(picks);
+            contents.indexes = kept;
+            if gone.iter().any(Index::is_date_rule) {
+                contents.adopt_dates();
+            }
+            contents.settled.give();
+            gone
+        })
     }
 
     /// Changes how an index behaves, not what it holds.
@@ -336,17 +364,19 @@ impl Contents {
         name: &str,
         change: impl FnOnce(&mut Index) -> T,
     ) -> Option<T> {
-        let index = self
-            .indexes
-            .iter_mut()
-            .find(|index| index.spec.name == name)?;
-        let before = index.spec.expire_after;
-        let done = change(index);
-        index.altered += 1;
-        if index.spec.expire_after != before {
-            self.adopt_dates();
-        }
-        Some(done)
+        self.guarded(|contents| {
+            let index = contents
+                .indexes
+                .iter_mut()
+                .find(|index| index.spec.name == name)?;
+            let before = index.spec.expire_after;
+            let done = change(index);
+            index.altered += 1;
+            if index.spec.expire_after != before {
+                contents.adopt_dates();
+            }
+            Some(done)
+        })
     }
 
     // --- Date rules ---
@@ -383,52 +413,59 @@ impl Contents {
 
     /// Computes ends under the rules to come; `true` when all are there.
     pub fn ask_dates(&mut self, until: Option<Instant>) -> bool {
-        let Some(coming) = &mut self.coming else {
-            return true;
-        };
-        for (number, segment) in self.segments.rest_mut(coming.from) {
-            if number >= coming.until {
-                break;
+        self.guarded(|contents| {
+            let Some(coming) = &mut contents.coming else {
+                return true;
+            };
+            for (number, segment) in contents.segments.rest_mut(coming.from) {
+                if number >= coming.until {
+                    break;
+                }
+                segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
+                coming.from = number + 1;
+                if until.is_some_and(|until| clock::monotonic() >= until) {
+                    return false;
+                }
             }
-            segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
-            coming.from = number + 1;
-            if until.is_some_and(|until| clock::monotonic() >= until) {
-                return false;
-            }
-        }
-        coming.from = coming.until;
-        true
+            coming.from = coming.until;
+            true
+        })
     }
 
     /// These rules will not come.
     pub fn forget_dates(&mut self, rules: &Arc<[IndexSpec]>) {
         let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, rules);
-        if self.coming.as_ref().is_some_and(own) {
-            self.coming = None;
-            self.settled.give();
-            for segment in self.segments.all_mut() {
+        if !self.coming.as_ref().is_some_and(own) {
+            return;
+        }
+        self.guarded(|contents| {
+            contents.coming = None;
+            contents.settled.give();
+            for segment in contents.segments.all_mut() {
                 segment.forget_coming();
             }
-        }
+        });
     }
 
     /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
     /// computed on the spot (for a collection that is just being made).
     fn adopt_dates(&mut self) {
-        let rules = self.date_rules();
-        let prepared = |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
-        if !self.coming.as_ref().is_some_and(prepared) {
-            self.begin_dates(rules);
-            self.ask_dates(None);
-        }
-        self.torn = true;
-        self.coming = None;
-        self.settled.give();
-        for segment in self.segments.all_mut() {
-            segment.adopt_coming();
-        }
-        self.tighten();
-        self.torn = false;
+        self.guarded(|contents| {
+            let rules = contents.date_rules();
+            let prepared =
+                |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
+            if !contents.coming.as_ref().is_some_and(prepared) {
+                contents.begin_dates(rules);
+                contents.ask_dates(None);
+            }
+            contents.coming = None;
+            contents.settled.give();
+            for segment in contents.segments.all_mut() {
+                segment.adopt_coming();
+            }
+            contents.half_way();
+            contents.tighten();
+        });
     }
 
     // --- Memory ---
@@ -444,11 +481,11 @@ impl Contents {
 
     /// Rewrites a segment if enough of it is holes.
     pub fn compact(&mut self, segment: u64) {
-        if let Some(segment) = self.segments.get_mut(segment) {
-            self.torn = true;
-            segment.compact_if_worth_it();
-            self.torn = false;
-        }
+        self.guarded(|contents| {
+            if let Some(segment) = contents.segments.get_mut(segment) {
+                segment.compact_if_worth_it();
+            }
+        });
     }
 
     /// Makes a segment's bounds exact.
@@ -464,20 +501,20 @@ impl Contents {
         let Some(from) = self.shrink_from else {
             return false;
         };
-        self.torn = true;
-        self.shrink_from = self.ids.shrink_one(from);
-        if self.shrink_from.is_none() {
-            let thin = self
-                .indexes
-                .iter_mut()
-                .find(|index| index.wants_rewriting());
-            if let Some(index) = thin {
-                index.rewrite(some);
-                self.shrink_from = Some(IdMap::DONE);
+        self.guarded(|contents| {
+            contents.shrink_from = contents.ids.shrink_one(from);
+            if contents.shrink_from.is_none() {
+                let thin = contents
+                    .indexes
+                    .iter_mut()
+                    .find(|index| index.wants_rewriting());
+                if let Some(index) = thin {
+                    index.rewrite(some);
+                    contents.shrink_from = Some(IdMap::DONE);
+                }
             }
-        }
-        self.torn = false;
-        self.shrink_from.is_some()
+            contents.shrink_from.is_some()
+        })
     }
 
     /// Makes believe that a record's key has that hash, too.

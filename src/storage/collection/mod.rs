@@ -226,6 +226,12 @@ impl Collection {
             || holds_any && state.contents.earliest_end(state.default) != End::NEVER
     }
 
+    /// Lets the next change panic half-way.
+    #[cfg(test)]
+    pub fn panic_half_way(&self) {
+        self.exclusive().contents.panic_half_way();
+    }
+
     pub(super) fn rename(&self, to: Namespace) {
         let mut state = self.exclusive();
         state.namespace = to;

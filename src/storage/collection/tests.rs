@@ -3,7 +3,10 @@
 use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
-use crate::storage::{Cap, IndexSelection, New, NewTtl, RecordId, Refused, Rules};
+use crate::storage::{
+    Cap, Catalog, DateRuleChange, DateRuleMigration, IndexSelection, New, NewTtl, RecordId,
+    Refused, Rules,
+};
 use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -387,45 +390,139 @@ fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
     assert_eq!(ids(&c, 99_000), [3, 4]);
 }
 
+/// A condition that panics once it is told to, as a bug in the language would.
+#[derive(Default)]
+struct Fails(AtomicBool);
+
+impl crate::storage::index::Condition for Fails {
+    fn holds(&self, _: Doc<'_>) -> bool {
+        assert!(!self.0.load(Ordering::Relaxed), "a bug in the condition");
+        true
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+fn dated(name: &str, field: &str, seconds: i32) -> IndexSpec {
+    let mut spec = IndexSpec::new(name, DocBuf::from(doc! {field: 1}));
+    spec.expire_after = Some(seconds);
+    spec
+}
+
+/// Whether it panics.
+fn panics(run: impl FnOnce()) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
+}
+
+fn assert_closed(catalog: &Catalog, c: &Collection, what: &str) {
+    // Whoever still holds it finds nothing of it; whoever looks it up is told.
+    assert_eq!(ids(c, 0), Vec::<i32>::new(), "{what}");
+    assert!(c.read(ReadPoint::at(Millis(0)), |view| view.is_dropped()));
+    assert_eq!(c.write(Millis(0), |_| ()), Err(Dropped));
+    let error = crate::error::Error::from(catalog.get("db", "c").unwrap_err());
+    assert!(error.message().contains("db.c is closed"), "{error:?}");
+    assert!(catalog.get_or_create("db", "c").is_err());
+    // Other collections are not concerned, and after a drop the name is free again.
+    assert!(catalog.get_or_create("db", "d").is_ok());
+    assert!(catalog.drop_collection("db", "c").is_some());
+    assert!(catalog.get_or_create("db", "c").is_ok());
+}
+
 /// A panic in the middle of a change must not leave a document in one place and not in another.
 #[test]
-fn a_write_that_panics_half_way_closes_the_collection() {
-    let catalog = crate::storage::Catalog::new();
-    let (c, _) = catalog.get_or_create("db", "c").unwrap();
-    let id = add(&c, 0, doc! {"_id": 1}).unwrap();
-    for replaces in [false, true] {
-        let (c, _) = catalog.get_or_create("db", "c").unwrap();
-        let first = match replaces {
-            true => add(&c, 0, doc! {"_id": 1}).unwrap(),
-            false => id,
-        };
-        c.state.write().contents.panics = true;
-        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let bytes = doc! {"_id": 2, "n": 1}.to_vec().unwrap();
-            c.write(Millis(0), |w| match replaces {
-                true => drop(w.update(first, &New::Bytes(bytes), NewTtl::Unknown)),
-                false => drop(w.insert(&bytes)),
-            })
-        }));
-        assert!(written.is_err());
-        // Whoever still holds it finds nothing of it; whoever looks it up is told.
-        assert_eq!(ids(&c, 0), Vec::<i32>::new());
-        assert!(c.read(ReadPoint::at(Millis(0)), |view| view.is_dropped()));
-        assert_eq!(c.write(Millis(0), |_| ()), Err(Dropped));
-        let error = crate::error::Error::from(catalog.get("db", "c").unwrap_err());
-        assert!(error.message().contains("db.c is closed"), "{error:?}");
-        assert!(catalog.get_or_create("db", "c").is_err());
-        // Other collections are not concerned, and after a drop the name is free again.
-        assert!(catalog.get_or_create("db", "d").is_ok());
-        assert!(catalog.drop_collection("db", "c").is_some());
+fn a_change_that_panics_half_way_closes_the_collection() {
+    type Change = fn(&Collection, RecordId);
+    fn update(c: &Collection, id: RecordId, new: &New, new_ttl: NewTtl) {
+        let _ = c.write(Millis(0), |w| w.update(id, new, new_ttl));
+    }
+    fn rules(c: &Collection, change: impl FnOnce(&mut Rules<'_>)) {
+        let _ = c.drain_then(Millis(0), monotonic(), change);
+    }
+    let changes: &[(&str, Change)] = &[
+        ("insert", |c, _| drop(add(c, 0, doc! {"_id": 2}))),
+        ("replace", |c, id| {
+            let bytes = doc! {"_id": 1, "n": 2, "m": 3}.to_vec().unwrap();
+            update(c, id, &New::Bytes(bytes), NewTtl::Unknown);
+        }),
+        ("patch", |c, id| {
+            let mut patch = Patch::default();
+            let before = doc! {"_id": 1, "n": 1}.to_vec().unwrap();
+            patch.put(before.len() - 5, &2_i32.to_le_bytes()).unwrap();
+            update(c, id, &New::Patch(patch), NewTtl::Same);
+        }),
+        ("touch", |c, id| update(c, id, &New::Same, NewTtl::Same)),
+        ("remove", |c, id| {
+            let _ = c.write(Millis(0), |w| w.remove(id));
+        }),
+        ("finish a date rule", |c, _| {
+            let _ = c.write(Millis(0), |w| {
+                let number = w.begin_index(dated("until_1", "until", 5));
+                w.finish_indexes(&[number]);
+            });
+        }),
+        ("change a date rule", |c, _| {
+            rules(c, |rules| assert!(rules.set_expiry("at_1", 9)));
+        }),
+        ("drop a date rule", |c, _| {
+            rules(c, |rules| drop(rules.drop_indexes(&IndexSelection::All)));
+        }),
+    ];
+    for (what, change) in changes {
+        let catalog = Catalog::new();
+        let name = Namespace::new("db", "c");
+        let set_up = |rules: &mut Rules<'_>| rules.add_index(dated("at_1", "at", 5));
+        let c = catalog.create(name, Options::default(), Millis(0), set_up);
+        let c = c.unwrap();
+        let id = add(&c, 0, doc! {"_id": 1, "n": 1}).unwrap();
+        c.panic_half_way();
+        assert!(panics(|| change(&c, id)), "{what}");
+        assert_closed(&catalog, &c, what);
     }
     // A panic before anything was changed closes nothing.
+    let catalog = Catalog::new();
     let (c, _) = catalog.get_or_create("db", "c").unwrap();
     add(&c, 0, doc! {"_id": 1}).unwrap();
-    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        c.write(Millis(0), |_| panic!("before the change"))
+    assert!(panics(|| {
+        let _ = c.write(Millis(0), |_| panic!("before the change"));
     }));
-    assert!(refused.is_err());
     assert_eq!(ids(&c, 0), [1]);
     assert!(catalog.get("db", "c").is_ok());
+}
+
+/// Where date rules change, the conditions of those that stay are asked about every document.
+#[test]
+fn a_condition_that_panics_while_date_rules_change_closes_the_collection() {
+    for prepared in [false, true] {
+        let catalog = Catalog::new();
+        let fails = Arc::new(Fails::default());
+        let mut partial = dated("until_1", "until", 5);
+        partial.partial = Some(crate::storage::index::Partial {
+            filter: DocBuf::new(),
+            condition: Arc::clone(&fails) as _,
+        });
+        let set_up = |rules: &mut Rules<'_>| {
+            rules.add_index(dated("at_1", "at", 5));
+            rules.add_index(partial);
+        };
+        let name = Namespace::new("db", "c");
+        let c = catalog.create(name, Options::default(), Millis(0), set_up);
+        let c = c.unwrap();
+        add(&c, 0, doc! {"_id": 1}).unwrap();
+        fails.0.store(true, Ordering::Relaxed);
+        let which = IndexSelection::Named(vec!["at_1".into()]);
+        let what = format!("prepared: {prepared}");
+        assert!(panics(|| match prepared {
+            true => {
+                let change = DateRuleChange::Drop(which);
+                let _ = DateRuleMigration::new(Arc::clone(&c), change).step(monotonic());
+            }
+            false => {
+                let drop_it = |rules: &mut Rules<'_>| drop(rules.drop_indexes(&which));
+                let _ = c.drain_then(Millis(0), monotonic(), drop_it);
+            }
+        }));
+        assert_closed(&catalog, &c, &what);
+    }
 }

@@ -6,6 +6,7 @@
 //! lock.) An idle server is swept at full speed. While nothing can expire it sleeps until a request has been served
 //! (which may have changed that); otherwise it wakes at most four times a second.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::clock::{self, Clock, Millis, Watcher};
-use crate::storage::{Catalog, ReadPoint};
+use crate::storage::{Catalog, Collection, ReadPoint, Slice};
 
 const SLICE: Duration = Duration::from_micros(100);
 const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(2);
@@ -165,7 +166,7 @@ impl Reaper {
                     if !self.is_enabled() {
                         return;
                     }
-                    let slice = collection.reap(self.clock.now(), clock::monotonic() + length);
+                    let slice = self.reap(&collection, length);
                     worked |= slice.removed > 0;
                     if !slice.more {
                         break;
@@ -181,6 +182,17 @@ impl Reaper {
         if worked {
             self.passes.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// One slice of work. A panic in it is the end of that collection at most, and not of the reaper: others have their turns.
+    fn reap(&self, collection: &Collection, length: Duration) -> Slice {
+        let until = clock::monotonic() + length;
+        catch_unwind(AssertUnwindSafe(|| collection.reap(self.clock.now(), until))).unwrap_or_else(
+            |_| {
+                tracing::error!(collection = %collection.namespace(), "the reaper panicked; this is a bug");
+                Slice::default()
+            },
+        )
     }
 
     pub fn enable(&self, on: bool) {
@@ -243,6 +255,7 @@ impl Watcher for Reaper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::{Namespace, Options, Rules};
     use crate::ttl::DefaultTtl;
 
     /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
@@ -257,8 +270,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert!(reaper.falls_asleep());
-        let set =
-            |rules: &mut crate::storage::Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
+        let set = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
         let set = collection.drain_then(Millis(0), clock::monotonic(), set);
         assert!(set.unwrap().is_ok());
         assert!(reaper.asleep.load(Ordering::Relaxed));
@@ -293,9 +305,7 @@ mod tests {
                 let added = collection.write(Millis(0), |w| w.insert(&document));
                 added.unwrap().unwrap();
             }
-            let set = |rules: &mut crate::storage::Rules<'_>| {
-                rules.set_default_ttl(DefaultTtl::Never, None)
-            };
+            let set = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
             let set = collection.drain_then(Millis(0), clock::monotonic(), set);
             assert!(set.unwrap().is_ok());
         }
@@ -333,6 +343,26 @@ mod tests {
                 ..ReaperStats::default()
             }
         );
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_collection_and_not_the_reaper() {
+        let catalog = Arc::new(Catalog::new());
+        let clock = Clock::frozen(Millis(0));
+        let reaper = Reaper::new(Arc::clone(&catalog), clock.clone());
+        for name in ["a", "b"] {
+            let ends = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Seconds(1), None);
+            let name = Namespace::new("db", name);
+            let made = catalog.create(name, Options::default(), Millis(0), ends);
+            let document = bson::doc! {"_id": 1}.to_vec().unwrap();
+            let added = made.unwrap().write(Millis(0), |w| w.insert(&document));
+            added.unwrap().unwrap();
+        }
+        catalog.get("db", "a").unwrap().unwrap().panic_half_way();
+        clock.advance(1_000);
+        reaper.pass().await;
+        assert!(catalog.get("db", "a").is_err());
+        assert_eq!((catalog.freed(), reaper.stats().pending), (1, 0));
     }
 
     #[test]
