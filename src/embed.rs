@@ -134,6 +134,9 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || kept.clone());
         let _logging = tracing::subscriber::set_default(subscriber.finish());
+        // As long as there is just one subscriber, `tracing` asks that of the thread which comes to an event first, and remembers
+        // the answer: in other tests that is none. With two it asks both.
+        let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
 
         let (context, client) = serve().await;
         let db = client.database("db");

@@ -154,9 +154,10 @@ mod tests {
             hidden: Some(hidden),
             ..IndexChange::default()
         };
-        write(&collection, 5, &|w| {
-            w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+        let added = collection.drain_then(Millis(5), crate::clock::monotonic(), |rules| {
+            rules.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
         });
+        assert!(added.unwrap().is_ok());
         let seen = |now| {
             collection.read(ReadPoint::at(Millis(now)), |view| {
                 (usage(view, "a_1"), usage(view, ID_INDEX).0)

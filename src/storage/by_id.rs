@@ -128,7 +128,7 @@ mod tests {
         let all: Vec<DocBuf> = (0..4).map(id).collect();
         let first = id(0);
         let hash = key::with(first.as_doc().get("_id"), |key| {
-            c.state.read().contents.ids().hash(key)
+            c.shared().contents().ids().hash(key)
         });
         let mut records = Vec::new();
         for document in &all {
@@ -136,7 +136,7 @@ mod tests {
             let record = added.unwrap().unwrap();
             // As if its key had that hash, too.
             if record != records.first().copied().unwrap_or(record) {
-                c.state.write().contents.share_hash(hash, record);
+                c.exclusive().contents_mut().share_hash(hash, record);
             }
             records.push(record);
         }

@@ -247,7 +247,7 @@ impl Catalog {
         let replaced = self.found(to).filter(|_| drop_target);
         let builds = |of: &&Arc<Collection>| {
             of.shared()
-                .contents
+                .contents()
                 .indexes()
                 .iter()
                 .any(|index| !index.ready)
@@ -304,7 +304,7 @@ impl Catalog {
         };
         match self.found(to) {
             Some(replaced) => {
-                let size = replaced.shared().contents.totals().count;
+                let size = replaced.shared().contents().totals().count;
                 free(
                     replaced.give_way(|view| allows(Some(view)), take_place)?,
                     size,
@@ -431,7 +431,7 @@ impl Default for Catalog {
 
 /// Marks a collection dropped and frees what it held.
 fn retire(collection: &Arc<Collection>) {
-    let size = collection.shared().contents.totals().count;
+    let size = collection.shared().contents().totals().count;
     free(collection.retire(), size);
 }
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
 
-use super::index::{Filled, Index, IndexKeys, IndexNumber, IndexSpec};
-use super::{RecordId, Refused, View, Writer};
+use super::index::{Filled, IndexKeys, IndexNumber, IndexSpec};
+use super::{RecordId, Refused, Writer};
 use crate::value::Doc;
 use crate::wait::Wait;
 
@@ -14,7 +14,8 @@ use crate::wait::Wait;
 impl Writer<'_> {
     /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
     pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
-        self.state.contents.begin_index(spec, self.now)
+        let now = self.now;
+        self.contents_mut().begin_index(spec, now)
     }
 
     /// Puts documents from `from` on into a new index, `most` of them.
@@ -24,18 +25,13 @@ impl Writer<'_> {
         from: RecordId,
         most: usize,
     ) -> Result<Filled, Refused> {
-        let Some(at) = self
-            .state
-            .contents
-            .indexes()
-            .iter()
-            .position(|index| index.number == number)
-        else {
+        let mut indexes = self.contents().indexes().iter();
+        let Some(at) = indexes.position(|index| index.number == number) else {
             return Ok(Filled::Gone);
         };
-        let view = View::new(self.state, self.seen);
+        let view = self.view();
         let mut found = Vec::with_capacity(most);
-        let spec = &self.state.contents.indexes()[at].spec;
+        let spec = &self.contents().indexes()[at].spec;
         let stopped = view.each_up(from, |id, stored| {
             if found.len() == most {
                 return ControlFlow::Break(Ok(Filled::Before(id)));
@@ -50,16 +46,12 @@ impl Writer<'_> {
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
             // One by one, since two documents of this very batch may collide.
-            if self.state.contents.indexes()[at].spec.unique {
+            let index = &self.contents().indexes()[at];
+            if index.spec.unique {
                 let own = (id, &IndexKeys::default());
-                self.check_unique(
-                    &self.state.contents.indexes()[at],
-                    &keys,
-                    Some(own),
-                    &mut in_the_way,
-                )?;
+                self.check_unique(index, &keys, Some(own), &mut in_the_way)?;
             }
-            self.state.contents.fill_index(at, &keys, id);
+            self.contents_mut().fill_index(at, &keys, id);
         }
         self.free(&in_the_way);
         Ok(filled)
@@ -67,18 +59,11 @@ impl Writer<'_> {
 
     /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
-        let picks = |index: &Index| numbers.contains(&index.number);
-        self.state.contents.finish_indexes(picks);
+        self.contents_mut().finish_indexes(numbers);
     }
 
     /// Over when the building of an index or a change of the date rules has ended since this call.
     pub fn settled(&self) -> Wait {
-        Wait::until(self.state.contents.settled.listen())
-    }
-
-    /// Adds an index to a collection that holds nothing yet: it is complete at once.
-    pub fn add_index(&mut self, spec: IndexSpec) {
-        let number = self.begin_index(spec);
-        self.finish_indexes(&[number]);
+        self.contents().settled()
     }
 }

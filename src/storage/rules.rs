@@ -4,9 +4,9 @@
 //! draining hands out a [`Rules`]. A change is plain data, so that it can be written down and made again.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use super::index::{ID_INDEX, Index, IndexNumber, Usage};
+use super::expiry::Drained;
+use super::index::{ID_INDEX, Index, IndexNumber, IndexSpec};
 use super::{Cap, Writer};
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
 
@@ -31,7 +31,10 @@ pub struct IndexChange {
 /// It comes from [`super::Collection::drain_then`], in the lock hold in which nothing is left that has ended, and from
 /// [`super::Catalog::create`], for a collection that nobody can find yet. All changes of one lock hold count as one: nobody sees
 /// what has ended between two of them.
-pub struct Rules<'a>(Writer<'a>);
+pub struct Rules<'a> {
+    writer: Writer<'a>,
+    drained: Drained,
+}
 
 // === impl IndexSelection ===
 
@@ -53,33 +56,38 @@ impl IndexSelection {
 // === impl Rules ===
 
 impl<'a> Rules<'a> {
-    /// `writer` has removed everything that had ended by the latest moment at which anybody looked.
-    pub(super) fn drained(writer: Writer<'a>) -> Self {
+    /// The writer is the one that was drained.
+    pub(super) fn new(writer: Writer<'a>, drained: Drained) -> Self {
         debug_assert!(
-            !writer.is_due(writer.seen),
+            !writer.is_due(drained.by()),
             "what has ended was not removed"
         );
-        Self(writer)
+        Self { writer, drained }
     }
 
     /// Sets `DefaultTTL`, and how it shows among the indexes.
     pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
-        self.state.default = default;
-        self.state.ts_index = index;
+        let contents = self.writer.contents_mut();
+        contents.set_default_ttl(default, index, &self.drained);
     }
 
     /// Sets `expireAfterSeconds` of an index on dates. `false`: there is none of that name.
     pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
-        let altered = self.state.contents.alter_index(name, |index| {
-            Arc::make_mut(&mut index.spec).expire_after = Some(seconds);
-        });
-        altered.is_some()
+        let contents = self.writer.contents_mut();
+        contents.set_expiry(name, seconds, &self.drained)
     }
 
     /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
     pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
-        let picks = |index: &Index| which.picks(index);
-        self.state.contents.drop_indexes(picks)
+        let contents = self.writer.contents_mut();
+        contents.drop_indexes(which, &self.drained)
+    }
+
+    /// Adds an index to a collection that holds nothing yet: it is complete at once.
+    pub fn add_index(&mut self, spec: IndexSpec) {
+        debug_assert_eq!(self.contents().totals().count, 0, "it has to be filled");
+        let number = self.begin_index(spec);
+        self.finish_indexes(&[number]);
     }
 }
 
@@ -87,13 +95,13 @@ impl<'a> Deref for Rules<'a> {
     type Target = Writer<'a>;
 
     fn deref(&self) -> &Writer<'a> {
-        &self.0
+        &self.writer
     }
 }
 
 impl<'a> DerefMut for Rules<'a> {
     fn deref_mut(&mut self) -> &mut Writer<'a> {
-        &mut self.0
+        &mut self.writer
     }
 }
 
@@ -102,37 +110,21 @@ impl<'a> DerefMut for Rules<'a> {
 impl Writer<'_> {
     /// Drops those of the indexes that are not in use yet: no document ends by them.
     pub fn abandon_indexes(&mut self, numbers: &[IndexNumber]) -> Vec<Index> {
-        let picks = |index: &Index| !index.ready && numbers.contains(&index.number);
-        self.state.contents.drop_indexes(picks)
+        self.contents_mut().abandon_indexes(numbers)
     }
 
     /// Changes how an index behaves. `false`: there is none of that name.
     pub fn alter_index(&mut self, name: &str, change: IndexChange) -> bool {
         let now = self.now;
-        let altered = self.state.contents.alter_index(name, |index| {
-            if let Some(hidden) = change.hidden
-                && hidden != index.spec.hidden
-            {
-                Arc::make_mut(&mut index.spec).hidden = hidden;
-                index.usage = Usage::since(now);
-            }
-            if let Some(prepare) = change.prepare_unique {
-                Arc::make_mut(&mut index.spec).prepare_unique = prepare;
-            }
-            if change.unique {
-                let spec = Arc::make_mut(&mut index.spec);
-                (spec.unique, spec.prepare_unique) = (true, false);
-            }
-        });
-        altered.is_some()
+        self.contents_mut().alter_index(name, change, now)
     }
 
     /// How much a capped collection may hold from the next insert on.
     pub fn set_cap(&mut self, cap: Cap) {
-        self.state.options.cap = Some(cap);
+        self.options_mut().cap = Some(cap);
     }
 
     pub fn set_indexing_mode(&mut self, mode: IndexingMode) {
-        self.state.options.indexing_mode = Some(mode);
+        self.options_mut().indexing_mode = Some(mode);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use smallvec::SmallVec;
 
 use super::collection::State;
+use super::contents::Contents;
 use super::idmap::IdMap;
 use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, Usage};
 use super::{Namespace, Options, RecordId, Stored, Totals};
@@ -20,8 +21,13 @@ pub struct View<'a> {
 // === impl View ===
 
 impl<'a> View<'a> {
+    #[inline]
+    fn contents(&self) -> &'a Contents {
+        self.state.contents()
+    }
+
     pub(super) fn ids(&self) -> &'a IdMap {
-        self.state.contents.ids()
+        self.contents().ids()
     }
 
     pub(super) fn new(state: &'a State, now: Millis) -> Self {
@@ -34,17 +40,16 @@ impl<'a> View<'a> {
 
     /// How often a command found its way through the map of `_id`s.
     pub fn id_usage(&self) -> &'a Usage {
-        &self.state.id_usage
+        self.state.id_usage()
     }
 
     #[inline]
     pub fn get(&self, id: RecordId) -> Option<Stored<'a>> {
         let stored = self
-            .state
-            .contents
+            .contents()
             .segments()
             .get(id.segment())?
-            .get(id.slot(), self.state.default)?;
+            .get(id.slot(), self.default_ttl())?;
         (!stored.end.has_come(self.now)).then_some(stored)
     }
 
@@ -63,7 +68,7 @@ impl<'a> View<'a> {
         /// Behind that the processor itself runs ahead of whoever reads on.
         const NEAR: usize = 1024;
         found.clear();
-        let segments = self.state.contents.segments();
+        let segments = self.contents().segments();
         let mut sum = 0_u32;
         if ids.len() > 1 {
             for id in ids {
@@ -95,13 +100,13 @@ impl<'a> View<'a> {
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for (number, segment) in self.state.contents.segments().from(from.segment()) {
+        for (number, segment) in self.contents().segments().from(from.segment()) {
             let slot = if number == from.segment() {
                 from.slot()
             } else {
                 0
             };
-            segment.each_up(slot, self.state.default, self.now, |slot, stored| {
+            segment.each_up(slot, self.default_ttl(), self.now, |slot, stored| {
                 each(RecordId::new(number, slot), stored)
             })?;
         }
@@ -115,13 +120,13 @@ impl<'a> View<'a> {
         from: RecordId,
         mut each: impl FnMut(RecordId, Stored<'a>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        for (number, segment) in self.state.contents.segments().up_to(from.segment()).rev() {
+        for (number, segment) in self.contents().segments().up_to(from.segment()).rev() {
             let slot = if number == from.segment() {
                 from.slot()
             } else {
                 u16::MAX
             };
-            segment.each_down(slot, self.state.default, self.now, |slot, stored| {
+            segment.each_down(slot, self.default_ttl(), self.now, |slot, stored| {
                 each(RecordId::new(number, slot), stored)
             })?;
         }
@@ -141,7 +146,7 @@ impl<'a> View<'a> {
 
     /// The newest record: a statement's scans stop here, so that it never feeds itself.
     pub fn newest(&self) -> RecordId {
-        match self.state.contents.segments().last() {
+        match self.contents().segments().last() {
             Some((number, segment)) => RecordId::new(number, segment.last_id()),
             None => RecordId::FIRST,
         }
@@ -149,7 +154,7 @@ impl<'a> View<'a> {
 
     /// The last document that made way in a capped collection.
     pub fn evicted(&self) -> Option<RecordId> {
-        self.state.evicted
+        self.contents().evicted()
     }
 
     /// The indexes that clients have made.
@@ -165,7 +170,7 @@ impl<'a> View<'a> {
 
     /// All that can be read in order: the same, and `_id`s where somebody asked for their order.
     pub fn ways(&self) -> &'a [Index] {
-        self.state.contents.indexes()
+        self.contents().indexes()
     }
 
     pub fn way(&self, name: &str) -> Option<&'a Index> {
@@ -179,7 +184,7 @@ impl<'a> View<'a> {
 
     /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
     pub fn totals(&self) -> Totals {
-        let (held, ended) = (self.state.contents.totals(), self.ended());
+        let (held, ended) = (self.contents().totals(), self.ended());
         Totals {
             count: held.count - ended.count,
             bytes: held.bytes - ended.bytes,
@@ -190,8 +195,8 @@ impl<'a> View<'a> {
     pub fn ended(&self) -> Totals {
         let mut ended = Totals::default();
         if self.earliest_end().has_come(self.now) {
-            for segment in self.state.contents.segments().all() {
-                let part = segment.ended_totals(self.state.default, self.now);
+            for segment in self.contents().segments().all() {
+                let part = segment.ended_totals(self.default_ttl(), self.now);
                 ended.count += part.count;
                 ended.bytes += part.bytes;
             }
@@ -201,16 +206,11 @@ impl<'a> View<'a> {
 
     /// Bytes that they still take in an index. Looks at each of them.
     pub fn ended_bytes(&self, index: &Index) -> u64 {
-        let default = self.state.default;
-        let due = self
-            .state
-            .contents
-            .segments()
-            .from(0)
-            .filter(|(_, segment)| {
-                let earliest = segment.bounds().earliest(default);
-                earliest.has_come(self.now)
-            });
+        let default = self.default_ttl();
+        let due = self.contents().segments().from(0).filter(|(_, segment)| {
+            let earliest = segment.bounds().earliest(default);
+            earliest.has_come(self.now)
+        });
         let mut bytes = 0;
         for (number, segment) in due {
             for slot in segment.ended(0, default, self.now) {
@@ -228,47 +228,48 @@ impl<'a> View<'a> {
 
     /// When the first of them ended.
     pub fn waiting_since(&self) -> Option<End> {
-        let segments = self.state.contents.segments().all();
+        let segments = self.contents().segments().all();
         segments
-            .filter_map(|segment| segment.first_ended(self.state.default, self.now))
+            .filter_map(|segment| segment.first_ended(self.default_ttl(), self.now))
             .min()
     }
 
     /// Nothing here ends before this moment.
     fn earliest_end(&self) -> End {
-        self.state.contents.earliest_end(self.state.default)
+        self.contents().earliest_end()
     }
 
+    #[inline]
     pub fn default_ttl(&self) -> DefaultTtl {
-        self.state.default
+        self.contents().default_ttl()
     }
 
     pub fn ts_index(&self) -> Option<&'a TsIndex> {
-        self.state.ts_index.as_ref()
+        self.contents().ts_index()
     }
 
     pub fn options(&self) -> &'a Options {
-        &self.state.options
+        self.state.options()
     }
 
     pub fn namespace(&self) -> &'a Namespace {
-        &self.state.namespace
+        self.state.namespace()
     }
 
     /// How often the collection was renamed.
     pub fn renames(&self) -> u32 {
-        self.state.renames
+        self.state.renames()
     }
 
     /// The collection was dropped since it was looked up.
     pub fn is_dropped(&self) -> bool {
-        self.state.dropped
+        self.state.is_dropped()
     }
 
     /// Bytes that documents take from the allocator, holes and ended ones included.
     #[cfg(test)]
     pub fn allocated(&self) -> usize {
-        let segments = self.state.contents.segments().all();
+        let segments = self.contents().segments().all();
         segments.map(|segment| segment.allocated()).sum()
     }
 }

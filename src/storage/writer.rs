@@ -6,18 +6,18 @@ use smallvec::SmallVec;
 
 use super::by_id::has_key;
 use super::collection::State;
-use super::contents::{Cause, Change};
+use super::contents::{Cause, Change, Contents};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::{Cap, RecordId, Stored, View};
+use super::{Cap, Options, RecordId, Stored, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
 
 /// A change under the exclusive lock.
 pub struct Writer<'a> {
-    pub(super) state: &'a mut State,
+    state: &'a mut State,
     /// When the command began: what `_ts` becomes, see [`Writer::ts_after`].
     pub(super) now: Millis,
     /// Whatever had ended by then is gone for this writer: at least `now`.
@@ -127,6 +127,20 @@ impl<'a> Writer<'a> {
         }
     }
 
+    #[inline]
+    pub(super) fn contents(&self) -> &Contents {
+        self.state.contents()
+    }
+
+    #[inline]
+    pub(super) fn contents_mut(&mut self) -> &mut Contents {
+        self.state.contents_mut()
+    }
+
+    pub(super) fn options_mut(&mut self) -> &mut Options {
+        self.state.options_mut()
+    }
+
     /// What a reader would see now.
     pub fn view(&self) -> View<'_> {
         View::new(self.state, self.seen)
@@ -138,7 +152,7 @@ impl<'a> Writer<'a> {
         let doc = Doc::new(bytes);
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         let (hash, holder) = with_id_key(doc, |key| {
-            let hash = self.state.contents.ids().hash(key);
+            let hash = self.contents().ids().hash(key);
             (hash, self.holder(hash, key))
         });
         if let Some(holder) = holder {
@@ -156,13 +170,13 @@ impl<'a> Writer<'a> {
         }
         self.free(&in_the_way);
         let stamp = self.stamp(doc, self.now, OwnTtl::of(doc));
-        let id = self.state.contents.commit(Change::Insert {
+        let id = self.state.contents_mut().commit(Change::Insert {
             hash,
             bytes,
             keys: &keys,
             stamp,
         });
-        if let Some(cap) = self.state.options.cap {
+        if let Some(cap) = self.state.options().cap {
             self.make_room(cap, id);
         }
         Ok(id)
@@ -172,16 +186,15 @@ impl<'a> Writer<'a> {
     /// nobody, then the oldest. The newest always stays. What is in memory is counted, so this costs nothing while it fits.
     fn make_room(&mut self, cap: Cap, newest: RecordId) {
         let seen = self.seen;
-        while !cap.holds(self.state.contents.totals()) && self.reap_some(seen) {}
-        while !cap.holds(self.state.contents.totals()) {
+        while !cap.holds(self.contents().totals()) && self.reap_some(seen) {}
+        while !cap.holds(self.contents().totals()) {
             // Nothing here has ended, so the first record is the oldest document; and behind the last that made way it is near.
-            let from = self.state.evicted.unwrap_or(RecordId::FIRST);
+            let from = self.contents().evicted().unwrap_or(RecordId::FIRST);
             let first = |id, _: Stored<'_>| ControlFlow::Break(id);
             let oldest = self.view().each_up(from, first).break_value();
             let Some(oldest) = oldest.filter(|id| *id != newest) else {
                 return;
             };
-            self.state.evicted = Some(oldest);
             self.take_out(oldest, Cause::Evicted);
         }
     }
@@ -189,7 +202,7 @@ impl<'a> Writer<'a> {
     /// Whether a change of these root fields can be a [`New::Patch`]: no index and no rule depends on them.
     pub fn may_patch(&self, writes: impl Fn(&str) -> bool) -> bool {
         let mut indexes = self.indexes().iter();
-        !self.state.contents.has_coming() && !indexes.any(|index| index.spec.depends_on(&writes))
+        !self.contents().has_coming() && !indexes.any(|index| index.spec.depends_on(&writes))
     }
 
     /// Whether the document is visible and still has these bytes. Comparing the bytes themselves needs no version counter,
@@ -231,12 +244,12 @@ impl<'a> Writer<'a> {
         let ts = self.ts_after(before);
         match new {
             New::Patch(patch) => {
-                debug_assert!(new_ttl == NewTtl::Same && !self.state.contents.has_coming());
+                debug_assert!(new_ttl == NewTtl::Same && !self.contents().has_coming());
                 let change = Change::Patch { id, patch, ts };
-                self.state.contents.commit(change);
+                self.state.contents_mut().commit(change);
             }
             New::Same if !self.indexes().iter().any(|index| index.spec.names_ts()) => {
-                self.state.contents.commit(Change::Touch { id, ts });
+                self.state.contents_mut().commit(Change::Touch { id, ts });
             }
             New::Same => {
                 // The key of an index is the time of the last write, and it may be unique.
@@ -275,7 +288,7 @@ impl<'a> Writer<'a> {
             self.free(&in_the_way);
         }
         let stamp = self.stamp(doc, ts, own);
-        self.state.contents.commit(Change::Replace {
+        self.state.contents_mut().commit(Change::Replace {
             id,
             bytes,
             before: &before,
@@ -286,7 +299,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {
-        match &self.state.limit {
+        match self.state.limit() {
             Some(limit) if bytes.len() > limit.bytes => Err(Refused::TooLarge((limit.refusal)())),
             _ => Ok(()),
         }
@@ -310,8 +323,10 @@ impl<'a> Writer<'a> {
     }
 
     fn take_out(&mut self, id: RecordId, cause: Cause) {
-        self.state.contents.commit(Change::Remove { id, cause });
-        self.state.contents.compact(id.segment());
+        self.state
+            .contents_mut()
+            .commit(Change::Remove { id, cause });
+        self.state.contents_mut().compact(id.segment());
     }
 
     /// Removes ended documents that are in the way.
@@ -323,8 +338,8 @@ impl<'a> Writer<'a> {
 
     /// The record that has the key of that hash, whether it has ended or not.
     fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
-        self.state.contents.ids().find(hash, |id| {
-            let segment = self.state.contents.segments().get(id.segment())?;
+        self.contents().ids().find(hash, |id| {
+            let segment = self.contents().segments().get(id.segment())?;
             has_key(segment.bytes_of(id.slot())?, key).then_some(id)
         })
     }
@@ -383,15 +398,15 @@ impl<'a> Writer<'a> {
     }
 
     fn indexes(&self) -> &[Index] {
-        self.state.contents.indexes()
+        self.contents().indexes()
     }
 
     pub(super) fn stamp(&self, doc: Doc<'_>, ts: Millis, own: OwnTtl) -> Stamp {
         Stamp {
             ts,
             own,
-            dates: self.state.contents.date_end(doc),
-            coming: self.state.contents.coming_end(doc),
+            dates: self.contents().date_end(doc),
+            coming: self.contents().coming_end(doc),
         }
     }
 }

@@ -214,17 +214,21 @@ mod tests {
     use crate::value::{DocBuf, Millis, Value};
     use bson::doc;
 
+    fn set_up(c: &Collection, default: DefaultTtl) {
+        let set = c.drain_then(Millis(0), monotonic(), |rules| {
+            rules.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
+            rules.set_default_ttl(default, None);
+        });
+        assert!(set.unwrap().is_ok());
+    }
+
     /// Two documents share a key; one of them ends between two looks, the first of which has met only that one.
     #[test]
     fn what_ends_meanwhile_shares_nothing() {
         let c = Collection::new(Namespace::new("db", "c"), Options::default());
         let last = SOME as i32 - 1;
-        let set = c.drain_then(Millis(0), monotonic(), |rules| {
-            rules.set_default_ttl(DefaultTtl::Never, None);
-        });
-        assert!(set.unwrap().is_ok());
+        set_up(&c, DefaultTtl::Never);
         c.write(Millis(0), |w| {
-            w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
             for n in 0..=last + 1 {
                 let ttl = if n == last { 10 } else { -1 };
                 let document = doc! {"_id": n, "a": n.min(last), "ttl": ttl};
@@ -261,8 +265,8 @@ mod tests {
             (9 << 20, 2, 1, many),
         ] {
             let c = Collection::new(Namespace::new("db", "c"), Options::default());
+            set_up(&c, DefaultTtl::Off);
             c.write(Millis(0), |w| {
-                w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
                 for n in 0..there {
                     let document = doc! {"_id": format!("{n}{}", "x".repeat(size)), "a": 1};
                     w.insert(&document.to_vec().unwrap()).unwrap();

@@ -7,6 +7,7 @@ use crate::storage::{
     Cap, Catalog, DateRuleChange, DateRuleMigration, IndexSelection, New, NewTtl, RecordId,
     Refused, Rules,
 };
+use crate::ttl::DefaultTtl;
 use crate::value::{Doc, DocBuf, Patch};
 use bson::doc;
 use std::ops::{Bound, ControlFlow};
@@ -54,10 +55,9 @@ fn reap(collection: &Collection, now: i64) -> u64 {
 #[test]
 fn a_patch_is_a_write_like_any_other() {
     let c = collection(DefaultTtl::Seconds(10));
-    c.write(Millis(0), |w| {
-        w.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})));
-    })
-    .unwrap();
+    c.set_up(Millis(0), |rules| {
+        rules.add_index(IndexSpec::new("a_1", DocBuf::from(doc! {"a": 1})))
+    });
     add(&c, 0, doc! {"_id": 1, "a": 1, "n": 1}).unwrap();
     add(&c, 0, doc! {"_id": 2, "a": 1, "n": 1}).unwrap();
     let wanted = DocBuf::from(doc! {"_id": 1});
@@ -129,12 +129,9 @@ impl crate::storage::index::Condition for Always {
 #[test]
 fn an_ended_document_makes_way_for_its_id_and_its_unique_keys() {
     let c = collection(DefaultTtl::Seconds(10));
-    c.write(Millis(0), |w| {
-        let mut spec = IndexSpec::new("u_1", DocBuf::from(doc! {"u": 1}));
-        spec.unique = true;
-        w.add_index(spec);
-    })
-    .unwrap();
+    let mut spec = IndexSpec::new("u_1", DocBuf::from(doc! {"u": 1}));
+    spec.unique = true;
+    c.set_up(Millis(0), |rules| rules.add_index(spec));
     add(&c, 0, doc! {"_id": 1, "u": "a"}).unwrap();
     add(&c, 5_000, doc! {"_id": 2, "u": "b"}).unwrap();
     assert!(matches!(
@@ -195,10 +192,9 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
     for indexed in [false, true] {
         let c = collection(DefaultTtl::Seconds(10));
         if indexed {
-            c.write(Millis(0), |w| {
-                w.add_index(IndexSpec::new("_ts_1", DocBuf::from(doc! {"_ts": 1})));
-            })
-            .unwrap();
+            c.set_up(Millis(0), |rules| {
+                rules.add_index(IndexSpec::new("_ts_1", DocBuf::from(doc! {"_ts": 1})))
+            });
         }
         let add = |bytes| c.write(Millis(0), |w| w.insert(bytes)).unwrap().unwrap();
         let ids_of = bytes.each_ref().map(|bytes| add(bytes));
@@ -293,7 +289,7 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     }
     let living: Vec<i32> = (0..150).filter(|n| n % 2 == 1 || *n >= 100).collect();
     assert_eq!(ids(&c, 1_000), living, "nobody had to go");
-    assert_eq!(c.state.read().evicted, None);
+    assert_eq!(c.shared().contents().evicted(), None);
     add(&c, 1_000, doc! {"_id": 150}).unwrap();
     assert_eq!(ids(&c, 1_000).first(), Some(&3), "the oldest has made way");
     assert_eq!(ids(&c, 1_000).len(), 100);
@@ -315,19 +311,18 @@ fn a_full_capped_collection_holds_no_more_ended_documents_than_living_ones() {
     });
     for n in 0..20_000 {
         add(&c, i64::from(n), doc! {"_id": n}).unwrap();
-        assert!(c.state.read().contents.totals().bytes <= 20_000, "{n}");
+        assert!(c.shared().contents().totals().bytes <= 20_000, "{n}");
     }
     assert_eq!(ids(&c, 19_999), (19_000..20_000).collect::<Vec<_>>());
-    assert_eq!(c.state.read().evicted, None);
+    assert_eq!(c.shared().contents().evicted(), None);
 }
 
 #[test]
 fn reaping_leaves_exactly_the_living_and_their_index_entries() {
     let c = collection(DefaultTtl::Seconds(100));
-    c.write(Millis(0), |w| {
-        w.add_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})));
-    })
-    .unwrap();
+    c.set_up(Millis(0), |rules| {
+        rules.add_index(IndexSpec::new("n_1", DocBuf::from(doc! {"n": 1})))
+    });
     let pad = "x".repeat(200);
     for n in 0..20_000 {
         let ttl = if n % 10 == 3 { -1 } else { 1 + n % 7 };
@@ -360,12 +355,7 @@ fn reaping_leaves_exactly_the_living_and_their_index_entries() {
 #[test]
 fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
     let c = collection(DefaultTtl::Off);
-    c.write(Millis(0), |w| {
-        let mut spec = IndexSpec::new("at_1", DocBuf::from(doc! {"at": 1}));
-        spec.expire_after = Some(5);
-        w.add_index(spec);
-    })
-    .unwrap();
+    c.set_up(Millis(0), |rules| rules.add_index(dated("at_1", "at", 5)));
     let date = |ms: i64| bson::DateTime::from_millis(ms);
     add(&c, 0, doc! {"_id": 1, "at": date(1_000)}).unwrap();
     add(

@@ -91,22 +91,23 @@ impl DateRuleMigration {
             return Ok(true);
         }
         let mut state = self.collection.exclusive();
-        if state.dropped {
+        if state.is_dropped() {
             return Err(Dropped);
         }
+        let contents = state.contents_mut();
         if self.rules.is_none() {
-            if state.contents.has_coming() {
-                self.turn = Some(Wait::until(state.contents.settled.listen()));
+            if contents.has_coming() {
+                self.turn = Some(contents.settled());
                 return Ok(false);
             }
-            let rules = self.change.after(state.contents.indexes());
-            if same(&rules, &state.contents.date_rules()) {
+            let rules = self.change.after(contents.indexes());
+            if same(&rules, &contents.date_rules()) {
                 self.ready = true;
                 return Ok(true);
             }
-            self.rules = Some(state.contents.begin_dates(rules));
+            self.rules = Some(contents.begin_dates(rules));
         }
-        self.ready = state.contents.ask_dates(Some(until));
+        self.ready = contents.ask_dates(Some(until));
         Ok(self.ready)
     }
 
@@ -121,7 +122,8 @@ impl Drop for DateRuleMigration {
         let Some(rules) = self.rules.take() else {
             return;
         };
-        self.collection.exclusive().contents.forget_dates(&rules);
+        let mut state = self.collection.exclusive();
+        state.contents_mut().forget_dates(&rules);
     }
 }
 
@@ -186,8 +188,8 @@ mod tests {
     /// Three thousand documents in several segments; `at` lies around now, some documents have none.
     fn collection() -> Arc<Collection> {
         let made = Collection::new(Namespace::new("db", "c"), Options::default());
+        made.set_up(NOW, |rules| rules.add_index(spec("at_1", "at", 10)));
         made.write(NOW, |w| {
-            w.add_index(spec("at_1", "at", 10));
             for n in 0..3_000 {
                 w.insert(&document(n, 0)).unwrap();
             }
@@ -302,7 +304,7 @@ mod tests {
                     "{seconds} {later}"
                 );
             }
-            assert!(!c.state.read().contents.has_coming());
+            assert!(!c.shared().contents().has_coming());
         }
     }
 

@@ -15,5 +15,7 @@ mod rewind;
 
 pub use bounds::Bounds;
 pub use dates::{DateRuleChange, DateRuleMigration};
+pub(super) use reap::Drained;
 pub use reap::Slice;
 pub use reaper::{Reaper, ReaperStats};
+pub(super) use rewind::Horizon;

@@ -23,6 +23,21 @@ pub struct Slice {
     pub more: bool,
 }
 
+/// Nothing is left in a collection that had ended by some moment. Only draining makes one, for the lock hold in which that is so.
+/// Whatever could bring a document back takes it, since expired is final.
+pub(in crate::storage) struct Drained {
+    by: Millis,
+}
+
+// === impl Drained ===
+
+impl Drained {
+    /// What had ended by then is removed.
+    pub fn by(&self) -> Millis {
+        self.by
+    }
+}
+
 // === impl Collection ===
 
 impl Collection {
@@ -30,16 +45,17 @@ impl Collection {
     pub fn reap(&self, now: Millis, until: Instant) -> Slice {
         let mut state = self.exclusive();
         // Asked under the lock: if time was set back since, what was written after that has not ended.
-        let now = self.come(now);
+        let now = self.horizon.come(now);
         let seen = self.seen_by_writer(&mut state, now);
-        Writer::new(&mut state, now, seen).reap(now, until)
+        Writer::new(&mut state, now, seen).reap(now, Some(until))
     }
 
     /// Sets up a collection that nobody can find yet: nothing in it has ended.
     pub(in crate::storage) fn set_up(&self, now: Millis, prepare: impl FnOnce(&mut Rules<'_>)) {
         let mut state = self.exclusive();
-        debug_assert_eq!(state.contents.totals().count, 0, "it holds documents");
-        prepare(&mut Rules::drained(Writer::new(&mut state, now, now)));
+        debug_assert_eq!(state.contents().totals().count, 0, "it holds documents");
+        let writer = Writer::new(&mut state, now, now);
+        prepare(&mut Rules::new(writer, Drained { by: now }));
     }
 
     /// Makes a change that could bring documents back, but only when everything that has ended under the rule that
@@ -52,35 +68,45 @@ impl Collection {
         change: F,
     ) -> Result<Result<T, F>, Dropped> {
         let mut state = self.exclusive();
-        if state.dropped {
+        if state.is_dropped() {
             return Err(Dropped);
         }
         let seen = self.seen_by_writer(&mut state, now);
         let mut writer = Writer::new(&mut state, now, seen);
         // By the latest moment at which anybody looked, not just by this command's.
-        if writer.reap(seen, until).due {
-            return Ok(Err(change));
-        }
-        Ok(Ok(change(&mut Rules::drained(writer))))
+        Ok(match writer.drain(seen, Some(until)) {
+            Some(drained) => Ok(change(&mut Rules::new(writer, drained))),
+            None => Err(change),
+        })
     }
 }
 
 // === impl Writer ===
 
 impl Writer<'_> {
-    fn reap(&mut self, now: Millis, until: Instant) -> Slice {
+    /// Frees everything that has ended `by` a moment. `None`: it was `until` before all was done.
+    pub(in crate::storage) fn drain(
+        &mut self,
+        by: Millis,
+        until: Option<Instant>,
+    ) -> Option<Drained> {
+        (!self.reap(by, until).due).then_some(Drained { by })
+    }
+
+    fn reap(&mut self, now: Millis, until: Option<Instant>) -> Slice {
+        let is_over = || until.is_some_and(|until| clock::monotonic() >= until);
         let mut slice = Slice::default();
-        let before = self.state.contents.totals().count;
+        let before = self.contents().totals().count;
         while self.reap_some(now) {
-            if clock::monotonic() >= until {
-                slice.removed = before - self.state.contents.totals().count;
+            if is_over() {
+                slice.removed = before - self.contents().totals().count;
                 slice.due = self.is_due(now);
-                slice.more = slice.due || self.state.contents.can_shrink();
+                slice.more = slice.due || self.contents().can_shrink();
                 return slice;
             }
         }
-        slice.removed = before - self.state.contents.totals().count;
-        slice.more = self.shrink(until);
+        slice.removed = before - self.contents().totals().count;
+        slice.more = self.shrink(is_over);
         slice
     }
 
@@ -90,19 +116,18 @@ impl Writer<'_> {
         if !self.is_due(now) {
             return false;
         }
-        let default = self.state.default;
-        let from = self.state.reap_from;
-        let due = self
-            .state
-            .contents
+        let contents = self.contents_mut();
+        let default = contents.default_ttl();
+        let from = contents.reap_from();
+        let due = contents
             .segments()
             .from(from.segment())
             .find(|(_, s)| s.bounds().earliest(default).has_come(now));
         let Some((number, segment)) = due else {
             // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
             // through the exact bounds.
-            self.state.reap_from = RecordId::FIRST;
-            self.state.contents.tighten();
+            contents.set_reap_from(RecordId::FIRST);
+            contents.tighten();
             return true;
         };
         let slot = if number == from.segment() {
@@ -112,28 +137,29 @@ impl Writer<'_> {
         };
         let ended: SmallVec<[u16; CHUNK]> = segment.ended(slot, default, now).take(CHUNK).collect();
         for &slot in &ended {
-            self.state.contents.commit(Change::Remove {
+            contents.commit(Change::Remove {
                 id: RecordId::new(number, slot),
                 cause: Cause::Expired,
             });
         }
-        self.state.reap_from = match ended.last() {
+        let next = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
             // Through, but for those before that have ended meanwhile.
             _ => RecordId::new(number, 0),
         };
-        if self.state.reap_from.slot() == 0 {
+        contents.set_reap_from(next);
+        if next.slot() == 0 {
             // Only now: what is about to go need not be moved before.
-            self.state.contents.compact(number);
-            self.state.contents.tighten_segment(number);
+            contents.compact(number);
+            contents.tighten_segment(number);
         }
         true
     }
 
     /// Gives back what the `_id` map and the indexes no longer need. Returns whether there may be more to give.
-    fn shrink(&mut self, until: Instant) -> bool {
-        while self.state.contents.shrink_some(CHUNK) {
-            if clock::monotonic() >= until {
+    fn shrink(&mut self, is_over: impl Fn() -> bool) -> bool {
+        while self.contents_mut().shrink_some(CHUNK) {
+            if is_over() {
                 return true;
             }
         }
@@ -142,7 +168,6 @@ impl Writer<'_> {
 
     /// Whether something may have ended by `now`.
     pub(in crate::storage) fn is_due(&self, now: Millis) -> bool {
-        let earliest = self.state.contents.earliest_end(self.state.default);
-        earliest.has_come(now)
+        self.contents().earliest_end().has_come(now)
     }
 }

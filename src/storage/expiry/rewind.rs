@@ -7,28 +7,104 @@
 //! what is written in the time that holds now must not be judged by the one before. Whoever moved the clock takes back all
 //! that are left, and only then is the step made.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::clock::{self, Rewind};
+use super::Drained;
+use crate::clock::{Clock, Rewind};
 use crate::storage::collection::State;
 use crate::storage::{Collection, Writer};
 use crate::value::Millis;
 
-// === impl Collection ===
+/// How far anybody has looked at a collection. What had ended by then was seen to be gone, so a writer whose own `now` is older
+/// must not bring it back. Every look raises it; only a [`Drained`] lowers it, when the clock is set back.
+pub(in crate::storage) struct Horizon {
+    /// The latest moment at which anybody has looked.
+    latest: AtomicI64,
+    /// The last step back of the clock that the collection has made. Read under the shared lock, changed under the
+    /// exclusive one, and asked for only while the clock is going back.
+    rewound: AtomicU64,
+    /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
+    clock: Option<Clock>,
+}
 
-impl Collection {
+// === impl Horizon ===
+
+impl Horizon {
+    pub fn new(clock: Option<Clock>) -> Self {
+        Self {
+            latest: AtomicI64::new(i64::MIN),
+            rewound: AtomicU64::new(0),
+            clock,
+        }
+    }
+
+    /// The moment, or now if it lies ahead.
+    pub fn come(&self, moment: Millis) -> Millis {
+        match &self.clock {
+            Some(clock) => moment.min(clock.now()),
+            None => moment,
+        }
+    }
+
+    /// Notes that someone looks at `now`; returns the latest such moment.
+    #[inline]
+    fn raise(&self, now: Millis) -> Millis {
+        // The same millisecond most of the time: read first, and leave the cache line alone.
+        let latest = self.latest.load(Ordering::Relaxed);
+        if latest >= now.0 {
+            return Millis(latest);
+        }
+        let now = self.come(now);
+        Millis(self.latest.fetch_max(now.0, Ordering::Relaxed).max(now.0))
+    }
+
+    #[inline]
+    fn is_going_back(&self) -> bool {
+        self.clock.as_ref().is_some_and(Clock::is_going_back)
+    }
+
     /// The step back that is being made, if the collection has not made it. For while the clock is going back.
+    #[cold]
     fn to_follow(&self) -> Option<Rewind> {
         let rewind = self.clock.as_ref()?.rewind();
         (self.rewound.load(Ordering::Relaxed) < rewind.number).then_some(rewind)
     }
 
-    /// The moment that still is now for who reads here, if the clock is going back without this collection so far. Nobody
-    /// need note that he looked: all that had ended by then will be gone.
-    #[cold]
-    pub(in crate::storage) fn not_yet_back(&self) -> Option<Millis> {
-        Some(self.to_follow()?.from)
+    /// The collection makes a step back: what was seen before it is forgotten. Nothing is left that could come back.
+    fn lower(&self, step: Rewind, drained: &Drained) {
+        debug_assert!(
+            drained.by() >= step.from,
+            "what has ended since is not removed"
+        );
+        self.latest.store(i64::MIN, Ordering::Relaxed);
+        self.rewound.store(step.number, Ordering::Relaxed);
+    }
+}
+
+// === impl Collection ===
+
+impl Collection {
+    /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
+    #[inline]
+    pub(in crate::storage) fn seen(&self, now: Millis) -> Millis {
+        // While the clock goes back without this collection, the moment that it comes from still is now for its readers. None of
+        // them has to note that: all that had ended by then will be gone.
+        if self.horizon.is_going_back()
+            && let Some(step) = self.horizon.to_follow()
+        {
+            return step.from;
+        }
+        self.horizon.raise(now)
+    }
+
+    /// The same for whoever holds the lock exclusively, and can take the collection back first.
+    #[inline]
+    pub(in crate::storage) fn seen_by_writer(&self, state: &mut State, now: Millis) -> Millis {
+        if self.horizon.is_going_back() {
+            self.go_back(state, None);
+        }
+        self.horizon.raise(now)
     }
 
     /// Makes the step back that the clock is making, or a part of it. `false`: it was `until` before all was done.
@@ -38,22 +114,19 @@ impl Collection {
 
     /// The same for whoever holds the lock. Without `until` it is done when this returns.
     #[cold]
-    pub(in crate::storage) fn go_back(&self, state: &mut State, until: Option<Instant>) -> bool {
-        let Some(Rewind { number, from }) = self.to_follow() else {
+    fn go_back(&self, state: &mut State, until: Option<Instant>) -> bool {
+        let Some(step) = self.horizon.to_follow() else {
             return true;
         };
         // Not lowered yet: whoever has come here is still in the time before, and others may follow.
-        if self.come(from) == from {
+        if self.horizon.come(step.from) == step.from {
             return true;
         }
-        let mut writer = Writer::new(state, from, from);
-        while writer.reap_some(from) {
-            if until.is_some_and(|until| clock::monotonic() >= until) {
-                return false;
-            }
-        }
-        self.latest.store(i64::MIN, Ordering::Relaxed);
-        self.rewound.store(number, Ordering::Relaxed);
+        let mut writer = Writer::new(state, step.from, step.from);
+        let Some(drained) = writer.drain(step.from, until) else {
+            return false;
+        };
+        self.horizon.lower(step, &drained);
         true
     }
 }
@@ -65,7 +138,7 @@ mod tests {
     use bson::doc;
 
     use super::*;
-    use crate::clock::{Clock, Watcher};
+    use crate::clock::{self, Watcher};
     use crate::storage::Catalog;
     use crate::storage::ReadPoint;
     use crate::storage::expiry::Reaper;

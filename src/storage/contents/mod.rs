@@ -1,30 +1,32 @@
 //! What a collection holds, and the one place where a document changes.
 //!
 //! Segments, the map of `_id`s, indexes, totals and bounds belong together: a document is in all of them or in none.
-//! Their fields are private to this file. [`Contents::commit`] alone applies a [`Change`] to them; whatever is to watch
-//! writes (a log, snapshots, validators, change streams) belongs there. The other functions that change something here
-//! change no document: they add, fill and drop indexes, switch date rules and give memory back.
+//! Their fields are private to this room, and so are the rules that documents live by. [`Contents::commit`] alone applies a
+//! [`Change`] to them; whatever is to watch writes (a log, snapshots, validators, change streams) belongs there. The other functions
+//! that change something here change no document: they add, fill and drop indexes ([`indexes`]), switch date rules ([`date_rules`])
+//! and give memory back. Those that could bring a document back take a [`Drained`], which only draining makes.
 //!
 //! A panic half-way would leave documents in some of them only. Each function that changes more than one thing is therefore
 //! [`guarded`](Contents::guarded): the contents are marked as torn until it is through, and [`super::Collection`] closes itself when
 //! it finds them so.
 
+mod date_rules;
+mod indexes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use super::RecordId;
-use super::expiry::dates::{Coming, earliest, same};
+use super::expiry::dates::Coming;
+use super::expiry::{Bounds, Drained};
 use super::idmap::{IdMap, with_id_key};
-use super::index::{Index, IndexKeys, IndexNumber, IndexSpec};
+use super::index::{Index, IndexKeys};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stored::{Stamp, Totals};
-use crate::clock;
-use crate::storage::expiry::Bounds;
-use crate::ttl::{DefaultTtl, End};
+use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis, Patch};
-use crate::wait::Signal;
+use crate::wait::{Signal, Wait};
 
 pub(super) struct Contents {
     segments: Segments,
@@ -38,17 +40,24 @@ pub(super) struct Contents {
     totals: Totals,
     /// Lower bounds over all segments.
     bounds: Bounds,
+    default: DefaultTtl,
+    /// The index on `_ts` that shows the default to clients; there while the default is on.
+    ts_index: Option<TsIndex>,
     /// The date rules to come, while their ends are being computed.
     coming: Option<Coming>,
     /// The shard of the `_id` map at which giving memory back goes on (behind the last one: indexes); `None` when there is
     /// nothing to give.
     shrink_from: Option<usize>,
+    /// The record at which the reaper goes on.
+    reap_from: RecordId,
+    /// The last document that made way in a capped collection: nothing before it is left.
+    evicted: Option<RecordId>,
     /// Ended documents that were removed, in all collections of the catalog together.
     freed: Arc<AtomicU64>,
     /// A document was added, or none will be any more.
-    pub arrivals: Signal,
+    arrivals: Signal,
     /// The building of an index or a change of the date rules is over, one way or the other.
-    pub settled: Signal,
+    settled: Signal,
     /// A change has begun and is not through.
     torn: bool,
     /// A test lets the next change panic half-way.
@@ -110,8 +119,12 @@ impl Contents {
             next_index: 0,
             totals: Totals::default(),
             bounds: Bounds::NONE,
+            default: DefaultTtl::Off,
+            ts_index: None,
             coming: None,
             shrink_from: None,
+            reap_from: RecordId::FIRST,
+            evicted: None,
             freed,
             arrivals: Signal::default(),
             settled: Signal::default(),
@@ -119,6 +132,11 @@ impl Contents {
             #[cfg(test)]
             panics: false,
         }
+    }
+
+    /// Where ended documents that are removed count from now on.
+    pub fn count_freed(&mut self, freed: Arc<AtomicU64>) {
+        self.freed = freed;
     }
 
     // --- What is there ---
@@ -145,19 +163,40 @@ impl Contents {
 
     /// Nothing ends before this moment.
     #[inline]
-    pub fn earliest_end(&self, default: DefaultTtl) -> End {
-        self.bounds.earliest(default)
+    pub fn earliest_end(&self) -> End {
+        self.bounds.earliest(self.default)
+    }
+
+    #[inline]
+    pub fn default_ttl(&self) -> DefaultTtl {
+        self.default
+    }
+
+    pub fn ts_index(&self) -> Option<&TsIndex> {
+        self.ts_index.as_ref()
+    }
+
+    pub fn reap_from(&self) -> RecordId {
+        self.reap_from
+    }
+
+    pub fn evicted(&self) -> Option<RecordId> {
+        self.evicted
+    }
+
+    /// Over when a document has come since this call, or none will any more.
+    pub fn arrival(&self) -> Wait {
+        Wait::until(self.arrivals.listen())
+    }
+
+    /// Over when the building of an index or a change of the date rules has ended since this call.
+    pub fn settled(&self) -> Wait {
+        Wait::until(self.settled.listen())
     }
 
     /// Memory waits to be given back.
     pub fn can_shrink(&self) -> bool {
         self.shrink_from.is_some()
-    }
-
-    /// A change of the date rules is being prepared.
-    #[inline]
-    pub fn has_coming(&self) -> bool {
-        self.coming.is_some()
     }
 
     /// A change was begun and never came to its end: nothing here can be trusted.
@@ -251,8 +290,10 @@ impl Contents {
             }
             Change::Remove { id, cause } => {
                 self.take_out(id);
-                if cause == Cause::Expired {
-                    self.freed.fetch_add(1, Ordering::Relaxed);
+                match cause {
+                    Cause::Deleted => {}
+                    Cause::Expired => _ = self.freed.fetch_add(1, Ordering::Relaxed),
+                    Cause::Evicted => self.evicted = Some(id),
                 }
                 id
             }
@@ -312,163 +353,20 @@ impl Contents {
         self.shrink_from.get_or_insert(0);
     }
 
-    // --- Indexes ---
+    // --- The default ---
 
-    pub fn begin_index(&mut self, spec: IndexSpec, now: Millis) -> IndexNumber {
-        let number = IndexNumber(self.next_index);
-        self.next_index += 1;
-        self.indexes.push(Index::new(number, spec, now));
-        number
-    }
-
-    /// Enters a document in an index that is being filled.
-    pub fn fill_index(&mut self, at: usize, keys: &IndexKeys, id: RecordId) {
-        self.guarded(|contents| contents.indexes[at].insert(keys, id));
-    }
-
-    /// Readers may use these indexes from now on; if one is on dates, its rule holds.
-    pub fn finish_indexes(&mut self, picks: impl Fn(&Index) -> bool) {
-        self.guarded(|contents| {
-            let mut dated = false;
-            for index in &mut contents.indexes {
-                if picks(index) {
-                    index.ready = true;
-                    dated |= index.is_date_rule();
-                }
-            }
-            if dated {
-                contents.adopt_dates();
-            }
-            contents.settled.give();
-        });
-    }
-
-    /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
-    pub fn drop_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
-        self.guarded(|contents| {
-            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
-                .into_iter()
-                .partition(picks);
-            contents.indexes = kept;
-            if gone.iter().any(Index::is_date_rule) {
-                contents.adopt_dates();
-            }
-            contents.settled.give();
-            gone
-        })
-    }
-
-    /// Changes how an index behaves, not what it holds.
-    pub fn alter_index<T>(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&mut Index) -> T,
-    ) -> Option<T> {
-        self.guarded(|contents| {
-            let index = contents
-                .indexes
-                .iter_mut()
-                .find(|index| index.spec.name == name)?;
-            let before = index.spec.expire_after;
-            let done = change(index);
-            index.altered += 1;
-            if index.spec.expire_after != before {
-                contents.adopt_dates();
-            }
-            Some(done)
-        })
-    }
-
-    // --- Date rules ---
-
-    /// The rules that hold.
-    pub fn date_rules(&self) -> Vec<IndexSpec> {
-        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        rules.map(|index| IndexSpec::clone(&index.spec)).collect()
-    }
-
-    /// The earliest end that they give a document.
-    pub fn date_end(&self, doc: Doc<'_>) -> End {
-        let rules = self.indexes.iter().filter(|index| index.is_date_rule());
-        earliest(rules.map(|index| &*index.spec), doc)
-    }
-
-    /// The same under the rules to come.
-    pub fn coming_end(&self, doc: Doc<'_>) -> End {
-        match &self.coming {
-            Some(coming) => earliest(coming.rules.iter(), doc),
-            None => End::NEVER,
-        }
-    }
-
-    pub fn begin_dates(&mut self, rules: Vec<IndexSpec>) -> Arc<[IndexSpec]> {
-        let rules: Arc<[IndexSpec]> = rules.into();
-        self.coming = Some(Coming {
-            rules: Arc::clone(&rules),
-            from: 0,
-            until: self.next_segment,
-        });
-        rules
-    }
-
-    /// Computes ends under the rules to come; `true` when all are there.
-    pub fn ask_dates(&mut self, until: Option<Instant>) -> bool {
-        self.guarded(|contents| {
-            let Some(coming) = &mut contents.coming else {
-                return true;
-            };
-            for (number, segment) in contents.segments.rest_mut(coming.from) {
-                if number >= coming.until {
-                    break;
-                }
-                segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
-                coming.from = number + 1;
-                if until.is_some_and(|until| clock::monotonic() >= until) {
-                    return false;
-                }
-            }
-            coming.from = coming.until;
-            true
-        })
-    }
-
-    /// These rules will not come.
-    pub fn forget_dates(&mut self, rules: &Arc<[IndexSpec]>) {
-        let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, rules);
-        if !self.coming.as_ref().is_some_and(own) {
-            return;
-        }
-        self.guarded(|contents| {
-            contents.coming = None;
-            contents.settled.give();
-            for segment in contents.segments.all_mut() {
-                segment.forget_coming();
-            }
-        });
-    }
-
-    /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
-    /// computed on the spot (for a collection that is just being made).
-    fn adopt_dates(&mut self) {
-        self.guarded(|contents| {
-            let rules = contents.date_rules();
-            let prepared =
-                |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
-            if !contents.coming.as_ref().is_some_and(prepared) {
-                contents.begin_dates(rules);
-                contents.ask_dates(None);
-            }
-            contents.coming = None;
-            contents.settled.give();
-            for segment in contents.segments.all_mut() {
-                segment.adopt_coming();
-            }
-            contents.half_way();
-            contents.tighten();
-        });
+    /// Sets `DefaultTTL`, and how it shows among the indexes.
+    pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>, _: &Drained) {
+        self.default = default;
+        self.ts_index = index;
     }
 
     // --- Memory ---
+
+    /// Where the reaper goes on.
+    pub fn set_reap_from(&mut self, from: RecordId) {
+        self.reap_from = from;
+    }
 
     /// Makes the bounds as exact as those of the segments.
     pub fn tighten(&mut self) {

@@ -1,0 +1,113 @@
+//! The indexes of a collection: added, filled, used, changed and dropped.
+
+use std::sync::Arc;
+
+use super::Contents;
+use crate::storage::expiry::Drained;
+use crate::storage::index::{Index, IndexKeys, IndexNumber, IndexSpec, Usage};
+use crate::storage::{IndexChange, IndexSelection, RecordId};
+use crate::value::Millis;
+
+// === impl Contents ===
+
+impl Contents {
+    /// Adds an index that is not used yet: from now on every change keeps it up.
+    pub fn begin_index(&mut self, spec: IndexSpec, now: Millis) -> IndexNumber {
+        let number = IndexNumber(self.next_index);
+        self.next_index += 1;
+        self.indexes.push(Index::new(number, spec, now));
+        number
+    }
+
+    /// Enters a document in an index that is being filled.
+    pub fn fill_index(&mut self, at: usize, keys: &IndexKeys, id: RecordId) {
+        self.guarded(|contents| contents.indexes[at].insert(keys, id));
+    }
+
+    /// Readers may use these indexes from now on; if one is on dates, its rule holds. That can only shorten lives.
+    pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
+        self.guarded(|contents| {
+            let mut dated = false;
+            for index in &mut contents.indexes {
+                if numbers.contains(&index.number) {
+                    index.ready = true;
+                    dated |= index.is_date_rule();
+                }
+            }
+            if dated {
+                contents.adopt_dates();
+            }
+            contents.settled.give();
+        });
+    }
+
+    /// Drops those of the indexes that are not in use yet: no document ends by them.
+    pub fn abandon_indexes(&mut self, numbers: &[IndexNumber]) -> Vec<Index> {
+        self.take_indexes(|index| !index.ready && numbers.contains(&index.number))
+    }
+
+    /// Drops indexes, ready or not.
+    pub fn drop_indexes(&mut self, which: &IndexSelection, _: &Drained) -> Vec<Index> {
+        self.take_indexes(|index| which.picks(index))
+    }
+
+    /// Hands them over, so that freeing a large one holds up nobody.
+    fn take_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
+        self.guarded(|contents| {
+            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
+                .into_iter()
+                .partition(picks);
+            contents.indexes = kept;
+            if gone.iter().any(Index::is_date_rule) {
+                contents.adopt_dates();
+            }
+            contents.settled.give();
+            gone
+        })
+    }
+
+    /// Changes how an index behaves, not what it holds. `false`: there is none of that name.
+    pub fn alter_index(&mut self, name: &str, change: IndexChange, now: Millis) -> bool {
+        let altered = self.with_index(name, |index| {
+            if let Some(hidden) = change.hidden
+                && hidden != index.spec.hidden
+            {
+                Arc::make_mut(&mut index.spec).hidden = hidden;
+                index.usage = Usage::since(now);
+            }
+            if let Some(prepare) = change.prepare_unique {
+                Arc::make_mut(&mut index.spec).prepare_unique = prepare;
+            }
+            if change.unique {
+                let spec = Arc::make_mut(&mut index.spec);
+                (spec.unique, spec.prepare_unique) = (true, false);
+            }
+        });
+        altered.is_some()
+    }
+
+    /// Sets `expireAfterSeconds` of an index on dates. `false`: there is none of that name.
+    pub fn set_expiry(&mut self, name: &str, seconds: i32, _: &Drained) -> bool {
+        self.guarded(|contents| {
+            let ends_by_it = contents.with_index(name, |index| {
+                let spec = Arc::make_mut(&mut index.spec);
+                let before = spec.expire_after.replace(seconds);
+                index.ready && before != Some(seconds)
+            });
+            if ends_by_it == Some(true) {
+                contents.adopt_dates();
+            }
+            ends_by_it.is_some()
+        })
+    }
+
+    fn with_index<T>(&mut self, name: &str, change: impl FnOnce(&mut Index) -> T) -> Option<T> {
+        self.guarded(|contents| {
+            let mut indexes = contents.indexes.iter_mut();
+            let index = indexes.find(|index| index.spec.name == name)?;
+            let done = change(index);
+            index.altered += 1;
+            Some(done)
+        })
+    }
+}
