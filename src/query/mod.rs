@@ -10,6 +10,7 @@ pub mod expr;
 pub mod filter;
 mod named;
 mod naming;
+pub mod pattern;
 pub mod projection;
 mod scope;
 pub mod sort;

@@ -7,7 +7,10 @@
 use super::id_point::has_one_key;
 use super::interval::{self, End, Interval};
 use crate::{
-    query::filter::{Comparison, Members, Op, Pattern, Test, TypeSet},
+    query::{
+        filter::{Comparison, Members, Op, Test, TypeSet},
+        pattern::Pattern,
+    },
     value::{Type, Value, ValueRef},
 };
 

@@ -7,11 +7,11 @@ use super::{Env, fuel};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::query::filter::{Broken, Pattern, Places};
+use crate::query::pattern::{Captures, Pattern, SearchError};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
-struct Regex {
+struct RegexExpr {
     name: &'static str,
     input: Expr,
     regex: Expr,
@@ -57,7 +57,7 @@ pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<E
         Some((regex, options)) => pattern(name, regex, options)?,
         None => None,
     };
-    Ok(Expr::op(Regex {
+    Ok(Expr::op(RegexExpr {
         name,
         input,
         regex,
@@ -141,30 +141,30 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
     }
 }
 
-// === impl Regex ===
+// === impl RegexExpr ===
 
 /// Goes through the matches in a text.
-struct Search<'t> {
+struct MatchIter<'t> {
     name: &'static str,
     text: &'t str,
     pattern: &'t Pattern,
-    places: Places,
+    captures: Captures,
     /// Where to go on, and how many characters lie before that.
     at: usize,
     letters: usize,
 }
 
-impl Search<'_> {
+impl MatchIter<'_> {
     /// Writes the next match, if there is one, and steps behind it.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
         aside::tick(Pattern::UNITS)?;
         fuel::spend_read(self.text.len().saturating_sub(self.at))?;
         let found = self
             .pattern
-            .code()
-            .find(self.text, self.at, &mut self.places)
-            .map_err(|broken| explain(self.name, broken))?;
-        let Some((start, end)) = self.places.get(0).filter(|_| found) else {
+            .matcher()
+            .find(self.text, self.at, &mut self.captures)
+            .map_err(|error| explain(self.name, error))?;
+        let Some((start, end)) = self.captures.get(0).filter(|_| found) else {
             return Ok(None);
         };
         let before = self.text.get(self.at..start).unwrap_or_default();
@@ -174,20 +174,20 @@ impl Search<'_> {
         let mut doc = DocBuilder::begin(&mut bytes);
         doc.put_str("match", matched);
         doc.put_i32("idx", i32::try_from(self.letters).unwrap_or(i32::MAX));
-        let mut captures = doc.array("captures");
-        for group in 1..=self.pattern.code().groups() {
+        let mut texts = doc.array("captures");
+        for group in 1..=self.pattern.matcher().groups() {
             match self
-                .places
+                .captures
                 .get(group)
                 .and_then(|(from, to)| self.text.get(from..to))
             {
-                Some(text) => captures.push_str(text),
-                None => captures.push(ValueRef::NULL),
+                Some(text) => texts.push_str(text),
+                None => texts.push(ValueRef::NULL),
             };
             // Thousands of groups may each hold the whole text.
-            check_size(captures.len())?;
+            check_size(texts.len())?;
         }
-        captures.end();
+        texts.end();
         doc.end();
         if matched.is_empty() {
             // The same place would match again: go on behind the next character.
@@ -206,7 +206,7 @@ impl Search<'_> {
     }
 }
 
-impl Op for Regex {
+impl Op for RegexExpr {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let made;
         let pattern = match &self.ready {
@@ -234,8 +234,8 @@ impl Op for Regex {
                 };
                 aside::tick(Pattern::UNITS)?;
                 fuel::spend_read(text.len())?;
-                let found = pattern.code().is_in(text.as_bytes());
-                bool_val(found.map_err(|broken| explain(self.name, broken))?)
+                let found = pattern.matcher().is_match(text.as_bytes());
+                bool_val(found.map_err(|error| explain(self.name, error))?)
             }
             "$regexFind" => {
                 let Some((text, pattern)) = both else {
@@ -270,13 +270,13 @@ impl Op for Regex {
     }
 }
 
-impl Regex {
-    fn search<'t>(&self, text: &'t str, pattern: &'t Pattern) -> Result<Search<'t>> {
-        let places = pattern.code().places();
-        Ok(Search {
+impl RegexExpr {
+    fn search<'t>(&self, text: &'t str, pattern: &'t Pattern) -> Result<MatchIter<'t>> {
+        let captures = pattern.matcher().captures();
+        Ok(MatchIter {
             name: self.name,
             text,
-            places: places.map_err(|broken| explain(self.name, broken))?,
+            captures: captures.map_err(|error| explain(self.name, error))?,
             pattern,
             at: 0,
             letters: 0,
@@ -284,11 +284,11 @@ impl Regex {
     }
 }
 
-/// What is said of a search that has no answer.
-fn explain(name: &str, broken: Broken) -> Error {
-    match broken {
-        Broken::Ended(error) => error,
-        Broken::Failed(why) => Error::location(
+/// The reply to a search that has no answer.
+fn explain(name: &str, error: SearchError) -> Error {
+    match error {
+        SearchError::Interrupted(error) => error,
+        SearchError::Failed(why) => Error::location(
             51156,
             format!(
                 "Error occurred while executing the regular expression in {name}. Result code: {why}"

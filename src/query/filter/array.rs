@@ -1,11 +1,12 @@
 //! `$all`, `$elemMatch`, `$size`.
 
 use super::{
-    Comparison, Members, Node, Op, Pattern, Test, integer,
+    Comparison, Members, Node, Op, Test, integer,
     parse::{self, Cx, Site, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
+    query::pattern::Pattern,
     value::{Doc, Type, ValueRef},
 };
 
@@ -42,7 +43,7 @@ pub(super) fn all(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Opt
                 return elem_match_node(cx, site.path, arg);
             }
             let test = match elem.value.ty() {
-                Type::Regex => Test::Regex(Pattern::of(elem.value)?),
+                Type::Regex => Test::Regex(Pattern::from_value(elem.value)?),
                 Type::Document if starts_with_field_operator(elem.value) => {
                     return Err(Error::bad_value("no $ expressions in $all"));
                 }

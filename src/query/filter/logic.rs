@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
-    Comparison, Field, Members, Node, Op, Pattern, Test, integer,
+    Comparison, Field, Members, Node, Op, Test, integer,
     parse::{self, Cx, Site},
 };
 use crate::{
     aside,
     error::{Error, Result},
+    query::pattern::Pattern,
     value::{Type, Value, ValueRef},
 };
 
@@ -112,7 +113,7 @@ pub(super) fn nor(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<N
 
 pub(super) fn not(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let node = match arg.ty() {
-        Type::Regex => Node::field(site.path, Test::Regex(Pattern::of(arg)?)),
+        Type::Regex => Node::field(site.path, Test::Regex(Pattern::from_value(arg)?)),
         Type::Document => {
             let doc = crate::value::Doc::new(arg.data());
             if doc.is_empty() {

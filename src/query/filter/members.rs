@@ -1,11 +1,12 @@
 //! `$in` and `$nin`: one of many values, or a match of one of many patterns.
 
 use super::{
-    Node, Pattern, Test,
+    Node, Test,
     parse::{Cx, Site, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
+    query::pattern::Pattern,
     value::{self, Type, Value, ValueRef},
 };
 
@@ -29,7 +30,7 @@ impl Members {
         let mut patterns = Vec::new();
         for elem in array {
             match elem.value.ty() {
-                Type::Regex => patterns.push(Pattern::of(elem.value)?),
+                Type::Regex => patterns.push(Pattern::from_value(elem.value)?),
                 Type::Undefined => {
                     return Err(Error::bad_value(
                         "InMatchExpression equality cannot be undefined",

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{Comparison, Node, Op, Pattern, Status, Test, find};
+use super::{Comparison, Node, Op, Status, Test, find};
 use crate::{
     aside,
     error::{Code, Error, Result},
-    query::Scope,
+    query::{Scope, pattern::Pattern},
     value::{Doc, Elem, Type, ValueRef},
 };
 
@@ -149,7 +149,10 @@ fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()> {
             conditions(cx, path, Doc::new(elem.value.data()), nodes)
         }
         Type::Regex => {
-            nodes.push(Node::field(path, Test::Regex(Pattern::of(elem.value)?)));
+            nodes.push(Node::field(
+                path,
+                Test::Regex(Pattern::from_value(elem.value)?),
+            ));
             Ok(())
         }
         _ => {

@@ -1,11 +1,9 @@
 //! The typed tree that a filter becomes.
 
-use super::{
-    Bits, Comparison, Members, Modulo, Op, Pattern, Schema, TypeSet, describe, matches, parse,
-};
+use super::{Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe, matches, parse};
 use crate::{
     error::Result,
-    query::{Naming, Scope, Vars, expr::Expr},
+    query::{Naming, Scope, Vars, expr::Expr, pattern::Pattern},
     value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 

@@ -7,8 +7,8 @@ mod parse;
 
 use std::collections::HashSet;
 
-use super::{Comparison, Pattern, TypeSet};
-use crate::query::Naming;
+use super::{Comparison, TypeSet};
+use crate::query::{Naming, pattern::Pattern};
 use crate::value::Decimal;
 
 /// One schema: what a value must satisfy.

@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use super::{Additional, Dependency, Items, Schema};
 use crate::{
     error::{Code, Error, Result},
-    query::filter::{Comparison, Op, Pattern, TypeSet, integer},
+    query::{
+        filter::{Comparison, Op, TypeSet, integer},
+        pattern::Pattern,
+    },
     value::{Doc, Type, ValueRef},
 };
 

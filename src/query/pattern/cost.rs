@@ -1,32 +1,33 @@
-//! How what a search may take grows with the text, as far as the look of a pattern tells.
+//! The cost of a search, predicted from the source of a pattern.
 //!
-//! Most patterns are plain: letters, classes, a repeat or two, alternatives. From each place of the text every repeat may pass
-//! over all of it and every alternative may double what follows, and that is all. Of patterns with more in them (repeated
-//! groups, looking around, references) nothing is said.
+//! Most patterns are simple: letters, classes, a repeat or two, alternatives. A match can begin at each position of the text;
+//! from there every repeat may pass over the rest of the text, and every alternative may double the work that follows. Patterns
+//! with more in them (repeated groups, lookaround, backreferences) get no estimate.
 
-/// What a plain pattern multiplies.
+/// The factors of a simple pattern's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Growth {
+pub struct CostEstimate {
     length: usize,
-    /// Repeats: each multiplies by the length of the text.
+    /// Each repeat multiplies by the length of the text.
     repeats: u32,
-    /// Alternatives, and what may be left out: each multiplies by two.
+    /// Each alternative and each optional item multiplies by two.
     choices: u32,
 }
 
-/// Escapes that stand for one letter or one place.
-const PLAIN_ESCAPES: &[u8] = b"dDwWsSbBAzZntrfvhH";
+/// Escapes that match one letter or one position.
+const SIMPLE_ESCAPES: &[u8] = b"dDwWsSbBAzZntrfvhH";
 
-// === impl Growth ===
+// === impl CostEstimate ===
 
-impl Growth {
-    /// Nothing where the pattern is not plain. What cannot be read as one here need not be wrong, and the other way round.
+impl CostEstimate {
+    /// `None` where the pattern is not simple. This is no validation: a pattern without an estimate may be valid, and one with
+    /// an estimate may be refused by PCRE2.
     pub fn of(source: &str, flags: &str) -> Option<Self> {
-        // White space could hide what a quantifier stands behind.
+        // White space could hide which item a quantifier repeats.
         if flags.contains('x') {
             return None;
         }
-        let mut growth = Self {
+        let mut estimate = Self {
             length: source.len().max(1),
             repeats: 0,
             choices: 0,
@@ -36,11 +37,11 @@ impl Growth {
         while let Some(letter) = letters.next() {
             match letter {
                 b'\\' => match letters.next()? {
-                    escaped if PLAIN_ESCAPES.contains(&escaped) => {}
+                    escaped if SIMPLE_ESCAPES.contains(&escaped) => {}
                     escaped if escaped.is_ascii_punctuation() => {}
                     _ => return None,
                 },
-                b'[' => pass_class(&mut letters)?,
+                b'[' => skip_class(&mut letters)?,
                 b'(' => match letters.peek() {
                     Some(b'*') => return None,
                     Some(b'?') => {
@@ -52,17 +53,17 @@ impl Growth {
                     _ => {}
                 },
                 b'*' | b'+' | b'{' if before == b')' => return None,
-                b'*' | b'+' | b'{' => growth.repeats += 1,
-                b'?' | b'|' => growth.choices += 1,
+                b'*' | b'+' | b'{' => estimate.repeats += 1,
+                b'?' | b'|' => estimate.choices += 1,
                 _ => {}
             }
             before = letter;
         }
-        Some(growth)
+        Some(estimate)
     }
 
-    /// The most letters that a search through so many may pass over.
-    pub fn letters(self, text: usize) -> usize {
+    /// The most bytes that a search through a text of this length may pass over.
+    pub fn bytes_passed(self, text: usize) -> usize {
         let from_each = text
             .saturating_pow(self.repeats)
             .max(self.length)
@@ -71,8 +72,8 @@ impl Growth {
     }
 }
 
-/// Goes behind `[a-z]`. A class that holds another, or a name like `[:digit:]`, is not plain.
-fn pass_class(letters: &mut impl Iterator<Item = u8>) -> Option<()> {
+/// Skips a class like `[a-z]`. A class that holds another, or a name like `[:digit:]`, is not simple.
+fn skip_class(letters: &mut impl Iterator<Item = u8>) -> Option<()> {
     let mut is_first = true;
     loop {
         match letters.next()? {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_patterns_are_weighed_and_others_are_not() {
+    fn simple_patterns_get_an_estimate_and_others_do_not() {
         for (source, expected) in [
             ("abc", Some(300)),
             ("^a.c$", Some(500)),
@@ -117,9 +118,9 @@ mod tests {
             ("[a", None),
             ("a\\", None),
         ] {
-            let letters = Growth::of(source, "").map(|growth| growth.letters(100));
-            assert_eq!(letters, expected, "{source}");
+            let bytes = CostEstimate::of(source, "").map(|estimate| estimate.bytes_passed(100));
+            assert_eq!(bytes, expected, "{source}");
         }
-        assert_eq!(Growth::of("(a) *", "x"), None);
+        assert_eq!(CostEstimate::of("(a) *", "x"), None);
     }
 }

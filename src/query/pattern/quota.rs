@@ -1,0 +1,108 @@
+//! How much memory all compiled patterns may take together.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::error::{Code, Error, Result};
+
+/// The share of one compiled pattern, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct PatternQuota {
+    bytes: usize,
+}
+
+/// The number of all compiled patterns, and about how many bytes they take.
+static PATTERNS: AtomicUsize = AtomicUsize::new(0);
+static BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Patterns beyond this number are interpreted: machine code is several times as large.
+const JIT_PATTERNS_MAX: usize = 1024;
+const TOTAL_BYTES_MAX: usize = 256 << 20;
+/// PCRE2 refuses to compile a pattern that would be larger.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+
+// === impl PatternQuota ===
+
+impl PatternQuota {
+    pub fn take(source: &str) -> Result<Self> {
+        let bytes = compiled_size(source);
+        let all = BYTES.fetch_add(bytes, Relaxed) + bytes;
+        PATTERNS.fetch_add(1, Relaxed);
+        let quota = Self { bytes };
+        if all > TOTAL_BYTES_MAX {
+            return Err(Error::new(
+                Code::ExceededMemoryLimit,
+                format!(
+                    "All regular expressions that are in use would take more than {TOTAL_BYTES_MAX} bytes"
+                ),
+            ));
+        }
+        Ok(quota)
+    }
+
+    /// Whether another pattern may become machine code.
+    pub fn allows_jit() -> bool {
+        PATTERNS.load(Relaxed) <= JIT_PATTERNS_MAX
+    }
+}
+
+impl Drop for PatternQuota {
+    fn drop(&mut self) {
+        PATTERNS.fetch_sub(1, Relaxed);
+        BYTES.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// About how many bytes a pattern compiles to: a class takes more than its source, and a repeated group is written as often as
+/// it is repeated.
+fn compiled_size(source: &str) -> usize {
+    const PER_PATTERN: usize = 512;
+    const PER_BYTE: usize = 16;
+    let mut repeated = 1usize;
+    for counts in source.split('{').skip(1) {
+        let counts = counts.split('}').next().unwrap_or_default();
+        let most = counts
+            .split(',')
+            .filter_map(|count| count.trim().parse().ok());
+        repeated = repeated.saturating_mul(most.max().unwrap_or(1).max(1));
+    }
+    let bytes = source
+        .len()
+        .saturating_mul(PER_BYTE)
+        .saturating_mul(repeated);
+    PER_PATTERN + bytes.min(PATTERN_BYTES_MAX.max(source.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pattern;
+    use super::*;
+
+    #[test]
+    fn short_texts_that_take_much_are_bounded() {
+        for (source, least, most) in [
+            ("abc", 512, 600),
+            ("\\d{3}-\\d{4}", 1000, 4000),
+            (
+                "((ab|cd){100}){30}",
+                PATTERN_BYTES_MAX,
+                PATTERN_BYTES_MAX + 512,
+            ),
+            ("a{", 512, 600),
+        ] {
+            let size = compiled_size(source);
+            assert!((least..=most).contains(&size), "{source}: {size}");
+        }
+        let mut many = Vec::new();
+        let error = loop {
+            match Pattern::new(&format!("((ab|cd){{100}}){{30}}{}", many.len()), "") {
+                Ok(pattern) => many.push(pattern),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), Code::ExceededMemoryLimit);
+        assert!(many.len() > JIT_PATTERNS_MAX, "{}", many.len());
+        // All of them can be used, and their memory is free for others again once they are dropped.
+        assert!(many.iter().all(|pattern| !pattern.is_found_in(b"x")));
+        many.clear();
+        assert!(Pattern::new("((ab|cd){100}){30}", "").is_ok());
+    }
+}
