@@ -1,9 +1,12 @@
 //! Whether a document passes.
 //!
-//! Most tests answer without a way to fail. Where the command is to end they stop half-way and say anything: all that is asked
-//! from outside goes through [`sure`], at the two doors [`Filter::matches`](super::Filter::matches) and
-//! [`Filter::position`](super::Filter::position), and nobody further in has to think of it. (But for one comparison with one
-//! value, which never stops.)
+//! One evaluator ([`Node::matches`]) serves every place where conditions are tested. Its [`Subject`] is a document, a document
+//! inside an array (`$elemMatch` with conditions on fields), or a bare value (`$elemMatch` with conditions on the element).
+//!
+//! Most tests of a value cannot fail. When the command is interrupted they stop early with any answer; [`unless_interrupted`]
+//! then turns that answer into the error. The two entrances, [`Filter::matches`](super::Filter::matches) and
+//! [`Filter::position`](super::Filter::position), call it, so no test inside has to. (A single comparison of one value never stops
+//! early and goes without.)
 
 use std::ops::ControlFlow;
 
@@ -15,32 +18,113 @@ use crate::{
     value::{Doc, Leaf, Type, ValueRef},
 };
 
+/// What conditions are tested on.
+pub(super) trait Subject<'a>: Copy {
+    /// In bytes: about what one test has to read at most.
+    fn size(self) -> usize;
+
+    fn passes(self, field: &Field) -> bool;
+
+    /// For the conditions on a whole document (`$jsonSchema`, `$expr`). The parser refuses them for a bare value.
+    fn document(self) -> Option<Doc<'a>>;
+
+    /// For `$expr`. The parser refuses it inside `$elemMatch`.
+    fn vars(self) -> Option<&'a Vars>;
+}
+
+/// A whole document.
+#[derive(Clone, Copy)]
+pub(super) struct Root<'a> {
+    pub doc: Doc<'a>,
+    pub vars: &'a Vars,
+}
+
+// === impl Subject ===
+
+impl<'a> Subject<'a> for Root<'a> {
+    #[inline]
+    fn size(self) -> usize {
+        self.doc.bytes().len()
+    }
+
+    #[inline]
+    fn passes(self, field: &Field) -> bool {
+        field.matches(self.doc)
+    }
+
+    fn document(self) -> Option<Doc<'a>> {
+        Some(self.doc)
+    }
+
+    fn vars(self) -> Option<&'a Vars> {
+        Some(self.vars)
+    }
+}
+
+/// A document inside an array.
+impl<'a> Subject<'a> for Doc<'a> {
+    fn size(self) -> usize {
+        self.bytes().len()
+    }
+
+    #[inline]
+    fn passes(self, field: &Field) -> bool {
+        field.matches(self)
+    }
+
+    fn document(self) -> Option<Doc<'a>> {
+        Some(self)
+    }
+
+    fn vars(self) -> Option<&'a Vars> {
+        None
+    }
+}
+
+/// A bare value: every path below is empty, and the tests apply to the value itself.
+impl<'a> Subject<'a> for ValueRef<'a> {
+    fn size(self) -> usize {
+        self.data().len()
+    }
+
+    #[inline]
+    fn passes(self, field: &Field) -> bool {
+        field.test.passes(self)
+    }
+
+    fn document(self) -> Option<Doc<'a>> {
+        None
+    }
+
+    fn vars(self) -> Option<&'a Vars> {
+        None
+    }
+}
+
+// === impl Node ===
+
 impl Node {
-    /// Asks a document.
-    pub(super) fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
+    pub(super) fn matches<'a>(&self, subject: impl Subject<'a>) -> Result<bool> {
         Ok(match self {
-            Self::Field(field) => field.matches(doc),
-            Self::And(nodes) => {
-                for node in nodes {
-                    if !node.matches(doc, vars)? {
-                        return Ok(false);
-                    }
-                    count(nodes, node, doc.bytes().len())?;
-                }
-                true
-            }
-            Self::Or(nodes) => return any(nodes, doc, vars),
-            Self::Nor(nodes) => !any(nodes, doc, vars)?,
-            Self::Not(node) => !node.matches(doc, vars)?,
+            Self::Field(field) => subject.passes(field),
+            Self::And(nodes) => return all(nodes, subject),
+            Self::Or(nodes) => return any(nodes, subject),
+            Self::Nor(nodes) => !any(nodes, subject)?,
+            Self::Not(node) => !node.matches(subject)?,
             Self::True => true,
             Self::False => false,
-            Self::Expr(expr) => is_true(expr.0.eval(doc, vars)?.as_ref()),
-            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
+            Self::Expr(expr) => match subject.document().zip(subject.vars()) {
+                Some((doc, vars)) => is_true(expr.0.eval(doc, vars)?.as_ref()),
+                None => false,
+            },
+            Self::Schema(schema) => subject
+                .document()
+                .is_some_and(|doc| schema.0.matches(ValueRef::document(doc))),
             Self::Sample(rate) => evaluation::sample(*rate),
         })
     }
 
-    /// Asks a document, where that is to compare one value: what nearly all scans do, and what stops nowhere.
+    /// The answer where the filter compares one value, as in nearly all scans. This cannot be interrupted.
     #[inline]
     pub(super) fn compares(&self, doc: Doc<'_>) -> Option<bool> {
         match self {
@@ -50,58 +134,32 @@ impl Node {
             _ => None,
         }
     }
-
-    /// Asks one value, inside the value form of `$elemMatch`: every path below is empty.
-    pub(super) fn passes(&self, value: ValueRef<'_>) -> bool {
-        let size = value.data().len();
-        let asked =
-            |nodes: &[Node], node: &Node| count(nodes, node, size).is_ok() && node.passes(value);
-        match self {
-            Self::Field(field) => field.test.passes(value),
-            Self::And(nodes) => nodes.iter().all(|node| asked(nodes, node)),
-            Self::Or(nodes) => nodes.iter().any(|node| asked(nodes, node)),
-            Self::Nor(nodes) => !nodes.iter().any(|node| asked(nodes, node)),
-            Self::Not(node) => !node.passes(value),
-            Self::True => true,
-            // The others cannot be parsed there.
-            Self::False | Self::Expr(_) | Self::Schema(_) | Self::Sample(_) => false,
-        }
-    }
-
-    /// Asks a document in a place where no expression can stand (`$elemMatch`).
-    pub(super) fn matches_inner(&self, doc: Doc<'_>) -> bool {
-        let size = doc.bytes().len();
-        let asked = |nodes: &[Node], node: &Node| {
-            count(nodes, node, size).is_ok() && node.matches_inner(doc)
-        };
-        match self {
-            Self::Field(field) => field.matches(doc),
-            Self::And(nodes) => nodes.iter().all(|node| asked(nodes, node)),
-            Self::Or(nodes) => nodes.iter().any(|node| asked(nodes, node)),
-            Self::Nor(nodes) => !nodes.iter().any(|node| asked(nodes, node)),
-            Self::Not(node) => !node.matches_inner(doc),
-            Self::True => true,
-            Self::False | Self::Expr(_) => false,
-            Self::Schema(schema) => schema.0.matches(ValueRef::document(doc)),
-            Self::Sample(rate) => evaluation::sample(*rate),
-        }
-    }
 }
 
-fn any(nodes: &[Node], doc: Doc<'_>, vars: &Vars) -> Result<bool> {
+fn all<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
     for node in nodes {
-        if node.matches(doc, vars)? {
+        if !node.matches(subject)? {
+            return Ok(false);
+        }
+        count_work(nodes, node, subject.size())?;
+    }
+    Ok(true)
+}
+
+fn any<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
+    for node in nodes {
+        if node.matches(subject)? {
             return Ok(true);
         }
-        count(nodes, node, doc.bytes().len())?;
+        count_work(nodes, node, subject.size())?;
     }
     Ok(false)
 }
 
-/// A long list of conditions on a large document may take long: between two of them the command can be ended. So may short
-/// lists in each other.
+/// A long list of conditions on a large document may take long, and so may short lists that are nested: the command can be
+/// interrupted between two conditions.
 #[inline]
-fn count(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
+fn count_work(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     const MANY: usize = 16;
     if nodes.len() < MANY && !matches!(node, Node::And(_) | Node::Or(_) | Node::Nor(_)) {
         return Ok(());
@@ -110,12 +168,15 @@ fn count(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     aside::tick_read(size)
 }
 
-/// The answer, if the command is not to end: whoever stopped half-way has left the counter where this looks again.
+/// The answer, or the error if the command was interrupted: a test that stopped early has set the counter so that this tick
+/// checks again.
 #[inline]
-pub(super) fn sure<T>(answer: T) -> Result<T> {
+pub(super) fn unless_interrupted<T>(answer: T) -> Result<T> {
     aside::tick(1)?;
     Ok(answer)
 }
+
+// === impl Field ===
 
 impl Field {
     #[inline]
@@ -124,7 +185,7 @@ impl Field {
             .unwrap_or_else(|| self.matches_walking(doc))
     }
 
-    /// One name and no array is the usual case: one walk over the document, nothing else.
+    /// The usual case, one name and no array, needs one walk over the document and nothing else.
     #[inline]
     fn matches_plain(&self, doc: Doc<'_>) -> Option<bool> {
         if self.path.len() != 1 || matches!(self.test, Test::All(_)) {
@@ -148,10 +209,8 @@ impl Field {
             })
             .is_break()
     }
-}
 
-impl Field {
-    /// Whether each member is among the values there.
+    /// Whether each member is among the values at the path.
     fn finds_all(&self, members: &Members, doc: Doc<'_>) -> bool {
         let mut found = vec![false; members.values().len()];
         let mut left = found.len();
@@ -172,6 +231,8 @@ impl Field {
     }
 }
 
+// === impl Test ===
+
 impl Test {
     /// Whether an array at the end of the path is tested element by element too.
     #[inline]
@@ -187,7 +248,7 @@ impl Test {
         match self {
             Self::Compare(comparison) => comparison.passes(value),
             Self::In(members) => members.passes(value),
-            // Of a whole field `finds_all` decides; one value alone can only be one member.
+            // For a whole field `finds_all` decides; a single value can only be one member.
             Self::All(members) => members.values().len() == 1 && members.passes(value),
             Self::Regex(pattern) => pattern.passes(value),
             Self::Exists => !value.is_missing(),
@@ -204,20 +265,15 @@ impl Test {
     /// The index of the first element that an `$elemMatch` accepts.
     pub(super) fn element(&self, value: ValueRef<'_>) -> Option<usize> {
         let mut elements = value.as_array()?.iter().map(|elem| elem.value);
+        // An interrupted search ends with any answer.
+        let accepts = |matched: Result<bool>| aside::tick(1).is_err() || matched.unwrap_or(true);
         match self {
             Self::ElemObject(node) => elements.position(|value| match value.ty() {
                 // An array inside the array counts as a document with the names "0", "1", ...
-                Type::Document | Type::Array => {
-                    aside::tick(1).is_err() || node.matches_inner(Doc::new(value.data()))
-                }
+                Type::Document | Type::Array => accepts(node.matches(Doc::new(value.data()))),
                 _ => false,
             }),
-            Self::ElemValue(nodes) => elements.position(|value| {
-                aside::tick(1).is_err()
-                    || nodes.iter().all(|node| {
-                        count(nodes, node, value.data().len()).is_ok() && node.passes(value)
-                    })
-            }),
+            Self::ElemValue(nodes) => elements.position(|value| accepts(all(nodes, value))),
             _ => None,
         }
     }
@@ -232,7 +288,7 @@ mod tests {
     use crate::value::DocBuf;
 
     #[test]
-    fn nothing_wrong_is_said_of_a_command_that_is_to_end() {
+    fn an_interrupted_filter_gives_an_error_and_no_wrong_answer() {
         let regex = |pattern: &str| {
             Bson::from(bson::Regex {
                 pattern: pattern.try_into().unwrap(),

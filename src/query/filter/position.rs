@@ -2,18 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node, Op, Test};
-use crate::{query::Vars, value::Doc};
+use super::{Field, Node, Op, Test, matches::Root};
+use crate::value::Doc;
 
 impl Node {
     /// The index, if the document passes. Of several conditions the last one that passed by way of an array decides, in the
     /// order in which MongoDB puts them; alternatives name an element only if they are values of one field, which MongoDB reads
     /// as an `$in`; a negation names none.
-    pub(super) fn position(&self, doc: Doc<'_>, vars: &Vars) -> Option<usize> {
+    pub(super) fn position(&self, root: Root<'_>) -> Option<usize> {
         match self {
-            Self::Field(field) => field.position(doc),
+            Self::Field(field) => field.position(root.doc),
             Self::And(nodes) => {
-                if !self.matches(doc, vars).unwrap_or(false) {
+                if !self.matches(root).unwrap_or(false) {
                     return None;
                 }
                 let mut ordered: Vec<&Node> = nodes.iter().collect();
@@ -21,12 +21,11 @@ impl Node {
                 ordered
                     .into_iter()
                     .rev()
-                    .find_map(|node| node.position(doc, vars))
+                    .find_map(|node| node.position(root))
             }
-            Self::Or(nodes) if are_values_of_one_field(nodes) => nodes
-                .iter()
-                .filter_map(|node| node.position(doc, vars))
-                .min(),
+            Self::Or(nodes) if are_values_of_one_field(nodes) => {
+                nodes.iter().filter_map(|node| node.position(root)).min()
+            }
             _ => None,
         }
     }

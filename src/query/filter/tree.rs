@@ -1,6 +1,10 @@
 //! The typed tree that a filter becomes.
 
-use super::{Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe, matches, parse};
+use super::{
+    Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe,
+    matches::{self, Root},
+    parse,
+};
 use crate::{
     error::Result,
     query::{Naming, Scope, Vars, expr::Expr, pattern::Pattern},
@@ -123,7 +127,7 @@ impl Filter {
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         match self.root.compares(doc) {
             Some(passed) => Ok(passed),
-            None => matches::sure(self.root.matches(doc, vars)?),
+            None => matches::unless_interrupted(self.root.matches(Root { doc, vars })?),
         }
     }
 
@@ -139,7 +143,7 @@ impl Filter {
 
     /// The array index that the positional `$` stands for, if the document passes by way of an array element.
     pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Result<Option<usize>> {
-        matches::sure(self.root.position(doc, vars))
+        matches::unless_interrupted(self.root.position(Root { doc, vars }))
     }
 
     /// The (path, value) pairs that an upsert takes over into the new document.
