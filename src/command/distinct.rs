@@ -13,7 +13,7 @@ use crate::engine::access::Walk;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Type, Value, ValueRef, key};
+use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Path, Value, ValueRef, key};
 
 pub(super) const COMMAND: Command = Command::ready(
     "distinct",
@@ -32,9 +32,15 @@ pub(super) struct Distinct<'a> {
     pub hint: Option<Hint>,
 }
 
-/// The values so far, in their order; of equal ones the first that was met.
+/// Collects the values at a path.
 pub(super) struct Values {
-    path: String,
+    path: Path,
+    distinct: DistinctValues,
+}
+
+/// The values so far, in their order; of equal ones the first that was met.
+#[derive(Default)]
+struct DistinctValues {
     found: BTreeMap<Vec<u8>, Value>,
     bytes: usize,
     scratch: Vec<u8>,
@@ -85,17 +91,19 @@ impl<'a> Distinct<'a> {
 impl Values {
     pub fn new(path: &str) -> Self {
         Self {
-            path: path.to_owned(),
-            found: BTreeMap::new(),
-            bytes: 0,
-            scratch: Vec::new(),
+            path: Path::parse(path),
+            distinct: DistinctValues::default(),
         }
     }
 
     pub fn names_ts(&self) -> bool {
-        self.path.split('.').next() == Some(crate::ttl::TS_FIELD)
+        self.path.first() == crate::ttl::TS_FIELD
     }
+}
 
+// === impl DistinctValues ===
+
+impl DistinctValues {
     fn add(&mut self, value: ValueRef<'_>) -> Result<()> {
         // A document may bring along a million of them.
         aside::tick(1)?;
@@ -115,52 +123,19 @@ impl Values {
 
 impl Gather for Values {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
-        let path = std::mem::take(&mut self.path);
-        let taken = along(doc, &path, &mut |value| self.add(value));
-        self.path = path;
-        taken.map(ControlFlow::Continue)
+        self.path
+            .distinct_values(doc, &mut |value| self.distinct.add(value))
+            .map(ControlFlow::Continue)
     }
 
     fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
         let mut values: ArrayBuilder<'_> = reply.array("values");
-        for value in self.found.values() {
+        for value in self.distinct.found.values() {
             values.push(value.as_ref());
         }
         values.end();
         Ok(())
     }
-}
-
-/// The values at the end of a path, as distinct has its own way of finding them: a number after an array names an element and
-/// nothing else, and the last array is opened, however it was reached. Each call goes one level down, so documents bound it.
-fn along<F>(doc: Doc<'_>, path: &str, found: &mut F) -> Result<()>
-where
-    F: FnMut(ValueRef<'_>) -> Result<()>,
-{
-    let value = doc.get(path);
-    match value.as_array() {
-        Some(array) => return array.iter().try_for_each(|elem| found(elem.value)),
-        None if !value.is_missing() => return found(value),
-        None => {}
-    }
-    let Some((first, rest)) = path.split_once('.') else {
-        return Ok(());
-    };
-    let value = doc.get(first);
-    match value.ty() {
-        Type::Document => along(Doc::new(value.data()), rest, found),
-        Type::Array if names_element(rest) => along(Doc::new(value.data()), rest, found),
-        Type::Array => Doc::new(value.data())
-            .iter()
-            .filter_map(|elem| elem.value.as_doc())
-            .try_for_each(|inner| along(inner, rest, found)),
-        _ => Ok(()),
-    }
-}
-
-fn names_element(path: &str) -> bool {
-    let first = path.split('.').next().unwrap_or_default();
-    !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! clock, no collection.
 
 pub mod accumulator;
+mod direction;
+mod element_order;
 pub mod expr;
 pub mod filter;
 mod named;

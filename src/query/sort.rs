@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 
 use super::Naming;
+use super::direction::Direction;
 use super::expr::FieldPath;
 use crate::aside;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, Num, Path, Type, ValueRef, key, keys};
+use crate::value::{Doc, Path, Type, ValueRef, key, keys};
 
 /// `{a: 1, "b.c": -1}`. Without any part every document has the same key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Sort {
         let mut sort = Self::default();
         for elem in spec {
             let name = elem.name();
-            let descending = match elem.value.ty() {
+            let direction = match elem.value.ty() {
                 Type::Document => {
                     match meta(Doc::new(elem.value.data()))? {
                         Meta::Absent => {}
@@ -58,7 +59,7 @@ impl Sort {
                 ));
             }
             sort.paths.push(Path::parse(name));
-            sort.descending.push(descending);
+            sort.descending.push(direction.is_descending());
             if sort.paths.len() > MAX_PARTS {
                 return Err(Error::location(13103, "too many compound keys"));
             }
@@ -85,10 +86,11 @@ impl Sort {
     pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         for (path, descending) in self.parts() {
-            let Some(value) = plain(path, doc) else {
+            let value = path.get_until_array(doc);
+            if value.ty() == Type::Array {
                 out.truncate(start);
                 return self.least_key(doc, out);
-            };
+            }
             key::encode(value, descending, out);
         }
         Ok(())
@@ -125,42 +127,19 @@ impl Sort {
     }
 }
 
-/// The value at the end of plain documents; `None` where an array comes in between.
-#[inline]
-fn plain<'a>(path: &Path, doc: Doc<'a>) -> Option<ValueRef<'a>> {
-    let mut value = ValueRef::document(doc);
-    for name in path.parts() {
-        match value.ty() {
-            Type::Document => value = Doc::new(value.data()).get(name),
-            _ => return Some(ValueRef::NULL),
-        }
-        if value.ty() == Type::Array {
-            return None;
-        }
-    }
-    Some(value.or_null())
-}
-
-/// Whether the order is descending. Doubles lose their fraction, decimals are rounded, as in MongoDB.
-fn direction(name: &str, value: ValueRef<'_>) -> Result<bool> {
+fn direction(name: &str, value: ValueRef<'_>) -> Result<Direction> {
     let Some(number) = value.as_num() else {
         return Err(Error::location(
             15974,
             format!("Illegal key in $sort specification: {name}: {value}"),
         ));
     };
-    let whole = match number {
-        Num::Decimal(decimal) => decimal.to_i64_round(),
-        other => other.to_i64_trunc(),
-    };
-    match whole {
-        Some(1) => Ok(false),
-        Some(-1) => Ok(true),
-        _ => Err(Error::location(
+    Direction::of_documents(number).ok_or_else(|| {
+        Error::location(
             15975,
             "$sort key ordering must be 1 (for ascending) or -1 (for descending)",
-        )),
-    }
+        )
+    })
 }
 
 fn meta(spec: Doc<'_>) -> Result<Meta> {

@@ -1,28 +1,20 @@
 //! Arrays by order: `$sortArray`, and the first, last, greatest and least few (`$firstN`, `$lastN`, `$maxN`, `$minN`).
 
-use std::cmp::Ordering;
-
 use super::Env;
 use super::args::{integral_i64, n_and_input, named, show};
 use super::array::{build, items};
 use super::node::{Expr, Op};
 use super::parse::operand;
 use crate::error::{Error, Result};
+use crate::query::direction::Direction;
+use crate::query::element_order::ElementOrder;
 use crate::query::{Naming, Scope};
-use crate::value::{Doc, Path, Type, Val, Value, ValueRef, compare};
+use crate::value::{Doc, Path, Type, Val, ValueRef, compare};
 
 #[derive(Debug)]
 struct SortArray {
     input: Expr,
-    order: Order,
-}
-
-#[derive(Debug)]
-enum Order {
-    /// By the whole elements.
-    Whole { descending: bool },
-    /// By fields of theirs, and whether each descends.
-    Fields(Vec<(Path, bool)>),
+    order: ElementOrder,
 }
 
 #[derive(Debug)]
@@ -58,7 +50,7 @@ pub fn sort_array(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result
     }))
 }
 
-fn order(by: ValueRef<'_>) -> Result<Order> {
+fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
     let Some(fields) = by.as_doc() else {
         if !by.ty().is_number() {
             return Err(Error::location(
@@ -69,14 +61,10 @@ fn order(by: ValueRef<'_>) -> Result<Order> {
                 ),
             ));
         }
-        return match integral_i64(by) {
-            Some(1) => Ok(Order::Whole { descending: false }),
-            Some(-1) => Ok(Order::Whole { descending: true }),
-            _ => Err(Error::location(
-                2942506,
-                "The $sort element value must be either 1 or -1",
-            )),
-        };
+        let direction = by.as_num().and_then(Direction::of_elements);
+        return direction.map(ElementOrder::Whole).ok_or_else(|| {
+            Error::location(2942506, "The $sort element value must be either 1 or -1")
+        });
     };
     if fields.is_empty() {
         return Err(Error::location(
@@ -86,19 +74,16 @@ fn order(by: ValueRef<'_>) -> Result<Order> {
     }
     let mut keys = Vec::new();
     for elem in fields {
-        let descending = match integral_i64(elem.value) {
-            Some(1) => false,
-            Some(-1) => true,
-            _ => {
-                return Err(Error::location(
-                    2942505,
-                    "The $sortArray sort key ordering must be 1 (for ascending) or -1 (for descending)",
-                ));
-            }
-        };
-        keys.push((Path::parse(elem.name()), descending));
+        let direction = elem.value.as_num().and_then(Direction::of_elements);
+        let direction = direction.ok_or_else(|| {
+            Error::location(
+                2942505,
+                "The $sortArray sort key ordering must be 1 (for ascending) or -1 (for descending)",
+            )
+        })?;
+        keys.push((Path::parse(elem.name()), direction));
     }
-    Ok(Order::Fields(keys))
+    Ok(ElementOrder::Fields(keys))
 }
 
 /// `$firstN`, `$lastN`, `$maxN`, `$minN` over an array.
@@ -142,28 +127,11 @@ pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
 
 // === impl SortArray ===
 
-impl Order {
-    fn compare(&self, a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
-        let turn = |order: Ordering, descending| {
-            if descending { order.reverse() } else { order }
-        };
-        match self {
-            Self::Whole { descending } => turn(compare(a, b), *descending),
-            Self::Fields(keys) => {
-                for (path, descending) in keys {
-                    let key = |value: ValueRef<'_>| match path.get_expr_in(value).into_value() {
-                        // As in any sort, what is missing counts as null.
-                        missing if missing.is_missing() => Value::null(),
-                        found => found,
-                    };
-                    let order = compare(key(a).as_ref(), key(b).as_ref());
-                    if order.is_ne() {
-                        return turn(order, *descending);
-                    }
-                }
-                Ordering::Equal
-            }
-        }
+/// The value by which an element is sorted. A missing one counts as null, as in any sort.
+fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
+    match path.get_expr_in(element) {
+        missing if missing.as_ref().is_missing() => Val::NULL,
+        found => found,
     }
 }
 
@@ -184,7 +152,7 @@ impl Op for SortArray {
             )
         })?;
         let mut all: Vec<_> = items(array).collect();
-        all.sort_by(|a, b| self.order.compare(*a, *b));
+        all.sort_by(|a, b| self.order.compare(*a, *b, sort_key));
         build(all)
     }
 
@@ -193,7 +161,7 @@ impl Op for SortArray {
     }
 
     fn names(&self, naming: &mut Naming<'_>) {
-        if let Order::Fields(fields) = &self.order {
+        if let ElementOrder::Fields(fields) = &self.order {
             fields.iter().for_each(|(path, _)| naming.path_below(path));
         }
     }

@@ -44,6 +44,10 @@ impl FieldPath {
         &self.path
     }
 
+    pub fn into_path(self) -> Path {
+        self.path
+    }
+
     #[inline]
     pub fn eval<'a>(&self, root: Doc<'a>) -> Val<'a> {
         self.path.get_expr(root)
@@ -111,9 +115,12 @@ mod tests {
         for (path, code) in [
             ("", 40352),
             ("a.", 40353),
+            (".", 40353),
+            ("$.", 40353),
             ("a..b", 15998),
             (".a", 15998),
             ("a.$b", 16410),
+            ("a\0b", 16411),
         ] {
             let error = FieldPath::parse(path).unwrap_err();
             assert_eq!(error.code().number(), code, "{path}");

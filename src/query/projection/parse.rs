@@ -305,7 +305,7 @@ fn meta(which: ValueRef<'_>) -> Result<Node> {
 
 /// A path as expressions take it: no empty part, no `$` in front of one.
 fn checked(name: &str) -> Result<Path> {
-    Ok(FieldPath::parse(name)?.path().clone())
+    FieldPath::parse(name).map(FieldPath::into_path)
 }
 
 /// Puts a leaf at a path. Two leaves at one path, or one above another, collide.

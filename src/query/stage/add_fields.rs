@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 
 use super::Place;
 use super::each::Each;
-use super::field_path::FieldPath;
 use crate::aside;
 use crate::error::{Error, Result};
+use crate::query::expr::FieldPath;
 use crate::query::named::Named;
 use crate::query::{Expr, Naming, Scope, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
@@ -72,9 +72,9 @@ impl AddFields {
     pub fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut root = Self::default();
         for elem in spec {
-            let path = FieldPath::parse(elem.name())?;
-            let names: Vec<&str> = path.names().iter().map(|name| &**name).collect();
-            root.insert(&names, elem.value, scope, path.text())?;
+            let path = FieldPath::parse(elem.name())?.into_path();
+            let names: Vec<&str> = path.parts().collect();
+            root.insert(&names, elem.value, scope, path.as_str())?;
         }
         Ok(root)
     }

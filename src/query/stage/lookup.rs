@@ -6,16 +6,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::field_path::FieldPath;
 use super::lookup_spec::Lookup;
-use super::values::values_at;
 use super::{Batch, Cx, Empty, Flow, On, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
 use crate::query::{Naming, Scope, Vars};
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Path, Type, ValueRef};
 
 pub(super) use super::lookup_spec::{parse, written};
 
@@ -78,13 +76,13 @@ impl Op for Lookup {
     }
 
     fn names(&self, naming: &mut Naming<'_>) {
-        self.into.names_root(naming);
+        naming.path(&self.into);
         for path in self
             .fields
             .iter()
             .flat_map(|(local, foreign)| [local, foreign])
         {
-            path.names_root(naming);
+            naming.path(path);
         }
         for (_, expr) in &self.lets {
             naming.expr(expr);
@@ -185,7 +183,7 @@ impl Running {
 /// Appends the row with what `find` hands over, copied from where it stands to where it goes; `false`, with nothing appended,
 /// where `find` finds no fast way.
 fn join_at_once(
-    into: &FieldPath,
+    into: &Path,
     row: Row<'_>,
     from: &Target,
     find: impl Fn(&mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>) -> Result<bool>,
@@ -205,7 +203,7 @@ fn join_at_once(
     })
 }
 
-fn emit(into: &FieldPath, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &mut Batch) {
+fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &mut Batch) {
     let _ = out.push_with(origin, |bytes| {
         into.put(doc, ValueRef::array(Doc::new(array)), bytes);
         Ok::<_, ()>(true)
@@ -249,7 +247,7 @@ impl Inner {
         let cx = cx.with_vars(vars.as_ref().unwrap_or(cx.vars));
         let rows = match (&stage.fields, &stage.from) {
             (Some((local, foreign)), Some(from)) => {
-                let (field, keys) = (foreign.text(), keys_of(row.doc, local));
+                let (field, keys) = (foreign.as_str(), keys_of(row.doc, local));
                 let find = |each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>| {
                     cx.sources.find_equal(&cx, from, field, &keys, each)
                 };
@@ -280,7 +278,7 @@ impl Inner {
             (Some((local, foreign)), None) => match &stage.sub {
                 Some(sub) => {
                     let keys = keys_of(row.doc, local);
-                    sub.open_filtered(Arc::new(equal_filter(foreign.text(), &keys)?))
+                    sub.open_filtered(Arc::new(equal_filter(foreign.as_str(), &keys)?))
                 }
                 None => Box::new(Empty),
             },
@@ -342,9 +340,9 @@ impl Rows for Given {
     }
 }
 
-/// What a row is joined by.
-fn keys_of<'d>(row: Doc<'d>, local: &FieldPath) -> SmallVec<[ValueRef<'d>; 8]> {
-    let mut keys = values_at(ValueRef::document(row), local.names());
+/// The values that a row is joined by.
+fn keys_of<'d>(row: Doc<'d>, local: &Path) -> SmallVec<[ValueRef<'d>; 8]> {
+    let mut keys = local.join_values(row);
     if keys.is_empty() {
         // What is not there matches what is not there.
         keys.push(ValueRef::NULL);

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::field_path::FieldPath;
 use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Pipeline, Place, Stage, Target};
 use crate::error::{Code, Error, Result};
+use crate::query::expr::FieldPath;
 use crate::query::{Expr, scope};
-use crate::value::{Type, ValueRef};
+use crate::value::{Path, Type, ValueRef};
 
 pub(super) struct Lookup {
     /// None where the pipeline brings its own rows.
     pub from: Option<Target>,
-    pub into: FieldPath,
+    pub into: Path,
     /// localField and foreignField.
-    pub fields: Option<(FieldPath, FieldPath)>,
+    pub fields: Option<(Path, Path)>,
     pub lets: Vec<(Box<str>, Expr)>,
     pub sub: Option<Sub>,
 }
@@ -83,12 +83,13 @@ pub(super) fn parse(
         return Err(Error::unknown_field("$lookup", name));
     }
     let into = text("as", into)?.ok_or_else(|| Error::missing_field("$lookup", "as"))?;
-    let into = FieldPath::parse(into)?;
+    let into = FieldPath::parse(into)?.into_path();
     let local = text("localField", local)?.filter(|text| !text.is_empty());
     let foreign = text("foreignField", foreign)?.filter(|text| !text.is_empty());
     let fields = match (local, foreign) {
         (Some(local), Some(foreign)) => {
-            Some((FieldPath::parse(local)?, FieldPath::parse(foreign)?))
+            let local = FieldPath::parse(local)?.into_path();
+            Some((local, FieldPath::parse(foreign)?.into_path()))
         }
         (None, None) => None,
         _ => {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ahash::AHashSet;
 
-use super::field_path::FieldPath;
 use super::out::{check_target, writes};
 use super::{Output, Place, Stage, Target, Transform};
 use crate::error::{Code, Error, Result};
+use crate::query::expr::FieldPath;
 use crate::query::{Expr, Naming, Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 

@@ -19,7 +19,6 @@ mod documents;
 mod each;
 mod facet;
 mod facts;
-mod field_path;
 mod granularity;
 mod group;
 mod held;
@@ -50,7 +49,6 @@ mod transform;
 mod union_with;
 mod unset;
 mod unwind;
-mod values;
 
 pub use batch::{Batch, Origin, Row};
 pub use current_op::CurrentOps;

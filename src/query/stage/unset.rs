@@ -6,6 +6,7 @@ use super::Place;
 use super::each::Each;
 use super::project::Project;
 use crate::error::{Error, Result};
+use crate::query::expr::FieldPath;
 use crate::query::projection::{Kind, Projection};
 use crate::value::{DocBuf, Type, ValueRef};
 
@@ -51,8 +52,7 @@ pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<
         ));
     }
     for field in &fields {
-        super::field_path::FieldPath::parse(field)
-            .map_err(|error| error.caused("Invalid $unset"))?;
+        FieldPath::parse(field).map_err(|error| error.caused("Invalid $unset"))?;
     }
     let exclusion = DocBuf::build(|doc| {
         for field in &fields {

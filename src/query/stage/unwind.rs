@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::field_path::FieldPath;
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::query::Naming;
-use crate::value::{Doc, Type, Value, ValueRef};
+use crate::query::expr::FieldPath;
+use crate::value::{Doc, Path, Type, Value, ValueRef};
 
 struct Unwind {
-    path: FieldPath,
+    path: Path,
     /// Rows without an element to show stay as they are.
     preserve: bool,
-    index: Option<FieldPath>,
+    index: Option<Path>,
 }
 
 struct Running {
@@ -115,9 +115,12 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
         ));
     }
     push(Stage::Op(Arc::new(Unwind {
-        path: FieldPath::parse(path)?,
+        path: FieldPath::parse(path)?.into_path(),
         preserve,
-        index: index.map(FieldPath::parse).transpose()?,
+        index: index
+            .map(FieldPath::parse)
+            .transpose()?
+            .map(FieldPath::into_path),
     })));
     Ok(())
 }
@@ -140,7 +143,7 @@ impl Op for Unwind {
 
     fn names(&self, naming: &mut Naming<'_>) {
         for path in std::iter::once(&self.path).chain(&self.index) {
-            path.names_root(naming);
+            naming.path(path);
         }
     }
 }

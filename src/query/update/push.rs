@@ -1,10 +1,11 @@
 //! `$push` with `$each`, `$position`, `$sort` and `$slice`.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, compare, put_index};
+use crate::query::direction::Direction;
+use crate::query::element_order::ElementOrder;
+use crate::value::{ArrayBuilder, Doc, Path, Val, Value, ValueRef, put_index};
 
 use super::Argument;
 use super::check::depth;
@@ -14,16 +15,9 @@ struct Push {
     values: Vec<Value>,
     /// Where the values go in: at the end, at an index, or so many before the end.
     position: Option<i64>,
-    sort: Option<Order>,
+    sort: Option<ElementOrder>,
     /// How many elements stay: the first n, or (negative) the last.
     slice: Option<i64>,
-}
-
-enum Order {
-    /// By the elements themselves.
-    Whole { descending: bool },
-    /// By fields of them.
-    Fields(Vec<(Box<str>, bool)>),
 }
 
 pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
@@ -84,13 +78,10 @@ fn integer(value: ValueRef<'_>, complaint: &str) -> Result<Option<i64>> {
     }
 }
 
-fn sort(value: ValueRef<'_>) -> Result<Option<Order>> {
-    let descending = |value: ValueRef<'_>| match value.as_num().map(|number| number.to_f64()) {
-        Some(1.0) => Ok(false),
-        Some(-1.0) => Ok(true),
-        _ => Err(Error::bad_value(
-            "The $sort element value must be either 1 or -1",
-        )),
+fn sort(value: ValueRef<'_>) -> Result<Option<ElementOrder>> {
+    let direction = |value: ValueRef<'_>| {
+        let direction = value.as_num().and_then(Direction::of_elements);
+        direction.ok_or_else(|| Error::bad_value("The $sort element value must be either 1 or -1"))
     };
     if value.is_missing() {
         return Ok(None);
@@ -103,7 +94,7 @@ fn sort(value: ValueRef<'_>) -> Result<Option<Order>> {
         }
         let mut fields = Vec::new();
         for elem in pattern {
-            let descending = descending(elem.value)?;
+            let direction = direction(elem.value)?;
             let name = elem.name();
             if name.is_empty() {
                 return Err(Error::bad_value("The $sort field cannot be empty"));
@@ -113,13 +104,12 @@ fn sort(value: ValueRef<'_>) -> Result<Option<Order>> {
                     "The $sort field is a dotted field but has an empty part: {name}"
                 )));
             }
-            fields.push((name.into(), descending));
+            fields.push((Path::parse(name), direction));
         }
-        return Ok(Some(Order::Fields(fields)));
+        return Ok(Some(ElementOrder::Fields(fields)));
     }
     if value.ty().is_number() {
-        let descending = descending(value)?;
-        return Ok(Some(Order::Whole { descending }));
+        return Ok(Some(ElementOrder::Whole(direction(value)?)));
     }
     Err(Error::bad_value(
         "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields",
@@ -145,7 +135,7 @@ impl Push {
         };
         elements.splice(at..at, self.values.iter().map(Value::as_ref));
         if let Some(order) = &self.sort {
-            elements.sort_by(|left, right| order.compare(*left, *right));
+            elements.sort_by(|left, right| order.compare(*left, *right, sort_key));
         }
         let kept = match self.slice {
             None => &elements[..],
@@ -221,38 +211,8 @@ impl Modify for Push {
     }
 }
 
-// === impl Order ===
-
-impl Order {
-    fn compare(&self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
-        let directed = |order: Ordering, descending: bool| {
-            if descending { order.reverse() } else { order }
-        };
-        match self {
-            Self::Whole { descending } => directed(compare(left, right), *descending),
-            Self::Fields(fields) => fields
-                .iter()
-                .map(|(path, descending)| {
-                    directed(compare(field(left, path), field(right, path)), *descending)
-                })
-                .find(|order| order.is_ne())
-                .unwrap_or(Ordering::Equal),
-        }
-    }
-}
-
 /// The value by which an element is sorted: null where it has none, the array itself where the path meets one.
-fn field<'v>(element: ValueRef<'v>, path: &str) -> ValueRef<'v> {
-    let mut current = element;
-    if current.ty() != Type::Document {
-        return ValueRef::NULL;
-    }
-    for part in path.split('.') {
-        match current.ty() {
-            Type::Document => current = Doc::new(current.data()).get(part),
-            Type::Array => return current,
-            _ => return ValueRef::NULL,
-        }
-    }
-    current.or_null()
+fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
+    let value = element.as_doc().map(|doc| path.get_until_array(doc));
+    Val::Ref(value.unwrap_or(ValueRef::NULL))
 }

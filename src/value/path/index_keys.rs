@@ -5,8 +5,9 @@
 
 use smallvec::SmallVec;
 
-use super::{Doc, Path, Type, ValueRef};
+use super::Path;
 use crate::error::{Code, Error, Result};
+use crate::value::{Doc, Type, ValueRef};
 
 /// One set of values, one per path.
 #[derive(Debug)]
@@ -188,11 +189,11 @@ fn follow<'a>(
     match (named.is_missing(), numbered.is_missing()) {
         (true, true) => Ok((ValueRef::MISSING, at, false)),
         (false, true) => {
-            let (value, at) = descend(path, at + 1, named);
+            let (value, at) = path.descend(at + 1, named);
             Ok((value, at, false))
         }
         (true, false) => {
-            let (value, taken) = descend(path, at + 1, numbered);
+            let (value, taken) = path.descend(at + 1, numbered);
             Ok((value, taken, numbered.ty() == Type::Array))
         }
         (false, false) => Err(Error::location(
@@ -204,20 +205,6 @@ fn follow<'a>(
             ),
         )),
     }
-}
-
-fn descend<'a>(path: &Path, mut at: usize, mut value: ValueRef<'a>) -> (ValueRef<'a>, usize) {
-    while at < path.len() {
-        match value.ty() {
-            Type::Document => {
-                value = Doc::new(value.data()).get(path.part(at));
-                at += 1;
-            }
-            Type::Array => break,
-            _ => return (ValueRef::MISSING, at),
-        }
-    }
-    (value, at)
 }
 
 #[cfg(test)]

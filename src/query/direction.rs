@@ -1,0 +1,48 @@
+//! The direction of a sort: 1 is ascending, -1 is descending. `None` is any other number.
+
+use std::cmp::Ordering;
+
+use crate::value::Num;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Ascending,
+    Descending,
+}
+
+// === impl Direction ===
+
+impl Direction {
+    /// Of a sort of documents: doubles lose their fraction, decimals are rounded.
+    pub fn of_documents(number: Num) -> Option<Self> {
+        let whole = match number {
+            Num::Decimal(decimal) => decimal.to_i64_round(),
+            other => other.to_i64_trunc(),
+        };
+        match whole {
+            Some(1) => Some(Self::Ascending),
+            Some(-1) => Some(Self::Descending),
+            _ => None,
+        }
+    }
+
+    /// Of a sort of array elements: the number has to be 1 or -1 as a double.
+    pub fn of_elements(number: Num) -> Option<Self> {
+        match number.to_f64() {
+            1.0 => Some(Self::Ascending),
+            -1.0 => Some(Self::Descending),
+            _ => None,
+        }
+    }
+
+    pub fn is_descending(self) -> bool {
+        self == Self::Descending
+    }
+
+    pub fn apply(self, order: Ordering) -> Ordering {
+        match self {
+            Self::Ascending => order,
+            Self::Descending => order.reverse(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The parts of a path.
+
+use smallvec::SmallVec;
+
+/// A path such as `a.b.0.c`, cut into its parts once.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Path {
+    text: Box<str>,
+    parts: SmallVec<[Part; 2]>,
+}
+
+/// The place of a part in the text, and the array index that it spells, if it does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Part {
+    start: u32,
+    end: u32,
+    index: Option<u32>,
+}
+
+/// The parts of a path from some part on.
+#[derive(Clone, Copy)]
+pub(super) struct Rest<'p> {
+    text: &'p str,
+    parts: &'p [Part],
+}
+
+// === impl Path ===
+
+impl Path {
+    /// Cuts at the dots. Whether a path is well formed (empty parts, `$`) is for the caller to judge: filters, updates
+    /// and projections refuse different things.
+    pub fn parse(text: &str) -> Self {
+        let mut start = 0;
+        let mut parts = SmallVec::new();
+        for name in text.split('.') {
+            let end = start + name.len();
+            parts.push(Part {
+                start: start as u32,
+                end: end as u32,
+                index: array_index(name),
+            });
+            start = end + 1;
+        }
+        Self {
+            text: text.into(),
+            parts,
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// How many parts there are; at least one.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub fn part(&self, at: usize) -> &str {
+        self.parts.get(at).map_or("", |part| part.name(&self.text))
+    }
+
+    /// The array index that a part spells: digits without a leading zero.
+    pub fn index(&self, at: usize) -> Option<u32> {
+        self.parts.get(at)?.index
+    }
+
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator {
+        self.parts.iter().map(|part| part.name(&self.text))
+    }
+
+    pub fn first(&self) -> &str {
+        self.part(0)
+    }
+
+    pub(super) fn rest(&self) -> Rest<'_> {
+        Rest {
+            text: &self.text,
+            parts: &self.parts,
+        }
+    }
+}
+
+impl std::fmt::Debug for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<&str> for Path {
+    fn from(text: &str) -> Self {
+        Self::parse(text)
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    #[inline]
+    fn name(self, text: &str) -> &str {
+        &text[self.start as usize..self.end as usize]
+    }
+}
+
+// === impl Rest ===
+
+impl<'p> Rest<'p> {
+    /// The first name, the array index that it spells, and what follows.
+    #[inline]
+    pub fn split(self) -> Option<(&'p str, Option<u32>, Self)> {
+        let (first, parts) = self.parts.split_first()?;
+        let text = self.text;
+        Some((first.name(text), first.index, Self { text, parts }))
+    }
+
+    #[inline]
+    pub fn is_end(self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// With its dots.
+    pub fn as_str(self) -> &'p str {
+        let first = self.parts.first();
+        first.map_or("", |first| &self.text[first.start as usize..])
+    }
+
+    /// Whether the next name is digits only, with leading zeros or without.
+    pub fn is_number(self) -> bool {
+        self.split().is_some_and(|(name, ..)| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    }
+}
+
+/// The array index that a name spells: digits without a leading zero.
+fn array_index(name: &str) -> Option<u32> {
+    let bytes = name.as_bytes();
+    if bytes.is_empty()
+        || bytes.len() > 9
+        || (bytes.len() > 1 && bytes.first() == Some(&b'0'))
+        || !bytes.iter().all(u8::is_ascii_digit)
+    {
+        return None;
+    }
+    name.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_parts_and_some_parts_are_indexes() {
+        assert_eq!(Path::parse("a.b").parts().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(Path::parse("a.10").index(1), Some(10));
+        assert_eq!(Path::parse("a.-1").index(1), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! How a filter walks a path: into every element of an array, and to the one with that number.
+
+use std::ops::ControlFlow;
+
+use super::Path;
+use super::dotted::Rest;
+use crate::value::{Doc, Type, ValueRef};
+
+/// A value that a filter's path leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit<'a> {
+    /// The value; `Missing` where a document on the way has no such field.
+    pub value: ValueRef<'a>,
+    /// The element of the outermost array that was walked through without being named: what the positional `$` means.
+    pub index: Option<u32>,
+}
+
+/// What to do with an array at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaf {
+    /// Give it as it stands.
+    Whole,
+    /// Give each of its elements, then the array itself: how comparisons look at it.
+    Elements,
+}
+
+// === impl Path ===
+
+impl Path {
+    /// The values that a filter on this path looks at, with their places. On the way, documents in arrays are all entered;
+    /// nothing comes where arrays on the way hold no document. `leaf`: what becomes of an array at the end.
+    pub fn hits<'a, B>(
+        &self,
+        doc: Doc<'a>,
+        leaf: Leaf,
+        mut found: impl FnMut(Hit<'a>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        walk(self.rest(), doc, leaf, None, &mut found)
+    }
+}
+
+/// Goes down through documents; the first array on the way branches.
+fn walk<'a, B>(
+    mut rest: Rest<'_>,
+    mut doc: Doc<'a>,
+    leaf: Leaf,
+    index: Option<u32>,
+    found: &mut impl FnMut(Hit<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    while let Some((name, _, next)) = rest.split() {
+        let value = doc.get(name);
+        match value.ty() {
+            Type::Array if !next.is_end() => {
+                return elements(next, Doc::new(value.data()), leaf, index, found);
+            }
+            Type::Array if leaf == Leaf::Elements => {
+                for (at, elem) in Doc::new(value.data()).iter().enumerate() {
+                    found(Hit {
+                        value: elem.value,
+                        index: index.or(Some(at as u32)),
+                    })?;
+                }
+                return found(Hit { value, index });
+            }
+            _ if next.is_end() => return found(Hit { value, index }),
+            Type::Document => doc = Doc::new(value.data()),
+            _ => break,
+        }
+        rest = next;
+    }
+    found(Hit {
+        value: ValueRef::MISSING,
+        index,
+    })
+}
+
+/// Every document in the array is entered with the whole rest of the path; the element that the next part names is
+/// entered with what follows that part.
+fn elements<'a, B>(
+    rest: Rest<'_>,
+    array: Doc<'a>,
+    leaf: Leaf,
+    index: Option<u32>,
+    found: &mut impl FnMut(Hit<'a>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let Some((_, wanted, next)) = rest.split() else {
+        return ControlFlow::Continue(());
+    };
+    for (at, elem) in array.iter().enumerate() {
+        let at = at as u32;
+        if let Some(doc) = elem.value.as_doc() {
+            walk(rest, doc, leaf, index.or(Some(at)), found)?;
+        }
+        if wanted != Some(at) {
+            continue;
+        }
+        if next.is_end() {
+            // An array that is named by its number is given as it stands, never opened.
+            found(Hit {
+                value: elem.value,
+                index,
+            })?;
+        } else if let Some(doc) = elem.value.as_doc() {
+            walk(next, doc, leaf, index, found)?;
+        } else if let Some(inner) = elem.value.as_array() {
+            elements(next, inner, leaf, index, found)?;
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, doc};
+
+    use super::*;
+    use crate::value::DocBuf;
+
+    fn hits(path: &str, document: bson::Document, leaf: Leaf) -> Vec<String> {
+        let document = DocBuf::from(document);
+        let mut all = Vec::new();
+        let _ = Path::parse(path).hits(document.as_doc(), leaf, |hit| {
+            let place = hit.index.map_or(String::new(), |at| format!("@{at}"));
+            let text = if hit.value.is_missing() {
+                "-".to_string()
+            } else {
+                format!("{:?}", hit.value)
+                    .replace("Some(", "")
+                    .replace(')', "")
+            };
+            all.push(format!("{text}{place}"));
+            ControlFlow::<()>::Continue(())
+        });
+        all
+    }
+
+    #[test]
+    fn a_filter_walks() {
+        let a = |value: Bson| doc! {"a": value};
+        for (path, document, expected) in [
+            ("a", doc! {"b": 1}, vec!["-"]),
+            ("a", doc! {"a": 1}, vec!["1"]),
+            ("a", doc! {"a": [1, 2]}, vec!["1@0", "2@1", "[1, 2]"]),
+            ("a", doc! {"a": []}, vec!["[]"]),
+            ("a.b", doc! {"a": {"b": 1}}, vec!["1"]),
+            ("a.b", doc! {"a": {}}, vec!["-"]),
+            ("a.b", doc! {"a": 5}, vec!["-"]),
+            ("a.b", doc! {"a": []}, vec![]),
+            ("a.b", doc! {"a": [1, [2]]}, vec![]),
+            (
+                "a.b",
+                doc! {"a": [{"b": 1}, 5, {"b": [2, 3]}, {}]},
+                vec!["1@0", "2@2", "3@2", "[2, 3]@2", "-@3"],
+            ),
+            ("a.1", doc! {"a": [5, 7, 3]}, vec!["7"]),
+            ("a.01", doc! {"a": [5, 7, 3]}, vec![]),
+            ("a.1", doc! {"a": [5, [2, 4], 3]}, vec!["[2, 4]"]),
+            (
+                "a.1",
+                doc! {"a": [5, {"1": 4}, 3]},
+                vec!["4@1", "{\"1\": 4}"],
+            ),
+            ("a.1.b", doc! {"a": [5, {"b": 4}, 3]}, vec!["-@1", "4"]),
+            ("a.1.b", doc! {"a": [5, [{"b": 4}], 3]}, vec!["4@0"]),
+            ("a.1.0", doc! {"a": [5, [4]]}, vec!["4"]),
+            (
+                "a.b.c",
+                a(Bson::Array(vec![doc! {"b": [{"c": 1}, {"c": 2}]}.into()])),
+                vec!["1@0", "2@0"],
+            ),
+        ] {
+            assert_eq!(
+                hits(path, document.clone(), Leaf::Elements),
+                expected,
+                "{path} {document}"
+            );
+        }
+        assert_eq!(hits("a", doc! {"a": [1, 2]}, Leaf::Whole), ["[1, 2]"]);
+    }
+}

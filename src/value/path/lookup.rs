@@ -1,0 +1,43 @@
+//! How `$lookup` walks the path of its `localField`.
+
+use smallvec::SmallVec;
+
+use super::Path;
+use super::dotted::Rest;
+use crate::value::{Doc, Type, ValueRef};
+
+impl Path {
+    /// The values that a document is joined by: array elements one by one, both on the way and at the end, and also the element
+    /// that a number in the path names. Nothing where the path leads nowhere.
+    pub fn join_values<'d>(&self, doc: Doc<'d>) -> SmallVec<[ValueRef<'d>; 8]> {
+        let mut found = SmallVec::new();
+        walk(self.rest(), ValueRef::document(doc), &mut found);
+        found
+    }
+}
+
+fn walk<'d>(rest: Rest<'_>, value: ValueRef<'d>, found: &mut SmallVec<[ValueRef<'d>; 8]>) {
+    let Some((name, _, next)) = rest.split() else {
+        match value.as_array() {
+            Some(array) => found.extend(array.iter().map(|elem| elem.value)),
+            None if value.is_missing() => {}
+            None => found.push(value),
+        }
+        return;
+    };
+    match value.ty() {
+        Type::Document => walk(next, Doc::new(value.data()).get(name), found),
+        Type::Array => {
+            let array = Doc::new(value.data());
+            for elem in array {
+                if elem.value.ty() == Type::Document {
+                    walk(rest, elem.value, found);
+                }
+            }
+            if rest.is_number() {
+                walk(next, array.get(name), found);
+            }
+        }
+        _ => {}
+    }
+}
