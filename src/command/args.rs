@@ -15,6 +15,7 @@
 //! [`fields`], under a path like `update.updates`.
 
 use crate::error::{Error, Result};
+pub use crate::value::is_true as truthy;
 use crate::value::{Doc, Elem, Num, Type, ValueRef};
 
 /// One field, and where it stands.
@@ -49,16 +50,6 @@ pub fn to_i64(value: ValueRef<'_>) -> Option<i64> {
 /// A number as a double.
 pub fn to_f64(value: ValueRef<'_>) -> Option<f64> {
     value.as_num().map(Num::to_f64)
-}
-
-/// Whether a value counts as true where MongoDB takes any value for a flag.
-pub fn truthy(value: ValueRef<'_>) -> bool {
-    match value.ty() {
-        Type::Missing | Type::Null | Type::Undefined => false,
-        Type::Bool => value.as_bool() == Some(true),
-        ty if ty.is_number() => value.as_num().is_some_and(|n| !n.is_zero()),
-        _ => true,
-    }
 }
 
 /// The types of numbers, in the order in which messages name them.

@@ -18,6 +18,7 @@ pub mod path;
 mod reference;
 mod size;
 mod time;
+mod truth;
 mod types;
 mod validate;
 
@@ -32,5 +33,6 @@ pub use path::{Hit, Keys, Leaf, Path, keys};
 pub use reference::ValueRef;
 pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_size, too_large};
 pub use time::Millis;
+pub use truth::is_true;
 pub use types::Type;
 pub use validate::{Fault, Invalid, Limits, validate};

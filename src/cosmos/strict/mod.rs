@@ -10,7 +10,7 @@ mod rules;
 mod sort;
 
 use crate::error::{Error, Result};
-use crate::value::{Type, ValueRef};
+use crate::value::{Type, ValueRef, is_true};
 
 pub use index::check_index;
 pub use lookup::check_lookup;
@@ -54,10 +54,7 @@ pub fn too_large() -> Error {
 
 /// A flag may be a number.
 fn is_on(flag: ValueRef<'_>) -> bool {
-    match flag.ty() {
-        Type::Bool => flag.as_bool() == Some(true),
-        _ => flag.as_num().is_some_and(|number| !number.is_zero()),
-    }
+    (flag.ty() == Type::Bool || flag.ty().is_number()) && is_true(flag)
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use super::args::{integral_i32, named, needed, object, show};
 use super::node::{Expr, Op, check_depth};
 use super::parse::{operand, optional};
-use super::{Env, Kept, fuel, is_true};
+use super::{Env, Kept, fuel};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Scope, scope::check_definable};
-use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size};
+use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size, is_true};
 
 #[derive(Debug)]
 struct Let {

@@ -1,12 +1,12 @@
 //! `$and`, `$or`, `$not`.
 
+use super::Env;
 use super::args::bool_val;
 use super::node::{Call, Eval, Expr};
 use super::parse::arguments;
-use super::{Env, is_true};
 use crate::error::Result;
 use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value, ValueRef, is_true};
 
 /// A constant that decides ends the matter wherever it stands, as MongoDB's optimizer has it.
 fn parse(

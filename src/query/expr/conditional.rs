@@ -3,10 +3,10 @@
 use super::args::named;
 use super::node::{Call, Expr, Op};
 use super::parse::{arguments, operand, optional};
-use super::{Arity, Env, is_true};
+use super::{Arity, Env};
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::value::{Val, ValueRef};
+use crate::value::{Val, ValueRef, is_true};
 
 #[derive(Debug)]
 struct Cond {

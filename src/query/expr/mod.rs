@@ -14,7 +14,6 @@ mod fuel;
 mod node;
 mod parse;
 mod table;
-mod truth;
 
 pub(super) mod args;
 mod arithmetic;
@@ -50,4 +49,3 @@ pub use field::{FieldPath, check_name};
 pub use kept::{Kept, MAX_KEPT};
 pub use node::{Call, Expr, MAX_DEPTH, Op, check_depth, nesting};
 pub use table::{Arity, EXPRESSIONS, Form, Operator, Status};
-pub use truth::is_true;

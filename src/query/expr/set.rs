@@ -4,10 +4,10 @@ use super::args::bool_val;
 use super::array::{build, items};
 use super::node::{Call, Expr};
 use super::parse::arguments;
-use super::{Env, Kept, fuel, is_true};
+use super::{Env, Kept, fuel};
 use crate::error::{Error, Result};
 use crate::query::Scope;
-use crate::value::{Val, ValueRef, check_size, compare};
+use crate::value::{Val, ValueRef, check_size, compare, is_true};
 
 /// A union sorts out what it has twice when there are so many more.
 const MANY: usize = 100_000;

@@ -4,7 +4,10 @@ use super::{
     Node, Test, TypeSet,
     parse::{Cx, Site},
 };
-use crate::{error::Result, query::expr::is_true, value::ValueRef};
+use crate::{
+    error::Result,
+    value::{ValueRef, is_true},
+};
 
 pub(super) fn exists(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let node = Node::field(site.path, Test::Exists);

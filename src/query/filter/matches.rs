@@ -14,8 +14,8 @@ use super::{Field, Members, Node, Test, evaluation};
 use crate::{
     aside,
     error::Result,
-    query::{Vars, expr::is_true},
-    value::{Doc, Leaf, Type, ValueRef},
+    query::Vars,
+    value::{Doc, Leaf, Type, ValueRef, is_true},
 };
 
 /// What conditions are tested on.

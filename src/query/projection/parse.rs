@@ -5,7 +5,7 @@ use super::{Kind, Slice};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
-use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef, is_true};
 
 /// What is known so far.
 struct Parser<'s> {
@@ -77,11 +77,7 @@ impl Parser<'_> {
                 }
             }
             Type::Bool | Type::Int32 | Type::Int64 | Type::Double | Type::Decimal => {
-                let shown = value.as_bool().unwrap_or_else(|| {
-                    // NaN shows, too.
-                    value.as_num().is_some_and(|number| !number.is_zero())
-                });
-                if shown {
+                if is_true(value) {
                     self.inclusion(name, parent, top)
                 } else {
                     self.exclusion(name, parent, top)

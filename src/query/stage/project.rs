@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::{Naming, Vars};
-use crate::value::{Doc, ValueRef};
+use crate::value::{Doc, Type, ValueRef, is_true};
 
 /// A projection as a stage; also what `$unset` comes to.
 pub(super) struct Project(pub Projection);
@@ -46,11 +46,10 @@ pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Ar
 
 /// The fields that are computed or left out; those that are named to stay do not count.
 pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
-    let stays = |flag: ValueRef<'_>| {
-        flag.as_bool() == Some(true) || flag.as_num().is_some_and(|number| !number.is_zero())
-    };
+    // Any other value is an expression.
+    let is_flag = |value: ValueRef<'_>| value.ty() == Type::Bool || value.ty().is_number();
     for field in spec.as_doc().into_iter().flatten() {
-        if !stays(field.value) {
+        if !(is_flag(field.value) && is_true(field.value)) {
             visit(field.name());
         }
     }

@@ -2,10 +2,9 @@
 
 use super::super::args::integral_i64;
 use super::super::date::{civil, read};
-use super::super::is_true;
 use super::{binary, number};
 use crate::error::{Code, Error, Result};
-use crate::value::{Num, Type, Value, ValueRef};
+use crate::value::{Num, Type, Value, ValueRef, is_true};
 
 /// How binary data is read and written.
 #[derive(Debug, Clone, Copy, Default)]

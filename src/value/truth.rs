@@ -1,8 +1,8 @@
-//! What counts as true.
+//! Which values count as true: in conditions and expressions, and where MongoDB takes any value for a flag.
 
-use crate::value::{Type, ValueRef};
+use super::{Type, ValueRef};
 
-/// False are false, null, undefined, missing and every zero; all else is true (NaN and "" too).
+/// False, null, undefined, missing and every zero are false; all other values are true (NaN and "" too).
 #[inline]
 pub fn is_true(value: ValueRef<'_>) -> bool {
     match value.ty() {
@@ -11,28 +11,8 @@ pub fn is_true(value: ValueRef<'_>) -> bool {
         Type::Int32 => value.as_i32() != Some(0),
         Type::Int64 => value.as_i64() != Some(0),
         Type::Double => value.as_f64() != Some(0.0),
-        Type::Decimal => !decimal_is_zero(value),
+        Type::Decimal => value.as_num().is_some_and(|number| !number.is_zero()),
         _ => true,
-    }
-}
-
-/// A decimal is zero when its coefficient is; sign and exponent do not matter.
-fn decimal_is_zero(value: ValueRef<'_>) -> bool {
-    const MAX_COEFFICIENT: u128 = 10u128.pow(34) - 1;
-    let Some(bytes) = value.as_decimal_bytes() else {
-        return false;
-    };
-    let bits = u128::from_le_bytes(bytes);
-    let high = (bits >> 120) as u8;
-    match high & 0x78 {
-        // Infinity and NaN.
-        0x78 => false,
-        // The long form holds coefficients beyond 34 digits only; these read as zero.
-        _ if high & 0x60 == 0x60 => true,
-        _ => {
-            let coefficient = bits & ((1u128 << 113) - 1);
-            coefficient == 0 || coefficient > MAX_COEFFICIENT
-        }
     }
 }
 
