@@ -8,9 +8,10 @@ mod date_rule;
 mod rule;
 mod settings;
 
+pub use crate::value::TS_FIELD;
 pub use date_rule::date_end;
 pub use rule::{DefaultTtl, End, OwnTtl};
 pub use settings::{
-    IndexingMode, TS_FIELD, TS_INDEX, TsIndex, check_mode, is_ts_key, names_ts, out_of_range,
-    parse_default, parse_seconds,
+    IndexingMode, TS_INDEX, TsIndex, check_mode, is_ts_key, names_ts, out_of_range, parse_default,
+    parse_seconds,
 };

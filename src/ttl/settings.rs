@@ -2,10 +2,7 @@
 
 use super::DefaultTtl;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, ValueRef};
-
-/// The root field that shows the last write, in whole seconds. Clients do not set it.
-pub const TS_FIELD: &str = "_ts";
+use crate::value::{Doc, DocBuf, TS_FIELD, ValueRef};
 
 /// The name that the index on `_ts` has where the client gave none.
 pub const TS_INDEX: &str = "_ts_1";

@@ -32,7 +32,7 @@ pub use patch::Patch;
 pub use path::{Hit, Keys, Leaf, Path, keys};
 pub use reference::ValueRef;
 pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_size, too_large};
-pub use time::Millis;
+pub use time::{Millis, TS_FIELD};
 pub use truth::is_true;
 pub use types::Type;
 pub use validate::{Fault, Invalid, Limits, validate};

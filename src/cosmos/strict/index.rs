@@ -3,7 +3,7 @@
 use super::is_on;
 use super::rules::{KIND, SPARSE, TTL, UNIQUE};
 use crate::error::Result;
-use crate::value::Doc;
+use crate::value::{Doc, TS_FIELD};
 
 /// One entry of createIndexes. `frozen`: there are documents, and this index is not there yet.
 pub fn check_index(spec: Doc<'_>, frozen: bool) -> Result<()> {
@@ -18,7 +18,7 @@ pub fn check_index(spec: Doc<'_>, frozen: bool) -> Result<()> {
     if is_on(spec.get("sparse")) {
         return Err(SPARSE.error());
     }
-    let on_ts = key.first().is_some_and(|elem| elem.name() == "_ts");
+    let on_ts = key.first().is_some_and(|elem| elem.name() == TS_FIELD);
     if spec.has("expireAfterSeconds") && !on_ts {
         return Err(TTL.error());
     }

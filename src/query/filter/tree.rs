@@ -209,7 +209,15 @@ impl Node {
                     Test::ElemValue(nodes) => {
                         nodes.iter().for_each(|node| node.names(naming, false));
                     }
-                    _ => {}
+                    Test::Compare(_)
+                    | Test::In(_)
+                    | Test::All(_)
+                    | Test::Regex(_)
+                    | Test::Exists
+                    | Test::Type(_)
+                    | Test::Mod(_)
+                    | Test::Size(_)
+                    | Test::Bits(_) => {}
                 }
             }
             Self::Expr(expr) => naming.expr(&expr.0),

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, Patch, Value, ValueRef};
+use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
@@ -335,9 +335,9 @@ impl Operators {
 
 /// `_ts` is the server's: an update cannot write it. (The caller may still read it.)
 pub(super) fn check_reserved(first: &str, path: &str) -> Result<()> {
-    if first == "_ts" {
+    if first == TS_FIELD {
         return Err(Error::bad_value(format!(
-            "Performing an update on the path '{path}' would modify the field '_ts', which is kept by the server"
+            "Performing an update on the path '{path}' would modify the field '{TS_FIELD}', which is kept by the server"
         )));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::query::stage::{self, Changes, Transform};
 use crate::query::{Naming, Scope};
-use crate::value::Doc;
+use crate::value::{Doc, TS_FIELD};
 
 use super::Apply;
 use super::check::check_size;
@@ -23,7 +23,7 @@ impl Pipeline {
         let transform = Transform::parse(stages, scope)?;
         check_written(stages)?;
         Ok(Self {
-            reads_ts: Naming::of("_ts", |naming| transform.names(naming)),
+            reads_ts: Naming::of(TS_FIELD, |naming| transform.names(naming)),
             stages: transform,
         })
     }

@@ -1,7 +1,7 @@
 //! Replacement: a whole new document under the old `_id`.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef, equal};
+use crate::value::{Doc, DocBuf, DocBuilder, TS_FIELD, Type, ValueRef, equal};
 
 use super::Apply;
 use super::check::{self, element};
@@ -34,7 +34,7 @@ impl Replacement {
             match elem.name_bytes() {
                 b"_id" if at == 0 => place = IdPlace::Front,
                 b"_id" => special = true,
-                b"_ts" => has_ts = true,
+                name if name == TS_FIELD.as_bytes() => has_ts = true,
                 b"ttl" => has_ttl = true,
                 name => special |= name.starts_with(b"$"),
             }
@@ -159,11 +159,11 @@ fn check_id_kept(old: ValueRef<'_>, new: ValueRef<'_>) -> Result<()> {
 
 /// The document without a `_ts` at its root.
 pub fn without_ts(doc: Doc<'_>) -> Vec<u8> {
-    if !doc.has("_ts") {
+    if !doc.has(TS_FIELD) {
         return doc.bytes().to_vec();
     }
     DocBuf::build(|out| {
-        for elem in doc.iter().filter(|elem| elem.name_bytes() != b"_ts") {
+        for elem in doc.iter().filter(|elem| elem.name() != TS_FIELD) {
             out.put(elem.name(), elem.value);
         }
     })

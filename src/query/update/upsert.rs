@@ -1,7 +1,7 @@
 //! What an upsert inserts when nothing matches: the filter's equalities, then the update over them, `_id` in front.
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Value};
+use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Value};
 
 use super::check;
 use super::parse::{Kind, document_of};
@@ -25,7 +25,7 @@ impl Update {
         let mut taken: Vec<(&str, &Value)> = Vec::new();
         for &(path, value) in equalities {
             let first = path.split('.').next().unwrap_or_default();
-            if first == "_ts" {
+            if first == TS_FIELD {
                 continue;
             }
             if matches!(self.0, Kind::Replacement(_)) {
