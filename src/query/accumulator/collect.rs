@@ -84,7 +84,7 @@ impl State for Listed {
         each_value(self.each_of, input.value, |value| self.list.push(value))
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         self.list.to_array()
     }
 
@@ -98,7 +98,7 @@ impl State for Distinct {
         each_value(self.each_of, input.value, |value| self.set.add(value))
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         self.set.list.to_array()
     }
 
@@ -126,7 +126,7 @@ impl State for MergeObjects {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         Ok(Value::document(self.0.bytes().to_vec()))
     }
 

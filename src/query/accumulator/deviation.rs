@@ -26,7 +26,7 @@ impl<const SAMPLE: bool> State for StdDev<SAMPLE> {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         Ok(self.0.finish(SAMPLE))
     }
 

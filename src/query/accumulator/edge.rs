@@ -47,7 +47,7 @@ impl State for Edge {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         one(&self.kept)
     }
 
@@ -76,7 +76,7 @@ impl State for EdgeN {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         self.kept.to_array()
     }
 

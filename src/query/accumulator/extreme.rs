@@ -56,7 +56,7 @@ impl State for Extreme {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         one(&self.kept)
     }
 
@@ -94,7 +94,7 @@ impl State for ExtremeN {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         self.kept.to_array()
     }
 

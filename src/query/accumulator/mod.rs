@@ -2,7 +2,7 @@
 //!
 //! [`Accumulator::parse`] reads `{$sum: "$a"}` into a rule and the expression it is fed with; each group has a
 //! [`State`] of its own, which [`Accumulator::feed`] lets grow by one document and [`State::finish`] turns into
-//! the group's value. Feeding tells how many bytes a state has grown by, so that a stage can bound what it holds.
+//! the group's value. Feeding tells by how many bytes a state has grown or shrunk, so that a stage can bound what it holds.
 //! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name. To add one: implement
 //! [`State`] in the file of its family, add its row.
 

@@ -121,8 +121,8 @@ impl State for Numbers {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
-        Ok(self.spec.finish(self.numbers.clone()))
+    fn finish(&mut self) -> Result<Value> {
+        Ok(self.spec.finish(&mut self.numbers))
     }
 
     fn size(&self) -> usize {
@@ -133,18 +133,19 @@ impl State for Numbers {
 // === impl Percentile ===
 
 impl Percentile {
-    pub fn finish(&self, mut numbers: Vec<f64>) -> Value {
-        numbers.sort_by(f64::total_cmp);
+    /// What the numbers come to. They are put in order for it.
+    pub fn finish(&self, numbers: &mut [f64]) -> Value {
+        numbers.sort_unstable_by(f64::total_cmp);
         if self.median {
             return self
                 .ranks
                 .first()
-                .map_or_else(Value::null, |&rank| self.at(rank, &numbers));
+                .map_or_else(Value::null, |&rank| self.at(rank, numbers));
         }
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         for &rank in &self.ranks {
-            out.push(self.at(rank, &numbers).as_ref());
+            out.push(self.at(rank, numbers).as_ref());
         }
         out.end();
         Value::array(bytes)
@@ -176,17 +177,17 @@ mod tests {
             median: false,
             continuous,
         };
-        let numbers = vec![4.0, 1.0, 3.0, 2.0];
+        let numbers = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(
-            format!("{:?}", spec(false).finish(numbers.clone())),
+            format!("{:?}", spec(false).finish(&mut numbers.clone())),
             "[Some(1.0), Some(2.0), Some(4.0), Some(4.0)]"
         );
         assert_eq!(
-            format!("{:?}", spec(true).finish(numbers)),
+            format!("{:?}", spec(true).finish(&mut numbers.clone())),
             "[Some(1.0), Some(2.5), Some(3.7), Some(4.0)]"
         );
         assert_eq!(
-            format!("{:?}", spec(true).finish(vec![])),
+            format!("{:?}", spec(true).finish(&mut [])),
             "[null([]), null([]), null([]), null([])]"
         );
     }

@@ -45,8 +45,8 @@ impl Accumulator {
         Arc::clone(&self.rule).start(id, vars)
     }
 
-    /// Takes one document in; tells by how many bytes the state has grown.
-    pub fn feed(&self, state: &mut dyn State, doc: Doc<'_>, vars: &Vars) -> Result<usize> {
+    /// Takes one document in; tells by how many bytes the state has grown or shrunk.
+    pub fn feed(&self, state: &mut dyn State, doc: Doc<'_>, vars: &Vars) -> Result<isize> {
         let value = self.input.eval_in_group(doc, vars)?;
         let before = state.size();
         state.add(Input {
@@ -62,7 +62,8 @@ impl Accumulator {
                 ),
             ));
         }
-        Ok(after.saturating_sub(before))
+        // Both are less than what memory holds.
+        Ok(after as isize - before as isize)
     }
 
     /// Shows the fields that it looks at.
@@ -193,7 +194,7 @@ mod tests {
         let doc = DocBuf::from(doc! {"text": "x".repeat(1000)});
         let vars = Vars::at(Millis(0));
         let mut state = push.start(ValueRef::NULL, &vars).unwrap();
-        let grown: usize = (0..10)
+        let grown: isize = (0..10)
             .map(|_| push.feed(&mut *state, doc.as_doc(), &vars).unwrap())
             .sum();
         assert!((10_000..12_000).contains(&grown), "{grown}");

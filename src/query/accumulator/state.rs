@@ -28,8 +28,8 @@ pub trait Rule: fmt::Debug + Send + Sync {
 pub trait State: Send {
     fn add(&mut self, input: Input<'_>) -> Result<()>;
 
-    /// The group's value.
-    fn finish(&self) -> Result<Value>;
+    /// The group's value. Nothing is added behind it.
+    fn finish(&mut self) -> Result<Value>;
 
     /// The bytes that are held beyond the state itself.
     fn size(&self) -> usize;

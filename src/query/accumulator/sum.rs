@@ -36,7 +36,7 @@ impl State for Sum {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         Ok(self.0.to_num().to_value())
     }
 
@@ -56,7 +56,7 @@ impl State for Average {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         Ok(average(self.total, self.count))
     }
 

@@ -121,7 +121,7 @@ impl State for Best {
         Ok(())
     }
 
-    fn finish(&self) -> Result<Value> {
+    fn finish(&mut self) -> Result<Value> {
         if self.spec.single {
             let first = self.kept.first();
             return Ok(first.map_or_else(Value::null, |one| one.output.clone()));

@@ -111,7 +111,7 @@ impl Op for Quantile {
             Some(array) => items(array).for_each(add),
             None => add(input.as_ref()),
         }
-        Ok(Val::Own(self.spec.finish(numbers)))
+        Ok(Val::Own(self.spec.finish(&mut numbers)))
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

@@ -269,7 +269,7 @@ impl Running {
             id.put("min", bucket.min.as_ref())
                 .put("max", bucket.max.as_ref());
             id.end();
-            self.stage.fields.finish(&bucket.states, &mut doc)?;
+            self.stage.fields.finish(&mut bucket.states, &mut doc)?;
             doc.end();
             Ok::<_, Error>(true)
         })?;

@@ -197,9 +197,9 @@ impl Fields {
         Ok(())
     }
 
-    /// Takes a row into the states of its group; says by how many bytes they grew.
+    /// Takes a row into the states of its group; says by how many bytes they grew or shrank.
     #[inline]
-    pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<usize> {
+    pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<isize> {
         if self.0.len() >= MANY {
             aside::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
@@ -210,7 +210,7 @@ impl Fields {
         Ok(grown)
     }
 
-    pub fn finish(&self, states: &[Box<dyn State>], out: &mut DocBuilder<'_>) -> Result<()> {
+    pub fn finish(&self, states: &mut [Box<dyn State>], out: &mut DocBuilder<'_>) -> Result<()> {
         for ((name, _), state) in self.0.iter().zip(states) {
             out.put(name, state.finish()?.as_ref());
         }
@@ -314,7 +314,8 @@ impl Running {
                 .states
                 .get_mut(number * width..(number + 1) * width)
                 .unwrap_or_default();
-            self.used += self.stage.fields.feed(states, row.doc, cx.vars)?;
+            let grown = self.stage.fields.feed(states, row.doc, cx.vars)?;
+            self.used = self.used.saturating_add_signed(grown);
             if self.used > cx.limits.memory {
                 return Err(too_much("$group", cx));
             }
@@ -348,7 +349,7 @@ impl Rows for Running {
             }
             let states = self
                 .states
-                .get(next * width..(next + 1) * width)
+                .get_mut(next * width..(next + 1) * width)
                 .unwrap_or_default();
             out.push_with(None, |bytes| {
                 let mut doc = DocBuilder::begin(bytes);

@@ -298,6 +298,23 @@ fn what_blocks_is_bounded() {
             "{pipeline} {error:?}"
         );
     }
+    // What a group no longer holds does not count: of the large texts there is one at a time, or two.
+    let texts: Vec<Document> = (0..40)
+        .map(|n| doc! {"_id": n, "t": "x".repeat(if n % 2 == 0 { 300_000 } else { 1 })})
+        .collect();
+    let texts = memory(texts);
+    for accumulator in [
+        bson!({"$last": "$t"}),
+        bson!({"$lastN": {"n": 2, "input": "$t"}}),
+        bson!({"$bottomN": {"n": 2, "sortBy": {"_id": 1}, "output": "$t"}}),
+        bson!({"$max": {"$concat": [{"$toString": {"$add": ["$_id", 10]}}, "$t"]}}),
+    ] {
+        let found = run(
+            &texts,
+            &[doc! {"$group": {"_id": 1, "x": accumulator.clone()}}],
+        );
+        assert_eq!(found.unwrap().len(), 1, "{accumulator}");
+    }
     // A bound keeps the memory small, however many rows come.
     let first = run(
         &big,
