@@ -3,7 +3,7 @@
 use crate::cosmos::strict;
 use crate::error::Result;
 use crate::query::stage::{self, Changes};
-use crate::value::Doc;
+use crate::value::{Doc, ValueRef};
 
 /// The stages of a pipeline, and of those within it.
 pub fn check_stages(stages: Doc<'_>) -> Result<()> {
@@ -17,30 +17,31 @@ pub fn check_stages(stages: Doc<'_>) -> Result<()> {
 /// change other fields. What comes out of any other stage is sorted in memory.
 pub fn sorts_of_source(stages: Doc<'_>) -> Vec<Doc<'_>> {
     let mut sorts = Vec::new();
-    // Fields that a stage has made or removed.
-    let mut changed: Vec<&str> = Vec::new();
+    // The stages in front that change their rows.
+    let mut changes: Vec<(Changes, ValueRef<'_>)> = Vec::new();
     for stage in stage::names(stages) {
         let Some(row) = stage::find(stage.name()) else {
             break;
         };
         match row.changes {
             Changes::Everything => break,
-            Changes::Fields(written) => written(stage.value, &mut |path| changed.push(path)),
             Changes::Nothing if row.name == "$sort" => {
                 let sort = stage.value.as_doc().unwrap_or(Doc::EMPTY);
-                let own = |name: &str| changed.iter().all(|other| root(other) != root(name));
-                if sort.iter().all(|field| own(field.name())) {
+                let is_own = |name: &str| {
+                    let mut changes = changes.iter();
+                    changes.all(|(change, spec)| change.passes(*spec, name))
+                };
+                if sort.iter().all(|field| is_own(field.name())) {
                     sorts.push(sort);
                 }
             }
             Changes::Nothing => {}
+            change @ (Changes::Fields(_) | Changes::Selection(..)) => {
+                changes.push((change, stage.value));
+            }
         }
     }
     sorts
-}
-
-fn root(path: &str) -> &str {
-    path.split('.').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -104,6 +105,14 @@ mod tests {
             ),
             (vec![doc! {"$project": {"a": "$b"}}, sort.clone()], 0),
             (vec![doc! {"$project": {"a": 0}}, sort.clone()], 0),
+            (vec![doc! {"$project": {"b": 1}}, sort.clone()], 0),
+            (vec![doc! {"$project": {"b": "$c"}}, sort.clone()], 0),
+            (vec![doc! {"$project": {"a.b": 1}}, sort.clone()], 0),
+            (
+                vec![doc! {"$project": {"a.b": 1}}, doc! {"$sort": {"a.b.c": 1}}],
+                1,
+            ),
+            (vec![doc! {"$project": {"b": 0}}, sort.clone()], 1),
             (vec![doc! {"$set": {"b": 1}}, sort.clone()], 1),
             (vec![doc! {"$set": {"a.x": 1}}, sort.clone()], 0),
             (vec![doc! {"$unset": "a"}, sort.clone()], 0),

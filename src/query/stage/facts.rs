@@ -125,13 +125,48 @@ pub enum Changes {
     /// Rows pass as they are, or not at all.
     Nothing,
     /// Shows the paths that are set or removed; all other fields pass.
-    Fields(for<'v> fn(ValueRef<'v>, &mut dyn FnMut(&'v str))),
+    Fields(EachPath),
+    /// Shows the paths that are set or removed; the second function says which paths pass.
+    Selection(EachPath, fn(ValueRef<'_>, &str) -> bool),
     /// Other rows come out.
     Everything,
 }
 
+pub type EachPath = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(&'v str));
+
 /// The usual code for a stage that has to be the first.
 const NOT_FIRST: i32 = 40602;
+
+// === impl Changes ===
+
+impl Changes {
+    /// Shows the paths that a stage with this specification sets or removes by name.
+    pub fn each_written<'v>(&self, spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
+        match self {
+            Self::Nothing | Self::Everything => {}
+            Self::Fields(each) | Self::Selection(each, _) => each(spec, visit),
+        }
+    }
+
+    /// Whether what stands at a path comes out of the stage as it went in.
+    pub fn passes(&self, spec: ValueRef<'_>, path: &str) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Fields(each) => {
+                let mut passes = true;
+                each(spec, &mut |written| passes &= root(written) != root(path));
+                passes
+            }
+            Self::Selection(_, passes) => passes(spec, path),
+            Self::Everything => false,
+        }
+    }
+}
+
+/// The first name of a path.
+pub(super) fn root(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
 
 // === impl Entry ===
 

@@ -89,7 +89,7 @@ pub static STAGES: &[Entry] = &[
         .first(RowsFrom::Stage, Need::PlanCacheRead)
         .stable(Stable::Never),
     Entry::each("$project", project::parse_project)
-        .changes(Changes::Fields(project::written))
+        .changes(Changes::Selection(project::written, project::passes))
         .in_plan_shape(),
     planned_server("$querySettings", Need::Everything),
     planned_server("$queryStats", Need::QueryStats),

@@ -137,11 +137,43 @@ fn fields_that_are_written() {
     ];
     for (name, spec, expected) in rows {
         let argument = argument(&spec);
-        let Changes::Fields(written) = find(name).unwrap().changes else {
-            panic!("{name}");
-        };
+        let changes = find(name).unwrap().changes;
         let mut found = Vec::new();
-        written(argument.as_doc().get("v"), &mut |path| found.push(path));
+        changes.each_written(argument.as_doc().get("v"), &mut |path| found.push(path));
+        assert_eq!(found, expected, "{name}: {spec}");
+    }
+}
+
+/// The paths whose values come out of a stage as they went in.
+#[test]
+fn fields_that_pass() {
+    let rows: Vec<(&str, Bson, &[&str])> = vec![
+        ("$match", bson!({"a": 1}), &["_id", "a", "a.x", "b"]),
+        ("$set", bson!({"a.x": 1}), &["_id", "b"]),
+        ("$unset", bson!(["b"]), &["_id", "a", "a.x"]),
+        ("$project", bson!({"a": 1}), &["_id", "a", "a.x"]),
+        ("$project", bson!({"a": true, "_id": 0}), &["a", "a.x"]),
+        ("$project", bson!({"a.x": 1}), &["_id", "a.x"]),
+        ("$project", bson!({"a.y": 1, "a.x": 1}), &["_id", "a.x"]),
+        ("$project", bson!({"a.x": 0}), &["_id", "b"]),
+        ("$project", bson!({"a": {"x": 1}}), &["_id"]),
+        ("$project", bson!({"c": "$a"}), &["_id"]),
+        ("$project", bson!({"_id": 0, "c": {"$add": [1, "$a"]}}), &[]),
+        ("$project", bson!({"_id": 1}), &["_id"]),
+        ("$project", bson!({"a": 0}), &["_id", "b"]),
+        ("$project", bson!({"_id": 0}), &["a", "a.x", "b"]),
+        ("$project", bson!({"_id": 1, "a": false}), &["_id", "b"]),
+        ("$project", bson!({"a": {"x": 0}}), &["_id", "b"]),
+        ("$group", bson!({"_id": "$a"}), &[]),
+    ];
+    for (name, spec, expected) in rows {
+        let argument = argument(&spec);
+        let changes = find(name).unwrap().changes;
+        let passes = |path: &&str| changes.passes(argument.as_doc().get("v"), path);
+        let found: Vec<&str> = ["_id", "a", "a.x", "b"]
+            .into_iter()
+            .filter(passes)
+            .collect();
         assert_eq!(found, expected, "{name}: {spec}");
     }
 }
