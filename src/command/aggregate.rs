@@ -43,7 +43,6 @@ pub(super) struct Aggregate<'a> {
     pub allow_disk_use: Option<bool>,
     pub explain: bool,
     batch_size: Option<u32>,
-    has_cursor: bool,
 }
 
 /// A pipeline that is ready to be opened.
@@ -70,17 +69,6 @@ fn may(call: &Call<'_>) -> Result<bool> {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let aggregate = Aggregate::read(call)?;
-    if !aggregate.has_cursor && !aggregate.explain {
-        return Err(Error::failed_to_parse(
-            "The 'cursor' option is required, except for aggregate with the explain argument",
-        ));
-    }
-    check_stable(call, aggregate.pipeline, aggregate.explain)?;
-    if aggregate.explain && call.body().has("writeConcern") {
-        return Err(Error::failed_to_parse(
-            "Aggregation explain does not support the'writeConcern' option",
-        ));
-    }
     if aggregate.explain {
         return explain::of_aggregate(call, reply);
     }
@@ -95,9 +83,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Aggregate ===
 
 impl<'a> Aggregate<'a> {
+    /// From the fields of an aggregate, wherever it stands (explain has one inside).
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = target(call)?;
-        let mut pipeline = None;
+        let (mut pipeline, mut has_cursor) = (None, false);
         let mut aggregate = Self {
             collection,
             pipeline: Doc::EMPTY,
@@ -106,7 +95,6 @@ impl<'a> Aggregate<'a> {
             allow_disk_use: None,
             explain: false,
             batch_size: None,
-            has_cursor: false,
         };
         for arg in call.args().skip(1) {
             match arg.name() {
@@ -116,7 +104,7 @@ impl<'a> Aggregate<'a> {
                     })?);
                 }
                 "cursor" => {
-                    aggregate.has_cursor = true;
+                    has_cursor = true;
                     let spec = arg
                         .doc()?
                         .ok_or_else(|| arg.wrong_type(&[Type::Document]))?;
@@ -125,6 +113,12 @@ impl<'a> Aggregate<'a> {
                 "let" => aggregate.let_vars = arg.doc()?,
                 "hint" => aggregate.hint = hint(&arg)?,
                 "allowDiskUse" => aggregate.allow_disk_use = Some(flag(&arg)?),
+                "explain" if call.is_api_strict() => {
+                    return Err(Error::new(
+                        Code::APIStrictError,
+                        "BSON field 'aggregate.explain' is not allowed with apiStrict:true.",
+                    ));
+                }
                 "explain" => aggregate.explain = flag(&arg)?,
                 "collation" => collation(&arg)?,
                 "bypassDocumentValidation"
@@ -154,6 +148,14 @@ impl<'a> Aggregate<'a> {
             }
         }
         aggregate.pipeline = required(pipeline, "aggregate", "pipeline")?;
+        if !has_cursor && !aggregate.explain {
+            return Err(Error::failed_to_parse(
+                "The 'cursor' option is required, except for aggregate with the explain argument",
+            ));
+        }
+        if call.is_api_strict() {
+            check_stable(aggregate.pipeline)?;
+        }
         Ok(aggregate)
     }
 
@@ -280,24 +282,16 @@ fn flag(arg: &Arg<'_>) -> Result<bool> {
 }
 
 /// Under `apiStrict` only the stages of the stable API may be used, at whatever level.
-fn check_stable(call: &Call<'_>, pipeline: Doc<'_>, explain: bool) -> Result<()> {
-    if call.body().get("apiStrict").as_bool() != Some(true) {
-        return Ok(());
-    }
-    let refuse = |what: &str| {
-        Err(Error::new(
-            Code::APIStrictError,
-            format!("{what} is not allowed with 'apiStrict: true' in API Version 1"),
-        ))
-    };
-    if explain {
-        return refuse("explain of an aggregation");
-    }
+fn check_stable(pipeline: Doc<'_>) -> Result<()> {
+    let refuse = |words: String| Err(Error::new(Code::APIStrictError, words));
     stage::each_stage(pipeline, &mut |row, spec| match row.stable {
         Stable::Always => Ok(()),
         Stable::If(is_stable, _) if is_stable(spec) => Ok(()),
-        Stable::If(_, words) => Err(Error::new(Code::APIStrictError, words)),
-        Stable::Never => refuse(row.name),
+        Stable::If(_, words) => refuse(words.to_owned()),
+        Stable::Never => refuse(format!(
+            "{} is not allowed with 'apiStrict: true' in API Version 1",
+            row.name
+        )),
     })
 }
 

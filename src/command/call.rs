@@ -125,6 +125,11 @@ impl<'a> Call<'a> {
         self.generic.has_max_time
     }
 
+    /// Nothing outside the stable API is to be used.
+    pub fn is_api_strict(&self) -> bool {
+        self.generic.api_strict
+    }
+
     /// Sets a time limit that the command did not bring itself.
     pub fn limit_time(&mut self, millis: u64) {
         self.deadline = Some(monotonic() + Duration::from_millis(millis));

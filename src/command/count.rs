@@ -26,6 +26,7 @@ pub(super) const COMMAND: Command = Command::ready(
 /// What the client asks for.
 #[derive(Default)]
 pub(super) struct Count<'a> {
+    pub collection: &'a str,
     pub filter: Option<Doc<'a>>,
     pub hint: Option<Hint>,
     pub skip: u64,
@@ -40,9 +41,8 @@ pub(super) struct Counting {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let collection = call.collection()?;
-    check_read(call.database(), collection)?;
     let count = Count::read(call)?;
+    let collection = count.collection;
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.
         let known = call.context.catalog.get(call.database(), collection)?;
@@ -63,7 +63,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 impl<'a> Count<'a> {
     /// From the fields of a count, wherever it stands (explain has one inside).
     pub fn read(call: &Call<'a>) -> Result<Self> {
-        let mut count = Self::default();
+        let mut count = Self {
+            collection: call.collection()?,
+            ..Self::default()
+        };
+        check_read(call.database(), count.collection)?;
         for arg in call.args().skip(1) {
             match arg.name() {
                 "query" => count.filter = arg.doc()?.filter(|filter| !filter.is_empty()),

@@ -27,6 +27,7 @@ pub(super) const COMMAND: Command = Command::ready(
 
 /// What the client asks for.
 pub(super) struct Distinct<'a> {
+    pub collection: &'a str,
     pub key: &'a str,
     pub filter: Option<Doc<'a>>,
     pub hint: Option<Hint>,
@@ -47,9 +48,8 @@ struct DistinctValues {
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let collection = call.collection()?;
-    check_read(call.database(), collection)?;
     let distinct = Distinct::read(call)?;
+    let collection = distinct.collection;
     let values = Values::new(distinct.key);
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
     let ((mut selection, _), is_slow) = parsing(|| selecting.parse(&call.vars()))?;
@@ -62,6 +62,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 impl<'a> Distinct<'a> {
     /// From the fields of a distinct, wherever it stands (explain has one inside).
     pub fn read(call: &Call<'a>) -> Result<Self> {
+        let collection = call.collection()?;
+        check_read(call.database(), collection)?;
         let (mut key, mut filter, mut hint) = (None, None, None);
         for arg in call.args().skip(1) {
             match arg.name() {
@@ -82,7 +84,12 @@ impl<'a> Distinct<'a> {
                 "Key field cannot contain an embedded null byte",
             ));
         }
-        Ok(Self { key, filter, hint })
+        Ok(Self {
+            collection,
+            key,
+            filter,
+            hint,
+        })
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Generic<'a> {
     pub has_max_time: bool,
     /// `w: 0`
     pub unacknowledged: bool,
+    /// Nothing outside the stable API is to be used.
+    pub api_strict: bool,
     /// The command is to be explained, not run.
     pub help: bool,
 }
@@ -55,6 +57,7 @@ impl<'a> Generic<'a> {
             max_time_millis: 0,
             has_max_time: false,
             unacknowledged: false,
+            api_strict: false,
             help: false,
         };
         let mut database = None;
@@ -169,6 +172,9 @@ impl<'a> Generic<'a> {
             }
         };
         check_database(generic.database)?;
+        if let Some(rare) = &rare {
+            generic.api_strict = rare.api_strict == Some(true);
+        }
         generic.check(command, topology, rare)?;
         Ok(generic)
     }

@@ -100,7 +100,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         ..Request::new(explained.bytes().to_vec())
     };
     let mut own = SmallVec::new();
-    let generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;
+    let mut generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;
+    // What is explained may use what explain itself may.
+    generic.api_strict |= call.is_api_strict();
     if call.deadline.is_none() && generic.max_time_millis > 0 {
         call.limit_time(generic.max_time_millis);
     }

@@ -134,8 +134,8 @@ impl Subject {
     }
 
     fn of_count(call: &Call<'_>) -> Result<Self> {
-        let collection = call.collection()?;
         let count = Count::read(call)?;
+        let collection = count.collection;
         let found = call.context.catalog.get(call.database(), collection)?;
         if let Some(found) = found
             && count.is_of_all()
@@ -166,10 +166,9 @@ impl Subject {
     }
 
     fn of_distinct(call: &Call<'_>) -> Result<Self> {
-        let collection = call.collection()?;
         let distinct = Distinct::read(call)?;
         let selecting = Selecting::plain(distinct.filter, distinct.hint);
-        let mut subject = Self::of_scan(call, collection, selecting, |_| Vec::new())?;
+        let mut subject = Self::of_scan(call, distinct.collection, selecting, |_| Vec::new())?;
         subject.shape.other(&format!(" distinct {}", distinct.key));
         Ok(subject)
     }
@@ -282,6 +281,11 @@ impl Subject {
 
     fn of_aggregate(call: &Call<'_>) -> Result<Self> {
         let aggregate = Aggregate::read(call)?;
+        if call.body().has("writeConcern") {
+            return Err(Error::failed_to_parse(
+                "Aggregation explain does not support the'writeConcern' option",
+            ));
+        }
         let prepared = aggregate.prepare(call)?;
         let namespace = prepared.namespace;
         let mut stages = Vec::new();
