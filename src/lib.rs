@@ -6,6 +6,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod cosmos;
+pub mod effort;
 mod embed;
 pub mod engine;
 pub mod error;

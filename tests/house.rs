@@ -28,19 +28,22 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "command",
         &[
-            "aside", "auth", "clock", "config", "cosmos", "engine", "handler", "query", "session",
-            "ttl", "wait", "wire",
+            "aside", "auth", "clock", "config", "cosmos", "effort", "engine", "handler", "query",
+            "session", "ttl", "wait", "wire",
         ],
     ),
     ("config", &["auth", "cosmos", "wire"]),
-    ("cosmos", &[]),
+    ("cosmos", &["effort"]),
+    ("effort", &[]),
     (
         "embed",
         &["clock", "command", "config", "handler", "server", "storage"],
     ),
     (
         "engine",
-        &["aside", "clock", "query", "storage", "ttl", "wait"],
+        &[
+            "aside", "clock", "effort", "query", "storage", "ttl", "wait",
+        ],
     ),
     ("error", &[]),
     ("handler", &["wait", "wire"]),
@@ -52,7 +55,7 @@ const MAP: &[(&str, &[&str])] = &[
         "server",
         &["aside", "clock", "config", "handler", "wait", "wire"],
     ),
-    ("session", &["engine", "wait"]),
+    ("session", &["effort", "engine", "wait"]),
     ("storage", &["aside", "clock", "ttl", "wait"]),
     ("ttl", &[]),
     ("value", &[]),

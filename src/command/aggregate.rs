@@ -11,6 +11,7 @@ use super::{
 };
 use crate::aside::parsing;
 use crate::auth::Target;
+use crate::cosmos;
 use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
@@ -200,15 +201,15 @@ impl<'a> Aggregate<'a> {
         let names_ts = Naming::of(TS_FIELD, |naming| pipeline.names(naming));
         let show_ts = names_ts || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
-        let sources =
-            Arc::new(sources.for_pipeline(Arc::clone(&context.ids), context.host(), operations));
+        let ids = Arc::clone(&context.ids);
+        let sources = sources.for_pipeline(ids, context.host(), operations, cosmos::weigh);
         let limits = Limits {
             allow_disk_use: self.allow_disk_use.unwrap_or(true),
             ..Limits::default()
         };
         Ok(Prepared {
             pipeline,
-            sources,
+            sources: Arc::new(sources),
             vars,
             limits,
             namespace: call.namespace(self.collection.unwrap_or("$cmd.aggregate")),

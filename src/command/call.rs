@@ -10,6 +10,7 @@ use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};
 use crate::clock::monotonic;
+use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
@@ -30,6 +31,8 @@ pub struct Call<'a> {
     pub deadline: Option<Instant>,
     /// The retryable write that this is, if it is one. Work that goes on takes it along.
     pub retry: Option<Retry>,
+    /// What it has done with documents. Work that goes on counts for itself ([`Task::effort`](super::Task::effort)).
+    pub effort: Effort,
     /// What whoever sent it may do.
     pub(super) rights: Rights<'a>,
     pub(super) generic: Generic<'a>,

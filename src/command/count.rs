@@ -8,7 +8,6 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::aside::parsing;
 use crate::auth::Action;
-use crate::engine::access::Walk;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
@@ -132,7 +131,7 @@ impl Gather for Counting {
         })
     }
 
-    fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()> {
         reply::put_count(reply, "n", self.n);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::args::fields;
 use super::{Call, Context, Outcome, Step, Task};
 use crate::clock::monotonic;
+use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
@@ -51,8 +52,9 @@ struct Filling {
     at: ReadPoint,
     rows: u32,
     terms: Terms,
-    /// The elements so far.
+    /// The elements so far, and what it took to find them.
     bytes: Vec<u8>,
+    effort: Effort,
     what: Option<Filled>,
 }
 
@@ -124,7 +126,7 @@ pub fn open(
         until: None,
         deadline: call.deadline,
     };
-    answer(call.context, call.read_point(), terms, what, reply)
+    answer(call, terms, what, reply)
 }
 
 /// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
@@ -144,16 +146,16 @@ pub(super) fn resume(
         until,
         deadline: call.deadline,
     };
-    answer(call.context, call.read_point(), terms, what, reply)
+    answer(call, terms, what, reply)
 }
 
 fn answer(
-    context: &Arc<Context>,
-    at: ReadPoint,
+    call: &mut Call<'_>,
     terms: Terms,
     mut what: Filled,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
+    let (context, at) = (call.context, call.read_point());
     let mut cursor = reply.doc("cursor");
     let mut gathered = None;
     let fill = cursor.array_with(what.field(), |out| {
@@ -162,7 +164,7 @@ fn answer(
         // What may take long is on the list of operations before it begins.
         let fill = match what.is_slow() {
             true => Ok(Fill::Pause),
-            false => what.fill(at, &mut batch),
+            false => what.fill(at, &mut batch, &mut call.effort),
         };
         let rows = batch.rows();
         let waits = rows == 0 && terms.until.is_some() && matches!(fill, Ok(Fill::Waiting));
@@ -192,6 +194,7 @@ fn answer(
                 rows,
                 terms,
                 bytes,
+                effort: call.effort,
                 what: Some(what),
             }))),
         },
@@ -246,7 +249,7 @@ impl Terms {
 // === impl Listed ===
 
 impl Source for Listed {
-    fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
                 return Ok(Fill::Full);
@@ -287,7 +290,7 @@ impl Filled {
         }
     }
 
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
         match self {
             // A batch of no rows is asked for to get a cursor without waiting for its first row.
             Self::First {
@@ -295,14 +298,14 @@ impl Filled {
                 ..
             } if batch.is_full() => Ok(Fill::Full),
             Self::First { source, info, .. } => source
-                .fill(at, batch)
+                .fill(at, batch, effort)
                 .map_err(|error| failed(error, Some(info))),
             Self::Next { cursor, .. } if cursor.is_killed() => {
                 Err(Error::new(Code::CursorKilled, "cursor was killed"))
             }
             Self::Next { cursor, .. } => cursor
                 .source
-                .fill(at, batch)
+                .fill(at, batch, effort)
                 .map_err(|error| failed(error, None)),
         }
     }
@@ -377,7 +380,7 @@ impl Task for Filling {
             }
         }
         let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
-        let fill = what.fill(self.at, &mut batch);
+        let fill = what.fill(self.at, &mut batch, &mut self.effort);
         self.rows = batch.rows();
         match fill {
             Ok(Fill::Pause) => Ok(Step::More),
@@ -404,6 +407,10 @@ impl Task for Filling {
                 Err(error)
             }
         }
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort
     }
 }
 

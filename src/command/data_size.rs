@@ -81,7 +81,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     // What storage knows anyway: no document is looked at unless one of them is due.
     let known = ends.is_none() && (asked.estimate || asked.most == Totals::default());
     let Some(collection) = collection.filter(|_| all.count > 0 && !known) else {
-        measuring.reply(None, reply)?;
+        measuring.reply(reply)?;
         return Ok(Outcome::Reply);
     };
     let access = match ends {
@@ -92,14 +92,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         Some((min, max)) => within(&collection, asked.key_pattern, min, max, call.read_point())?,
     };
     measuring.found = Totals::default();
-    let scan = Scan {
-        walk: Some(Walk::new(collection, access)),
-        filter: Arc::new(Filter::all()),
-        vars: call.vars(),
-        at: call.read_point(),
-        gather: measuring,
-    };
-    scan::begin(scan, false, reply)
+    let walk = Some(Walk::new(collection, access));
+    let filter = Arc::new(Filter::all());
+    let scan = Scan::new(walk, filter, call.vars(), measuring, call);
+    scan::begin(call, scan, false, reply)
 }
 
 // === impl DataSize ===
@@ -146,7 +142,7 @@ impl Gather for Measuring {
         })
     }
 
-    fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()> {
         reply
             .put_bool("estimate", self.estimate)
             .put_i64("size", self.found.bytes.cast_signed())

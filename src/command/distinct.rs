@@ -9,7 +9,6 @@ use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::aside::{self, parsing};
 use crate::auth::Action;
-use crate::engine::access::Walk;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
@@ -135,7 +134,7 @@ impl Gather for Values {
             .map(ControlFlow::Continue)
     }
 
-    fn reply(&mut self, _: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()> {
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()> {
         let mut values: ArrayBuilder<'_> = reply.array("values");
         for value in self.distinct.found.values() {
             values.push(value.as_ref());

@@ -205,7 +205,7 @@ fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -
 
 impl Statements for FindAndModify {
     fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
-        if !self.action.step(&run.place, slice)? {
+        if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);
         }
         let reply = Arc::new(self.answer()?);

@@ -105,14 +105,20 @@ impl Inserts {
                 break;
             }
         }
-        let go_on = write::add(&run.place, &admitted, |index, failed| match failed {
-            None => {
-                let retry = run.retry.as_mut();
-                self.tally.done(index, session::Outcome::Inserted, retry);
-                true
-            }
-            Some(error) => self.tally.fail(index, error),
-        });
+        let (effort, retry) = (&mut run.effort, &mut *run.retry);
+        let go_on = write::add(
+            &run.place,
+            effort,
+            &admitted,
+            |index, failed| match failed {
+                None => {
+                    let outcome = session::Outcome::Inserted;
+                    self.tally.done(index, outcome, retry.as_mut());
+                    true
+                }
+                Some(error) => self.tally.fail(index, error),
+            },
+        );
         run.pay(run.place.name());
         if !go_on {
             return true;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::effort::Effort;
 use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
@@ -79,10 +80,9 @@ impl RowSource {
         self.sources.handles().next_command();
         Ok(Fill::Full)
     }
-}
 
-impl Source for RowSource {
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+    /// Fills the batch with the next rows.
+    fn deal_out(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
@@ -126,6 +126,14 @@ impl Source for RowSource {
             flow = self.rows.fill(&mut cx, &mut self.pulled)?;
             self.ended = flow == Flow::End;
         }
+    }
+}
+
+impl Source for RowSource {
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
+        let filled = self.deal_out(at, batch);
+        *effort += self.sources.handles().take_effort();
+        filled
     }
 
     fn arrival(&self) -> Option<Wait> {

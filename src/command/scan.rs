@@ -1,9 +1,10 @@
-//! Reads that look at documents one after the other and keep no copy of them: count, distinct, dataSize, explain.
+//! Reads that look at documents one after the other and keep no copy of them: count, distinct, dataSize.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Call, Outcome, Step, Task};
+use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::write::Selection;
 use crate::engine::{ReadPoint, TimeSlice};
@@ -18,22 +19,23 @@ pub(super) trait Gather: Send + 'static {
     /// Takes one in; a break says that no more are needed.
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>>;
     /// Writes what came of them.
-    fn reply(&mut self, walk: Option<&Walk>, reply: &mut DocBuilder<'_>) -> Result<()>;
+    fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()>;
 }
 
 /// The documents on their way into `G`.
 pub(super) struct Scan<G> {
-    pub walk: Option<Walk>,
-    pub filter: Arc<Filter>,
-    pub vars: Vars,
-    pub at: ReadPoint,
-    pub gather: G,
+    walk: Option<Walk>,
+    filter: Arc<Filter>,
+    vars: Vars,
+    at: ReadPoint,
+    gather: G,
+    effort: Effort,
 }
 
 /// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps. The
 /// selection comes with what [`parsing`](crate::aside::parsing) says of it.
 pub(super) fn run<G: Gather>(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     collection: &str,
     (selection, is_slow): (Selection, bool),
     gather: G,
@@ -41,29 +43,48 @@ pub(super) fn run<G: Gather>(
 ) -> Result<Outcome> {
     let collection = call.context.catalog.get(call.database(), collection)?;
     let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
-    let scan = Scan {
-        walk: walk.transpose()?,
-        filter: selection.wanted.into_filter(),
-        vars: selection.vars,
-        at: call.read_point(),
-        gather,
-    };
-    begin(scan, is_slow, reply)
+    let filter = selection.wanted.into_filter();
+    let scan = Scan::new(walk.transpose()?, filter, selection.vars, gather, call);
+    begin(call, scan, is_slow, reply)
 }
 
 pub(super) fn begin<G: Gather>(
+    call: &mut Call<'_>,
     mut scan: Scan<G>,
     is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     // What may take long is on the list of operations before it begins.
-    if is_slow || !matches!(scan.step(reply)?, Step::Done) {
-        return Ok(Outcome::Work(Box::new(scan)));
+    if !is_slow {
+        let stepped = scan.step(reply);
+        call.effort = scan.effort;
+        if matches!(stepped?, Step::Done) {
+            return Ok(Outcome::Reply);
+        }
     }
-    Ok(Outcome::Reply)
+    Ok(Outcome::Work(Box::new(scan)))
 }
 
 // === impl Scan ===
+
+impl<G: Gather> Scan<G> {
+    pub fn new(
+        walk: Option<Walk>,
+        filter: Arc<Filter>,
+        vars: Vars,
+        gather: G,
+        call: &Call<'_>,
+    ) -> Self {
+        Self {
+            walk,
+            filter,
+            vars,
+            at: call.read_point(),
+            gather,
+            effort: Effort::default(),
+        }
+    }
+}
 
 impl<G: Gather> Task for Scan<G> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
@@ -73,17 +94,19 @@ impl<G: Gather> Task for Scan<G> {
             vars,
             at,
             gather,
+            effort,
         } = self;
         let slice = TimeSlice::begin();
         if let Some(walk) = walk {
             loop {
                 let mut enough = false;
-                let pace = walk.slice(*at, filter, vars, |found| {
+                let sliced = walk.slice(*at, filter, vars, |found| {
                     let flow = gather.take(found.shown)?;
                     enough = flow.is_break();
                     Ok(flow)
-                })?;
-                if enough || pace == Pace::End {
+                });
+                *effort += walk.take_effort();
+                if sliced? == Pace::End || enough {
                     break;
                 }
                 if slice.is_over() {
@@ -91,7 +114,11 @@ impl<G: Gather> Task for Scan<G> {
                 }
             }
         }
-        gather.reply(walk.as_ref(), reply)?;
+        gather.reply(reply)?;
         Ok(Step::Done)
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort
     }
 }

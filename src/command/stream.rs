@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::{ReadPoint, RecordId, TimeSlice};
 use crate::error::Result;
@@ -66,7 +67,7 @@ impl Stream {
 }
 
 impl Source for Stream {
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
@@ -97,7 +98,7 @@ impl Source for Stream {
                 *later = true;
                 return Ok(Fill::Full);
             }
-            let pace = walk.slice(at, filter, vars, |found| {
+            let sliced = walk.slice(at, filter, vars, |found| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));
@@ -113,7 +114,9 @@ impl Source for Stream {
                 } else {
                     ControlFlow::Continue(())
                 })
-            })?;
+            });
+            *effort += walk.take_effort();
+            let pace = sliced?;
             if held.is_some() {
                 *later = true;
                 return Ok(Fill::Full);

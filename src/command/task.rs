@@ -6,6 +6,7 @@ use super::cosmos::Meter;
 use super::operations::Operation;
 use super::{Command, Context, reply};
 use crate::aside::Limit;
+use crate::effort::Effort;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
 use crate::value::{Doc, DocBuilder};
@@ -16,6 +17,11 @@ pub trait Task: Send {
     /// Goes on for about half a millisecond. What it writes into the reply counts only in the step that returns `Done` or
     /// `Stream`.
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step>;
+
+    /// What the command has done with documents so far, its beginning included.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
 }
 
 #[derive(Debug)]
@@ -37,7 +43,7 @@ pub(super) struct Running {
     pub context: Arc<Context>,
     /// On the list while it runs.
     pub operation: Operation,
-    /// Counts what it costs, until it has said so.
+    /// Charges what it costs, until it has done so.
     pub meter: Option<Meter>,
     pub limit: Limit,
     pub shard: usize,
@@ -57,9 +63,6 @@ impl Drop for Running {
 impl Work for Running {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();
-        if let Some(meter) = &mut self.meter {
-            meter.go_on();
-        }
         let stepped = self.limit.check().and_then(|()| {
             let mut builder = DocBuilder::begin(out);
             let stepped = self.limit.watch(|| self.task.step(&mut builder));
@@ -69,21 +72,15 @@ impl Work for Running {
             builder.end();
             stepped
         });
-        match &stepped {
-            Ok(Step::More | Step::Wait(_)) => {
-                if let Some(meter) = &mut self.meter {
-                    meter.pause();
-                }
-            }
-            _ => {
-                if let Some(meter) = self.meter.take() {
-                    let said = match stepped {
-                        Ok(_) => reply::behind(out, start),
-                        Err(_) => Doc::EMPTY,
-                    };
-                    meter.end(&self.context, &self.operation.info.client, said);
-                }
-            }
+        if !matches!(stepped, Ok(Step::More | Step::Wait(_)))
+            && let Some(meter) = self.meter.take()
+        {
+            let said = match stepped {
+                Ok(_) => reply::behind(out, start),
+                Err(_) => Doc::EMPTY,
+            };
+            let client = &self.operation.info.client;
+            meter.end(&self.context, client, self.task.effort(), said);
         }
         Ok(match stepped {
             Ok(Step::Done) => {

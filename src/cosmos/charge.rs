@@ -17,16 +17,12 @@
 //! write pays for its search, too, and what was done before a request failed is paid for. Handshakes, log-ins and the like
 //! cost nothing. Costs add up: a batch costs what its statements cost.
 
+use crate::effort::Effort;
+
 /// What a request, or a part of one, has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Documents looked at, but for those found by their `_id`.
-    pub looked_at: u64,
-    /// Bytes of documents added and changed, each counted as a KB at least.
-    pub inserted: u64,
-    pub changed: u64,
-    /// Documents removed.
-    pub removed: u64,
+    pub effort: Effort,
     /// Bytes of documents in the reply.
     pub returned: u64,
 }
@@ -36,16 +32,24 @@ const INSERT_KB: f64 = 5.0;
 const CHANGE_KB: f64 = 10.0;
 const REMOVE: f64 = 5.0;
 const RETURN_KB: f64 = 1.0;
+/// A document that is written is charged for at least so many bytes.
+const LEAST: u64 = 1024;
+
+/// What a document of so many bytes counts as when it is inserted or changed.
+pub fn weigh(bytes: usize) -> u64 {
+    (bytes as u64).max(LEAST)
+}
 
 // === impl Usage ===
 
 impl Usage {
     /// What a part of a request costs.
     pub fn cost(&self) -> f64 {
-        LOOK * self.looked_at as f64
-            + INSERT_KB * kilobytes(self.inserted)
-            + CHANGE_KB * kilobytes(self.changed)
-            + REMOVE * self.removed as f64
+        let effort = &self.effort;
+        LOOK * (effort.documents - effort.by_id) as f64
+            + INSERT_KB * kilobytes(effort.inserted)
+            + CHANGE_KB * kilobytes(effort.changed)
+            + REMOVE * effort.removed as f64
             + RETURN_KB * kilobytes(self.returned)
     }
 
@@ -65,71 +69,62 @@ mod tests {
 
     #[test]
     fn the_model_in_examples() {
-        let none = Usage::default();
+        let none = Effort::default();
+        let looked_at = |documents: u64| Effort { documents, ..none };
+        let inserted = |sizes: &[usize]| Effort {
+            inserted: sizes.iter().map(|&bytes| weigh(bytes)).sum(),
+            ..none
+        };
+        let changed = |bytes: usize| Effort {
+            changed: weigh(bytes),
+            ..none
+        };
+        let by_id = |documents: u64| Effort {
+            documents,
+            by_id: documents,
+            ..none
+        };
+        let removed = Effort {
+            removed: 2,
+            ..looked_at(11)
+        };
+        // (what, the effort, bytes in the reply, the charge)
         let rows = [
-            ("nothing found", none, 1.0),
-            (
-                "a point read of 1 KB",
-                Usage {
-                    returned: 1024,
-                    ..none
-                },
-                1.0,
-            ),
-            (
-                "of 100 KB",
-                Usage {
-                    returned: 102_400,
-                    ..none
-                },
-                100.0,
-            ),
+            ("nothing found", none, 0, 1.0),
+            ("a point read of 1 KB", by_id(1), 1024, 1.0),
+            ("of 100 KB", by_id(1), 102_400, 100.0),
             (
                 "a scan of 1000 that finds 1 KB",
-                Usage {
-                    returned: 1024,
-                    looked_at: 1000,
-                    ..none
-                },
+                looked_at(1000),
+                1024,
                 101.0,
             ),
+            ("an insert of 1 KB", inserted(&[1024]), 0, 5.0),
+            ("ten small inserts", inserted(&[20; 10]), 0, 50.0),
             (
-                "an insert of 1 KB",
-                Usage {
-                    inserted: 1024,
-                    ..none
-                },
-                5.0,
-            ),
-            (
-                "ten small inserts",
-                Usage {
-                    inserted: 10 * 1024,
-                    ..none
-                },
-                50.0,
+                "a small insert and a large one",
+                inserted(&[20, 3072]),
+                0,
+                20.0,
             ),
             (
                 "an update by _id of a document of 3 KB",
-                Usage {
-                    changed: 3 * 1024,
-                    ..none
-                },
+                changed(3 * 1024),
+                0,
                 30.0,
             ),
+            ("of a small one", changed(100), 0, 10.0),
             (
                 "a delete that looks at eleven and removes two",
-                Usage {
-                    removed: 2,
-                    looked_at: 11,
-                    ..none
-                },
+                removed,
+                0,
                 11.1,
             ),
         ];
-        for (what, usage, expected) in rows {
+        for (what, effort, returned, expected) in rows {
+            let usage = Usage { effort, returned };
             assert_eq!(usage.charge(), expected, "{what}");
         }
-        assert_eq!(none.cost(), 0.0);
+        assert_eq!(Usage::default().cost(), 0.0);
     }
 }

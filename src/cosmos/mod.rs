@@ -19,7 +19,7 @@ use crate::value::Millis;
 use budget::Budgets;
 
 pub use budget::{Allowance, TOO_MANY_REQUESTS, too_many_requests};
-pub use charge::Usage;
+pub use charge::{Usage, weigh};
 pub use offers::{Offer, Offers, Sold};
 
 /// The account of the emulator, and the key that its documentation gives to everybody. They open nothing in Azure.

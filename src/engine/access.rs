@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::Tail;
 use super::plan::{Access, Direction, IndexScan, KeyRange};
-use super::{Effort, Tail};
+use crate::effort::Effort;
 use crate::engine::write::append_ts;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -52,7 +53,7 @@ pub struct Walk {
     scratch: Vec<u8>,
     /// Bytes that the ways took when they were all still to be walked, once that was asked.
     first_size: Option<usize>,
-    pub counted: Counted,
+    effort: Effort,
 }
 
 #[derive(Clone)]
@@ -65,15 +66,6 @@ enum Place {
     /// Go on in this range behind this entry, if one was met.
     Entry(usize, Option<Entry>),
     End,
-}
-
-/// The work that explain shows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    pub keys: u64,
-    pub documents: u64,
-    /// Those that passed the filter.
-    pub matched: u64,
 }
 
 /// A visible document that passed the filter.
@@ -92,7 +84,7 @@ struct Copied {
     rest: Stored<'static>,
     /// Where the walk stood and what it had counted behind this document.
     place: Place,
-    counted: Counted,
+    effort: Effort,
 }
 
 /// Why a slice ended.
@@ -146,7 +138,7 @@ impl Walk {
             exact: false,
             scratch: Vec::new(),
             first_size: None,
-            counted: Counted::default(),
+            effort: Effort::default(),
         }
     }
 
@@ -204,6 +196,11 @@ impl Walk {
         ways + met * (size_of::<u64>() + 2)
     }
 
+    /// What it has done since this was last asked.
+    pub fn take_effort(&mut self) -> Effort {
+        std::mem::take(&mut self.effort)
+    }
+
     pub fn collection(&self) -> &Arc<Collection> {
         &self.collection
     }
@@ -225,7 +222,6 @@ impl Walk {
         F: FnMut(Found<'_>) -> Result<ControlFlow<()>>,
     {
         let collection = Arc::clone(&self.collection);
-        let before = self.counted.documents;
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut test = Test {
             chunk: CHUNK,
@@ -245,10 +241,7 @@ impl Walk {
                 self.look(view, &mut test)
             })
         };
-        self.counted.matched += test.matched;
-        if !matches!(self.access, Access::Ids(_)) {
-            Effort::add_looks(self.counted.documents - before);
-        }
+        self.effort.matched += test.matched;
         self.scratch = scratch;
         if matches!(pace, Ok(Pace::End)) {
             if let Some(next) = self.later.pop() {
@@ -280,7 +273,7 @@ impl Walk {
             if test.offer(copy.id, copy.stored())?.is_break() {
                 // The others are to be met again.
                 self.place = copy.place.clone();
-                self.counted = copy.counted;
+                self.effort = copy.effort;
                 if let Some(met) = &mut self.met {
                     for other in copies.iter().skip(nth + 1) {
                         met.remove(&other.id.0);
@@ -332,7 +325,7 @@ impl Walk {
                         ..stored
                     },
                     place: self.place.clone(),
-                    counted: self.counted,
+                    effort: self.effort,
                 });
             }
             if pace == Pace::End {
@@ -446,7 +439,7 @@ impl Walk {
     ) -> ControlFlow<Result<Pace>> {
         *left -= 1;
         self.place = Place::Record(id);
-        self.counted.documents += 1;
+        self.effort.documents += 1;
         match test.offer(id, stored) {
             Ok(ControlFlow::Continue(())) if *left > 0 => ControlFlow::Continue(()),
             Ok(_) => ControlFlow::Break(Ok(Pace::More)),
@@ -472,11 +465,12 @@ impl Walk {
             }
             self.place = Place::Id(n + 1);
             if let Some((id, stored)) = view.by_key(key) {
-                self.counted.keys += 1;
+                self.effort.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
                 }
-                self.counted.documents += 1;
+                self.effort.documents += 1;
+                self.effort.by_id += 1;
                 if test.offer(id, stored)?.is_break() {
                     return Ok(Pace::More);
                 }
@@ -518,7 +512,7 @@ impl Walk {
         };
         let mut stretch = Stretch {
             met: &mut self.met,
-            counted: &mut self.counted,
+            effort: &mut self.effort,
             left: test.chunk,
             reach: 2,
         };
@@ -557,7 +551,7 @@ impl Walk {
 /// What is left of a slice's walk through an index.
 struct Stretch<'w> {
     met: &'w mut Option<HashSet<u64>>,
-    counted: &'w mut Counted,
+    effort: &'w mut Effort,
     /// Entries that may still be looked at.
     left: usize,
     /// Entries whose documents are fetched together next: only few at first, since the client may want no more.
@@ -595,11 +589,11 @@ impl Stretch<'_> {
                 current = Some(entry);
                 // The entry of a document that has ended is not there, whoever counts.
                 let Some(stored) = stored else { continue };
-                self.counted.keys += 1;
+                self.effort.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
                 }
-                self.counted.documents += 1;
+                self.effort.documents += 1;
                 if test.offer(id, stored)?.is_break() {
                     return Ok(ControlFlow::Break(current));
                 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::ObjectIds;
 use super::access::Walk;
 use super::choose::choose;
+use super::sources::WriteEffort;
 use super::write::{
     Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, Target, Wanted, collection_for,
     insert_batch, with_ts,
@@ -29,6 +30,7 @@ pub struct Merging {
     /// What becomes of a document that is there: for `replace` and `merge` a pipeline over `$$new`, else the client's, once
     /// the first row has come.
     update: Option<Update>,
+    effort: WriteEffort,
 }
 
 /// Checks that `on` names one document at most.
@@ -36,6 +38,7 @@ pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
     merge: Arc<Merge>,
+    effort: WriteEffort,
     cx: &Cx<'_>,
 ) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
@@ -60,6 +63,7 @@ pub fn begin(
         catalog,
         ids,
         merge,
+        effort,
     })
 }
 
@@ -188,7 +192,10 @@ impl Merging {
                 continue;
             };
             match inserted.failed {
-                None => return Ok(()),
+                None => {
+                    self.effort.inserted(admitted.len());
+                    return Ok(());
+                }
                 // Somebody was faster: then it can be matched now, unless another key is in the way.
                 Some(error)
                     if error.code() == Code::DuplicateKey
@@ -271,7 +278,9 @@ impl Merging {
                 .show_ts(names_ts)
                 .for_writing();
             let mut picker = Picker::new(walk, Arc::clone(wanted.filter()), None);
-            let (id, ts) = match picker.next(at, vars, &Endless, &mut current)? {
+            let picked = picker.next(at, vars, &Endless, &mut current);
+            self.effort.add(picker.take_effort());
+            let (id, ts) = match picked? {
                 Picked::One(id, ts) => (id, ts),
                 Picked::Pause => continue,
                 Picked::None => return Ok(false),
@@ -304,7 +313,8 @@ impl Merging {
                 };
                 Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
             })?;
-            if let Ok(Modified::Done { .. }) = modified {
+            if let Ok(Modified::Done { written, .. }) = modified {
+                self.effort.changed(written.len);
                 return Ok(true);
             }
         }

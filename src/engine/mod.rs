@@ -8,7 +8,6 @@ pub mod access;
 pub mod choose;
 pub mod ddl;
 pub mod describe;
-mod effort;
 mod holders;
 mod id_order;
 pub mod key_bounds;
@@ -27,7 +26,6 @@ mod tail;
 mod validate;
 pub mod write;
 
-pub use effort::Effort;
 pub use id_order::order_ids;
 pub use merge::check_on;
 pub use oid::ObjectIds;

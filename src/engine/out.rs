@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::ddl::{CreateCollection, check_created};
 use super::describe::put_options;
+use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch, not_created};
 use super::{ObjectIds, STEP};
 use crate::clock::monotonic;
@@ -26,6 +27,7 @@ pub struct Out {
     into: Namespace,
     /// The target at the start.
     target: Setup,
+    effort: WriteEffort,
     finished: bool,
 }
 
@@ -50,6 +52,7 @@ pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
     into: &Target,
+    effort: WriteEffort,
     cx: &Cx<'_>,
 ) -> Result<Out> {
     check_created(&into.db, &into.coll).map_err(|error| {
@@ -89,6 +92,7 @@ pub fn begin(
         aside,
         into: Namespace::new(&into.db, &into.coll),
         target,
+        effort,
         finished: false,
     })
 }
@@ -212,6 +216,9 @@ impl Sink for Out {
             let documents = admitted.iter().map(AsRef::as_ref);
             match insert_batch(&self.aside, documents, now) {
                 Ok(inserted) => {
+                    for document in admitted.iter().take(inserted.count) {
+                        self.effort.inserted(document.len());
+                    }
                     if let Some(error) = inserted.failed {
                         return Err(error);
                     }
@@ -271,7 +278,8 @@ mod tests {
             db: "db".into(),
             coll: "c".into(),
         };
-        let mut out = begin(Arc::clone(catalog), Arc::default(), &into, &cx)?;
+        let effort = WriteEffort::new(sources.handles(), |bytes| bytes as u64);
+        let mut out = begin(Arc::clone(catalog), Arc::default(), &into, effort, &cx)?;
         meanwhile();
         out.finish(&mut cx)
     }

@@ -6,20 +6,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::access::{Counted, Pace, Walk, dropped};
+use super::access::{Pace, Walk, dropped};
+use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Doc;
 
-/// The collections that the rows of one cursor come from. A row names its own by number, so that its document can be asked
-/// again when the row leaves the cursor.
+/// The collections that the rows of one cursor come from, and what it took to find them. A row names its collection by number, so
+/// that its document can be asked again when the row leaves the cursor.
 #[derive(Debug, Clone, Default)]
-pub struct Handles {
-    known: Arc<Mutex<Vec<Arc<Collection>>>>,
+pub struct Handles(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    known: Mutex<Vec<Arc<Collection>>>,
     /// Which command of the cursor is running, counted from its first.
-    command: Arc<AtomicU32>,
+    command: AtomicU32,
+    /// What was done since somebody last took it.
+    effort: Mutex<Effort>,
 }
 
 /// Documents of one collection that pass a filter.
@@ -27,8 +33,8 @@ pub struct CollectionRows {
     walk: Walk,
     filter: Arc<Filter>,
     source: u32,
-    /// The command that is running, and the one that this has last worked for.
-    command: Arc<AtomicU32>,
+    handles: Handles,
+    /// The command that this has last worked for.
     worked_for: u32,
     /// Rows still to be passed over.
     skip: u64,
@@ -36,8 +42,8 @@ pub struct CollectionRows {
     limit: Option<u64>,
     /// Rows are only counted: they may be empty.
     count_only: bool,
-    /// Where the counted work is to be seen by explain.
-    counted: Arc<Mutex<Counted>>,
+    /// The effort of these rows alone, for explain.
+    counted: Arc<Mutex<Effort>>,
 }
 
 // === impl Handles ===
@@ -45,7 +51,7 @@ pub struct CollectionRows {
 impl Handles {
     /// The number of a collection.
     pub fn add(&self, collection: &Arc<Collection>) -> u32 {
-        let mut known = self.known.lock();
+        let mut known = self.0.known.lock();
         let at = known
             .iter()
             .position(|other| Arc::ptr_eq(other, collection))
@@ -58,7 +64,7 @@ impl Handles {
 
     /// Drops rows whose documents have ended (or were removed) by `now`.
     pub fn retain_visible(&self, batch: &mut Batch, at: ReadPoint) -> Result<()> {
-        let known = self.known.lock().clone();
+        let known = self.0.known.lock().clone();
         for (number, collection) in known.iter().enumerate() {
             collection.read(at, |view| {
                 batch.retain(0, |row| match row.origin {
@@ -77,12 +83,21 @@ impl Handles {
 
     /// Which command of the cursor is running, counted from its first.
     pub fn command(&self) -> u32 {
-        self.command.load(Ordering::Relaxed)
+        self.0.command.load(Ordering::Relaxed)
     }
 
     /// Another command goes on with the cursor.
     pub fn next_command(&self) {
-        self.command.fetch_add(1, Ordering::Relaxed);
+        self.0.command.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn add_effort(&self, effort: Effort) {
+        *self.0.effort.lock() += effort;
+    }
+
+    /// What was done since this was last asked.
+    pub fn take_effort(&self) -> Effort {
+        std::mem::take(&mut *self.0.effort.lock())
     }
 }
 
@@ -102,7 +117,7 @@ impl CollectionRows {
             filter,
             source,
             worked_for: handles.command(),
-            command: Arc::clone(&handles.command),
+            handles: handles.clone(),
             skip,
             limit,
             count_only: false,
@@ -117,8 +132,8 @@ impl CollectionRows {
         self
     }
 
-    /// The work done so far, seen from outside.
-    pub fn counted(&self) -> Arc<Mutex<Counted>> {
+    /// The effort of these rows so far, seen from outside.
+    pub fn counted(&self) -> Arc<Mutex<Effort>> {
         Arc::clone(&self.counted)
     }
 }
@@ -129,14 +144,14 @@ impl Rows for CollectionRows {
             walk,
             filter,
             source,
-            command,
+            handles,
             worked_for,
             skip,
             limit,
             count_only,
             counted,
         } = self;
-        let running = command.load(Ordering::Relaxed);
+        let running = handles.command();
         if std::mem::replace(worked_for, running) != running {
             walk.renew();
         }
@@ -144,7 +159,7 @@ impl Rows for CollectionRows {
             if *limit == Some(0) {
                 return Ok(Flow::End);
             }
-            let pace = walk.slice(super::sources::read_point(cx), filter, cx.vars, |found| {
+            let sliced = walk.slice(super::sources::read_point(cx), filter, cx.vars, |found| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));
@@ -165,8 +180,11 @@ impl Rows for CollectionRows {
                 } else {
                     ControlFlow::Continue(())
                 })
-            })?;
-            *counted.lock() = walk.counted;
+            });
+            let effort = walk.take_effort();
+            *counted.lock() += effort;
+            handles.add_effort(effort);
+            let pace = sliced?;
             if pace == Pace::End || *limit == Some(0) {
                 return Ok(Flow::End);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::access::{Counted, Walk};
+use super::access::Walk;
 use super::choose::choose;
 use super::holders::holders;
 use super::id_order::order_ids;
@@ -12,7 +12,8 @@ use super::key_bounds::{Between, between};
 use super::plan::Hint;
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
-use super::{CollectionRows, Effort, Handles, ObjectIds, merge, out};
+use super::{CollectionRows, Handles, ObjectIds, merge, out};
+use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -38,6 +39,7 @@ struct More {
     host: String,
     /// For `$currentOp`.
     operations: Option<ListOperations>,
+    weigh: Weigh,
 }
 
 /// What is read of a collection: filter, sort, skip, limit, in this order.
@@ -58,6 +60,41 @@ pub struct Way {
     pub walk: Walk,
     /// It yields the documents in the order of the sort.
     pub sorted: bool,
+}
+
+/// Where the stages that write count what they have written.
+pub(super) struct WriteEffort {
+    handles: Handles,
+    weigh: Weigh,
+}
+
+// === impl WriteEffort ===
+
+impl WriteEffort {
+    pub fn new(handles: &Handles, weigh: Weigh) -> Self {
+        Self {
+            handles: handles.clone(),
+            weigh,
+        }
+    }
+
+    pub fn add(&self, effort: Effort) {
+        self.handles.add_effort(effort);
+    }
+
+    pub fn inserted(&self, bytes: usize) {
+        self.add(Effort {
+            inserted: (self.weigh)(bytes),
+            ..Effort::default()
+        });
+    }
+
+    pub fn changed(&self, bytes: usize) {
+        self.add(Effort {
+            changed: (self.weigh)(bytes),
+            ..Effort::default()
+        });
+    }
 }
 
 // === impl Reading ===
@@ -98,11 +135,13 @@ impl EngineSources {
         ids: Arc<ObjectIds>,
         host: String,
         operations: Option<ListOperations>,
+        weigh: Weigh,
     ) -> Self {
         self.more = Some(More {
             ids,
             host,
             operations,
+            weigh,
         });
         self
     }
@@ -173,7 +212,7 @@ impl EngineSources {
     }
 
     /// The same, with the work that it takes to find them.
-    pub fn rows_counted(&self, way: Way, reading: Reading) -> (Box<dyn Rows>, Arc<Mutex<Counted>>) {
+    pub fn rows_counted(&self, way: Way, reading: Reading) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
         let Way { walk, sorted } = way;
         let Reading {
             filter,
@@ -232,13 +271,14 @@ impl Sources for EngineSources {
             return Ok(true);
         };
         let source = self.handles.add(&collection);
-        collection.read(read_point(cx), |view| {
+        let mut effort = Effort::default();
+        let found = collection.read(read_point(cx), |view| {
             let Some(holders) = holders(view, field, keys) else {
                 return Ok(false);
             };
             let mut scratch = Vec::new();
             for (id, stored) in holders {
-                Effort::add_looks(1);
+                effort.documents += 1;
                 let mut doc = Doc::new(stored.bytes);
                 if self.show_ts {
                     scratch.clear();
@@ -249,17 +289,21 @@ impl Sources for EngineSources {
                 each(doc, Some(Origin { source, record }))?;
             }
             Ok(true)
-        })
+        });
+        self.handles.add_effort(effort);
+        found
     }
 
     fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>> {
         let catalog = Arc::clone(&self.catalog);
-        let ids = Arc::clone(&self.more()?.ids);
+        let more = self.more()?;
+        let ids = Arc::clone(&more.ids);
+        let effort = WriteEffort::new(&self.handles, more.weigh);
         match &**output {
-            Output::Replace(into) => Ok(Box::new(out::begin(catalog, ids, into, cx)?)),
+            Output::Replace(into) => Ok(Box::new(out::begin(catalog, ids, into, effort, cx)?)),
             Output::Merge(merge) => {
                 let merge = Arc::clone(merge);
-                Ok(Box::new(merge::begin(catalog, ids, merge, cx)?))
+                Ok(Box::new(merge::begin(catalog, ids, merge, effort, cx)?))
             }
         }
     }

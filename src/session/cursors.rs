@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::waiting::{self, Part, Waiting};
 use super::{Batch, Idle, SessionId};
+use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::wait::{Flag, Wait};
@@ -32,7 +33,8 @@ const NO_LIMIT: u64 = u64::MAX;
 pub trait Source: Send {
     /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
     /// moment of the command that asks: a row that stands for one stored document must still be visible then.
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill>;
+    /// What it takes to find them is added to `effort`.
+    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill>;
 
     /// A wait that is over when there may be rows that were not there before this call. Only for sources that say
     /// [`Fill::Waiting`].
@@ -362,7 +364,7 @@ mod tests {
     struct Numbers(i32);
 
     impl Source for Numbers {
-        fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+        fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
             while self.0 > 0 {
                 let row = DocBuf::build(|d| {
                     d.put_i32("n", self.0);
@@ -384,7 +386,7 @@ mod tests {
     struct Heavy(usize);
 
     impl Source for Heavy {
-        fn fill(&mut self, _: ReadPoint, _: &mut Batch<'_>) -> Result<Fill> {
+        fn fill(&mut self, _: ReadPoint, _: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
             Ok(Fill::Full)
         }
 
@@ -409,7 +411,7 @@ mod tests {
         let mut batch = Batch::new(&mut out, 2);
         assert_eq!(
             open.source
-                .fill(ReadPoint::at(Millis(0)), &mut batch)
+                .fill(ReadPoint::at(Millis(0)), &mut batch, &mut Effort::default())
                 .unwrap(),
             Fill::Full
         );
@@ -419,7 +421,7 @@ mod tests {
         let mut batch = Batch::new(&mut out, 100);
         assert_eq!(
             open.source
-                .fill(ReadPoint::at(Millis(0)), &mut batch)
+                .fill(ReadPoint::at(Millis(0)), &mut batch, &mut Effort::default())
                 .unwrap(),
             Fill::End
         );

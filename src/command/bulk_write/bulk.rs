@@ -128,7 +128,7 @@ impl Bulk {
         slice: &dyn Slice,
     ) -> Result<Option<bool>> {
         let into = place(&self.namespaces, namespace, run);
-        let stepped = current.step(&into, slice);
+        let stepped = current.step(&into, slice, &mut run.effort);
         run.pay(into.name());
         if matches!(stepped, Ok(false)) {
             self.current = Some((namespace, current));
@@ -189,13 +189,18 @@ impl Bulk {
         }
         let place = place(&self.namespaces, namespace, run);
         let (results, retry) = (&mut self.results, &mut *run.retry);
-        let go_on = write::add(&place, &admitted, |index, failed| match failed {
-            None => {
-                results.done(index, session::Outcome::Inserted, retry.as_mut());
-                true
-            }
-            Some(error) => results.fail(index, &error, 0, None),
-        });
+        let go_on = write::add(
+            &place,
+            &mut run.effort,
+            &admitted,
+            |index, failed| match failed {
+                None => {
+                    results.done(index, session::Outcome::Inserted, retry.as_mut());
+                    true
+                }
+                Some(error) => results.fail(index, &error, 0, None),
+            },
+        );
         run.pay(place.name());
         go_on
     }

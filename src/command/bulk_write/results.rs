@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::command::write::{Numbers, Repeats};
 use crate::command::{Context, cursor, reply};
+use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::Error;
 use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
@@ -172,7 +173,8 @@ impl Answer {
         let limit = self.batch_size.unwrap_or(u32::MAX);
         let mut answer = reply.doc("cursor");
         let filled = answer.array_with("firstBatch", |out| {
-            source.fill(ReadPoint::at(self.now), &mut Batch::new(out, limit))
+            let mut batch = Batch::new(out, limit);
+            source.fill(ReadPoint::at(self.now), &mut batch, &mut Effort::default())
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {

@@ -1,11 +1,11 @@
-//! What a request costs: counted for whoever asks, and taken from the budget where there is one.
+//! What a request costs: kept for those who ask, and taken from the budget where there is one.
 
 use std::time::Instant;
 
 use crate::clock::monotonic;
 use crate::command::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
 use crate::cosmos::{LastRequest, Usage};
-use crate::engine::Effort;
+use crate::effort::Effort;
 use crate::error::Result;
 use crate::value::{Doc, DocBuilder};
 
@@ -18,14 +18,11 @@ pub const LAST_REQUEST: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Nothing);
 
-/// Counts what one request does. Only what touches data counts as a request.
+/// Charges one request for what it does. Only what touches data counts as a request.
 pub struct Meter {
     command: &'static Command,
     /// Where somebody wants to know how long requests take.
     begun: Option<Instant>,
-    /// What the thread had done when it came to this request, and what the request did on others before.
-    mark: Effort,
-    done: Effort,
     /// The database and collection whose budget pays, where budgets are on.
     payer: Option<(String, String)>,
 }
@@ -61,8 +58,6 @@ impl Meter {
         let mut meter = Self {
             command: call.command,
             begun: cosmos.is_timed().then(monotonic),
-            mark: Effort::so_far(),
-            done: Effort::default(),
             payer: None,
         };
         if cosmos.is_limited()
@@ -80,20 +75,13 @@ impl Meter {
         Ok(Some(meter))
     }
 
-    /// The request rests: what this thread does next is not its doing.
-    pub fn pause(&mut self) {
-        self.done += Effort::so_far() - self.mark;
-    }
-
-    pub fn go_on(&mut self) {
-        self.mark = Effort::so_far();
-    }
-
     /// The request is answered. What it did before it failed is paid for.
     #[inline]
-    pub fn end(mut self, context: &Context, client: &Client, reply: Doc<'_>) {
-        self.pause();
-        let mut usage = usage(self.done);
+    pub fn end(self, context: &Context, client: &Client, effort: Effort, reply: Doc<'_>) {
+        let mut usage = Usage {
+            effort,
+            returned: 0,
+        };
         if !self.has_statements() {
             usage.returned = returned(reply);
         }
@@ -134,16 +122,6 @@ fn collection_of<'a>(call: &Call<'a>) -> Option<&'a str> {
         | "update" => call.target().as_str(),
         "getMore" => call.arg("collection")?.value().as_str(),
         _ => None,
-    }
-}
-
-pub fn usage(done: Effort) -> Usage {
-    Usage {
-        looked_at: done.looked_at,
-        inserted: done.inserted,
-        changed: done.changed,
-        removed: done.removed,
-        returned: 0,
     }
 }
 

@@ -13,7 +13,7 @@ mod strict;
 mod tests;
 
 pub(super) use custom_action::COMMAND as CUSTOM_ACTION;
-pub(super) use meter::{LAST_REQUEST, Meter, usage};
+pub(super) use meter::{LAST_REQUEST, Meter};
 pub(super) use sharding::{
     BALANCER_STATUS, ENABLE_SHARDING, GET_SHARD_MAP, LIST_SHARDS, SHARD_COLLECTION, put_shard,
 };

@@ -20,6 +20,7 @@ use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, co
 use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::config::Topology;
+use crate::effort::Effort;
 use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::session::{Busy, Session};
@@ -247,6 +248,7 @@ fn run(
         now: context.clock.now(),
         deadline,
         retry: None,
+        effort: Effort::default(),
         rights: Rights::All,
         generic,
         own,
@@ -295,7 +297,7 @@ fn run(
             Ok(_) => reply::behind(out, start),
             Err(_) => Doc::EMPTY,
         };
-        meter.end(context, client, said);
+        meter.end(context, client, call.effort, said);
     }
     match outcome? {
         Outcome::Stream => Ok(Attempt::Streaming),
@@ -352,12 +354,9 @@ fn go_on(
     call: &Call<'_>,
     task: Box<dyn Task>,
     operation: Operation,
-    mut meter: Option<cosmos::Meter>,
+    meter: Option<cosmos::Meter>,
     terse: bool,
 ) -> Box<dyn Work> {
-    if let Some(meter) = &mut meter {
-        meter.pause();
-    }
     Box::new(Running {
         task,
         command: call.command,

@@ -19,6 +19,7 @@ use super::generic::Generic;
 use super::guard;
 use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, cosmos, reply};
 use crate::clock::monotonic;
+use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder, Millis};
 use crate::wire::Request;
@@ -106,7 +107,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if call.deadline.is_none() && generic.max_time_millis > 0 {
         call.limit_time(generic.max_time_millis);
     }
-    let inner = Call {
+    let mut inner = Call {
         context: call.context,
         client: call.client,
         command,
@@ -114,6 +115,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         now: call.now,
         deadline: call.deadline,
         retry: None,
+        effort: Effort::default(),
         rights: call.rights.clone(),
         generic,
         own,
@@ -122,15 +124,21 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if call.context.cosmos.strict {
         cosmos::check_strict(&inner)?;
     }
-    explain(&inner, verbosity, reply)
+    let outcome = explain(&mut inner, verbosity, reply);
+    call.effort = inner.effort;
+    outcome
 }
 
 /// `aggregate` with `explain: true`.
-pub(super) fn of_aggregate(call: &Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub(super) fn of_aggregate(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     explain(call, Verbosity::QueryPlanner, reply)
 }
 
-fn explain(call: &Call<'_>, verbosity: Verbosity, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+fn explain(
+    call: &mut Call<'_>,
+    verbosity: Verbosity,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     let started = monotonic();
     let subject = Subject::of(call)?;
     let mut explaining = Explaining {
@@ -141,7 +149,9 @@ fn explain(call: &Call<'_>, verbosity: Verbosity, reply: &mut DocBuilder<'_>) ->
         now: call.now,
         started,
     };
-    match explaining.step(reply)? {
+    let stepped = explaining.step(reply);
+    call.effort = explaining.effort();
+    match stepped? {
         Step::Done => Ok(Outcome::Reply),
         _ => Ok(Outcome::Work(Box::new(explaining))),
     }
@@ -168,6 +178,10 @@ impl Task for Explaining {
         }
         self.reply(reply);
         Ok(Step::Done)
+    }
+
+    fn effort(&self) -> Effort {
+        self.subject.work.effort()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::command::find::Find;
 use crate::command::update::Updates;
 use crate::command::write::{self, Action, Selecting};
 use crate::command::{Call, find_and_modify};
+use crate::effort::Effort;
 use crate::engine::choose::winning_plan;
 use crate::engine::order_ids;
 use crate::engine::write::{Deleting, Selection, Updating};
@@ -271,6 +272,7 @@ impl Subject {
                 vars,
                 limits,
                 counted,
+                effort: Effort::default(),
                 returned,
                 batch: Batch::new(),
                 ended: false,
@@ -323,6 +325,7 @@ impl Subject {
                         vars: prepared.vars,
                         limits: prepared.limits,
                         counted: Arc::default(),
+                        effort: Effort::default(),
                         returned: Arc::default(),
                         batch: Batch::new(),
                         ended: false,
@@ -439,6 +442,7 @@ impl Subject {
                 update,
                 upsert,
                 current: Vec::new(),
+                effort: Effort::default(),
                 matched: 0,
                 modified: 0,
                 ended: false,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::tree::Figures;
-use crate::engine::access;
+use crate::effort::Effort;
 use crate::engine::write::{Picked, Picker, Selection};
 use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
@@ -30,8 +30,9 @@ pub(super) struct Reading {
     pub sources: Arc<EngineSources>,
     pub vars: Vars,
     pub limits: Limits,
-    /// The work of the source.
-    pub counted: Arc<Mutex<access::Counted>>,
+    /// The work of the source, and of all that is read.
+    pub counted: Arc<Mutex<Effort>>,
+    pub effort: Effort,
     /// Rows that left the source.
     pub returned: Arc<AtomicU64>,
     pub batch: Batch,
@@ -46,6 +47,7 @@ pub(super) struct Writing {
     pub update: Option<Update>,
     pub upsert: bool,
     pub current: Vec<u8>,
+    pub effort: Effort,
     pub matched: u64,
     pub modified: u64,
     pub ended: bool,
@@ -70,15 +72,24 @@ impl Work {
         }
     }
 
+    /// What it has done with documents so far.
+    pub fn effort(&self) -> Effort {
+        match self {
+            Self::Nothing | Self::FastCount(_) => Effort::default(),
+            Self::Read(reading) => reading.effort,
+            Self::Write(writing) => writing.effort,
+        }
+    }
+
     pub fn figures(&self, millis: i64) -> Figures {
         let figures = Figures {
             millis,
             ..Figures::default()
         };
-        let of = |counted: access::Counted| Figures {
-            keys: counted.keys,
-            documents: counted.documents,
-            matched: counted.matched,
+        let of = |effort: Effort| Figures {
+            keys: effort.keys,
+            documents: effort.documents,
+            matched: effort.matched,
             ..figures
         };
         match self {
@@ -92,14 +103,13 @@ impl Work {
                 ..of(*reading.counted.lock())
             },
             Self::Write(writing) => {
-                let counted = writing.picker.as_ref().map(Picker::counted);
                 let deletes = writing.update.is_none();
                 Figures {
                     would_match: writing.matched,
                     would_modify: writing.modified,
                     would_upsert: u64::from(writing.upsert && writing.matched == 0),
                     would_delete: if deletes { writing.matched } else { 0 },
-                    ..of(counted.unwrap_or_default())
+                    ..of(writing.effort)
                 }
             }
         }
@@ -118,7 +128,9 @@ impl Reading {
                 sources: &*self.sources,
             };
             self.batch.clear();
-            let flow = self.rows.fill(&mut cx, &mut self.batch)?;
+            let filled = self.rows.fill(&mut cx, &mut self.batch);
+            self.effort += self.sources.handles().take_effort();
+            let flow = filled?;
             self.ended = flow == Flow::End;
             if !self.ended && (flow == Flow::Pause || slice.is_over()) {
                 return Ok(false);
@@ -142,7 +154,9 @@ impl Writing {
             ..
         } = &self.selection;
         while !self.ended {
-            match picker.next(ReadPoint::at(now), vars, slice, &mut self.current)? {
+            let picked = picker.next(ReadPoint::at(now), vars, slice, &mut self.current);
+            self.effort += picker.take_effort();
+            match picked? {
                 Picked::Pause => return Ok(false),
                 Picked::None => self.ended = true,
                 Picked::One(..) => {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::effort::Effort;
 use crate::engine::write::{Place, collection_for, insert_batch};
 use crate::error::Error;
 
@@ -9,6 +10,7 @@ use crate::error::Error;
 /// on; so does the answer.
 pub fn add(
     place: &Place<'_>,
+    effort: &mut Effort,
     mut admitted: &[(usize, Cow<'_, [u8]>)],
     mut went: impl FnMut(usize, Option<Error>) -> bool,
 ) -> bool {
@@ -29,7 +31,8 @@ pub fn add(
             continue;
         };
         let (added, rest) = admitted.split_at(inserted.count);
-        for (index, _) in added {
+        for (index, bytes) in added {
+            effort.inserted += (place.weigh)(bytes.len());
             went(*index, None);
         }
         admitted = rest;

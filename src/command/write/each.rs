@@ -4,6 +4,7 @@
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
 use crate::aside::parsing;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
+use crate::effort::Effort;
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Place, Selection, Updating};
 use crate::error::Result;
@@ -15,7 +16,7 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 /// A statement on its way.
 pub trait Writing: Send + 'static {
     /// Goes on until it is done (`true`) or the time slice is over.
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool>;
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool>;
     /// What it has done, also if it failed in the end.
     fn outcome(&mut self) -> session::Outcome;
 }
@@ -101,7 +102,7 @@ impl<K: Kind> Statements for Each<K> {
         loop {
             let index = self.next;
             let ended = match &mut self.current {
-                Some(current) => match current.step(&run.place, slice) {
+                Some(current) => match current.step(&run.place, slice, &mut run.effort) {
                     Ok(false) => {
                         run.pay(run.place.name());
                         return Ok(false);
@@ -167,8 +168,8 @@ impl<K: Kind> Statements for Each<K> {
 // === impl Writing ===
 
 impl Writing for Updating {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        Self::step(self, place, slice)
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
+        Self::step(self, place, slice, effort)
     }
 
     fn outcome(&mut self) -> session::Outcome {
@@ -182,8 +183,8 @@ impl Writing for Updating {
 }
 
 impl Writing for Deleting {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        Self::step(self, place, slice)
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
+        Self::step(self, place, slice, effort)
     }
 
     fn outcome(&mut self) -> session::Outcome {
@@ -192,10 +193,10 @@ impl Writing for Deleting {
 }
 
 impl Writing for Action {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
         match self {
-            Self::Update(updating) => updating.step(place, slice),
-            Self::Remove(deleting) => deleting.step(place, slice),
+            Self::Update(updating) => updating.step(place, slice, effort),
+            Self::Remove(deleting) => deleting.step(place, slice, effort),
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::command::{Call, Client, Command, Context, Outcome, Step, Task, cosmos};
+use crate::command::{Call, Client, Command, Context, Outcome, Step, Task};
+use crate::cosmos::{self, Usage};
+use crate::effort::Effort;
 use crate::engine::write::{BATCH, Place};
-use crate::engine::{Effort, ReadPoint, TimeSlice};
+use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::Slice;
@@ -26,6 +28,8 @@ pub struct Running<'r> {
     pub place: Place<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
+    /// What the statements of the command have done so far.
+    pub effort: Effort,
     /// Where statements are let in one by one.
     gate: Option<Gate<'r>>,
 }
@@ -35,7 +39,7 @@ struct Gate<'r> {
     context: &'r Context,
     client: &'r Client,
     command: &'static Command,
-    /// What this thread had done when the last statement was paid for.
+    /// What had been done when the last statement was paid for.
     paid: Effort,
 }
 
@@ -50,6 +54,7 @@ struct Longer<S> {
     collection: String,
     now: Millis,
     retry: Option<Retry>,
+    effort: Effort,
 }
 
 /// Runs the statements: at once if that is quickly done and those that are parsed are not slow, else in steps.
@@ -63,20 +68,19 @@ pub fn run<S: Statements>(
     let mut retry = call.retry.take();
     let mut running = Running {
         request: call.request,
-        place: Place {
-            catalog: &call.context.catalog,
-            ids: &call.context.ids,
-            database: call.database(),
-            collection,
-            outside_lock: call.context.config.updates_outside_lock,
-            at: call.read_point(),
-        },
+        place: place(call.context, call.database(), collection, call.now),
         vars: call.vars(),
         retry: &mut retry,
-        gate: Gate::of(call.context, call.client, call.command),
+        effort: Effort::default(),
+        gate: Gate::of(call.context, call.client, call.command, Effort::default()),
     };
     // What may take long is on the list of operations before it begins.
-    if !is_slow && statements.step(&mut running, &TimeSlice::begin())? {
+    let stepped = match is_slow {
+        true => Ok(false),
+        false => statements.step(&mut running, &TimeSlice::begin()),
+    };
+    call.effort = running.effort;
+    if stepped? {
         statements.reply(reply);
         return Ok(Outcome::Reply);
     }
@@ -90,7 +94,25 @@ pub fn run<S: Statements>(
         collection: collection.to_owned(),
         now: call.now,
         retry,
+        effort: call.effort,
     })))
+}
+
+fn place<'p>(
+    context: &'p Context,
+    database: &'p str,
+    collection: &'p str,
+    now: Millis,
+) -> Place<'p> {
+    Place {
+        catalog: &context.catalog,
+        ids: &context.ids,
+        database,
+        collection,
+        outside_lock: context.config.updates_outside_lock,
+        weigh: cosmos::weigh,
+        at: ReadPoint::at(now),
+    }
 }
 
 // === impl Running ===
@@ -109,7 +131,7 @@ impl Running<'_> {
     #[inline]
     pub fn pay(&mut self, place: (&str, &str)) {
         if let Some(gate) = &mut self.gate {
-            gate.pay(place);
+            gate.pay(place, self.effort);
         }
     }
 
@@ -127,13 +149,18 @@ impl Running<'_> {
 
 impl<'r> Gate<'r> {
     #[inline]
-    fn of(context: &'r Context, client: &'r Client, command: &'static Command) -> Option<Self> {
+    fn of(
+        context: &'r Context,
+        client: &'r Client,
+        command: &'static Command,
+        paid: Effort,
+    ) -> Option<Self> {
         let closed = context.cosmos.is_limited() || context.fail_points.is_on();
         closed.then(|| Self {
             context,
             client,
             command,
-            paid: Effort::so_far(),
+            paid,
         })
     }
 
@@ -147,12 +174,14 @@ impl<'r> Gate<'r> {
         self.context.cosmos.admit(name, now)
     }
 
-    fn pay(&mut self, place: (&str, &str)) {
-        let so_far = Effort::so_far();
-        let cost = cosmos::usage(so_far - self.paid).cost();
+    fn pay(&mut self, place: (&str, &str), so_far: Effort) {
+        let usage = Usage {
+            effort: so_far - self.paid,
+            returned: 0,
+        };
         self.paid = so_far;
         let now = self.context.clock.now();
-        self.context.cosmos.charge(place, now, cost);
+        self.context.cosmos.charge(place, now, usage.cost());
     }
 }
 
@@ -162,22 +191,22 @@ impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let mut running = Running {
             request: &self.request,
-            place: Place {
-                catalog: &self.context.catalog,
-                ids: &self.context.ids,
-                database: &self.database,
-                collection: &self.collection,
-                outside_lock: self.context.config.updates_outside_lock,
-                at: ReadPoint::at(self.now),
-            },
+            place: place(&self.context, &self.database, &self.collection, self.now),
             vars: self.context.vars(self.now),
             retry: &mut self.retry,
-            gate: Gate::of(&self.context, &self.client, self.command),
+            effort: self.effort,
+            gate: Gate::of(&self.context, &self.client, self.command, self.effort),
         };
-        if !self.statements.step(&mut running, &TimeSlice::begin())? {
+        let stepped = self.statements.step(&mut running, &TimeSlice::begin());
+        self.effort = running.effort;
+        if !stepped? {
             return Ok(Step::More);
         }
         self.statements.reply(reply);
         Ok(Step::Done)
+    }
+
+    fn effort(&self) -> Effort {
+        self.effort
     }
 }

@@ -1,7 +1,6 @@
 //! Adding documents, about a hundred in one lock hold.
 
 use super::refused;
-use crate::engine::Effort;
 use crate::error::{Error, Result};
 use crate::storage::{Collection, Dropped};
 use crate::value::Millis;
@@ -27,10 +26,7 @@ pub fn insert_batch<'d>(
         let mut inserted = Inserted::default();
         for bytes in documents {
             match writer.insert(bytes) {
-                Ok(_) => {
-                    inserted.count += 1;
-                    Effort::add_insert(bytes.len());
-                }
+                Ok(_) => inserted.count += 1,
                 Err(reason) => {
                     inserted.failed = Some(refused(&reason, &writer.view(), bytes));
                     break;

@@ -1,7 +1,6 @@
 //! Changing one stored document.
 
 use super::{Wanted, refused};
-use crate::engine::Effort;
 use crate::error::Result;
 use crate::query::Vars;
 use crate::storage::{
@@ -191,13 +190,7 @@ impl Candidate<'_> {
                     self.current.extend_from_slice(stored.bytes);
                     writer.remove(id)
                 });
-                return Ok(removed.map(|removed| match removed {
-                    None => Deleted::None,
-                    Some(ts) => {
-                        Effort::add_removal();
-                        Deleted::Done(ts)
-                    }
-                }));
+                return Ok(removed.map(|removed| removed.map_or(Deleted::None, Deleted::Done)));
             }
         };
         loop {
@@ -209,10 +202,7 @@ impl Candidate<'_> {
             });
             match removed {
                 Err(dropped) => return Ok(Err(dropped)),
-                Ok(Some(ts)) => {
-                    Effort::add_removal();
-                    return Ok(Ok(Deleted::Done(ts)));
-                }
+                Ok(Some(ts)) => return Ok(Ok(Deleted::Done(ts))),
                 Ok(None) => match self.look_again(id, at)? {
                     Some(now_ts) => ts = now_ts,
                     None => return Ok(Ok(Deleted::Gone)),
@@ -251,7 +241,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Counts a write, or tells in MongoDB's words why it was refused.
+/// Tells in MongoDB's words why a write was refused.
 #[inline]
 fn told(
     writer: &Writer<'_>,
@@ -259,20 +249,14 @@ fn told(
     new: &New,
     written: Result<Written, Refused>,
 ) -> Result<Written> {
-    match written {
-        Ok(written) => {
-            Effort::add_change(written.len);
-            Ok(written)
-        }
-        Err(reason) => {
-            let view = writer.view();
-            let bytes = match new {
-                New::Bytes(bytes) => bytes.as_slice(),
-                _ => view.get(id).map_or(&[][..], |stored| stored.bytes),
-            };
-            Err(refused(&reason, &view, bytes))
-        }
-    }
+    written.map_err(|reason| {
+        let view = writer.view();
+        let bytes = match new {
+            New::Bytes(bytes) => bytes.as_slice(),
+            _ => view.get(id).map_or(&[][..], |stored| stored.bytes),
+        };
+        refused(&reason, &view, bytes)
+    })
 }
 
 /// A document with `_ts` (whole seconds) as its last field.

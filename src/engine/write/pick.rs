@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::engine::access::{Counted, Pace, Walk};
+use crate::effort::Effort;
+use crate::engine::access::{Pace, Walk};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -48,9 +49,9 @@ impl Picker {
         }
     }
 
-    /// The work done so far.
-    pub fn counted(&self) -> Counted {
-        self.walk.counted
+    /// What it has done since this was last asked.
+    pub fn take_effort(&mut self) -> Effort {
+        self.walk.take_effort()
     }
 
     pub fn collection(&self) -> &Arc<Collection> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Candidate, Match, Picked, Picker, Target, Wanted};
+use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
 use crate::engine::choose::choose;
@@ -23,6 +24,8 @@ pub struct Place<'a> {
     pub collection: &'a str,
     /// Tests compare the two ways: nothing is computed while the lock is held.
     pub outside_lock: bool,
+    /// How the documents that it writes are counted.
+    pub weigh: Weigh,
     /// Where its reads start from; it writes at the same `now`.
     pub at: ReadPoint,
 }
@@ -159,7 +162,12 @@ impl Search {
     }
 
     /// The next document.
-    pub(super) fn next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<Found<'_>> {
+    pub(super) fn next(
+        &mut self,
+        place: &Place<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<Found<'_>> {
         if self.way.is_none() {
             let found = place.catalog.get(place.database, place.collection)?;
             self.way = found
@@ -177,6 +185,7 @@ impl Search {
             }
             Some(Way::Picker(picker)) => {
                 let picked = picker.next(at, &self.selection.vars, slice, current);
+                *effort += picker.take_effort();
                 match picked.map_err(|error| during(self.during, error))? {
                     Picked::One(id, ts) => (Target::Found(id, ts), picker.collection()),
                     Picked::Pause => return Ok(Found::Pause),

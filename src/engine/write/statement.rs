@@ -2,6 +2,7 @@
 
 use super::search::Found;
 use super::{Deleted, Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
+use crate::effort::Effort;
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
@@ -83,10 +84,15 @@ impl Updating {
     }
 
     /// Goes on until it is done (`true`) or the time slice is over.
-    pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+    pub fn step(
+        &mut self,
+        place: &Place<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         loop {
-            if self.change_next(place, slice)? {
-                if self.done.matched > 0 || !self.upsert || self.insert(place)? {
+            if self.change_next(place, slice, effort)? {
+                if self.done.matched > 0 || !self.upsert || self.insert(place, effort)? {
                     return Ok(true);
                 }
             } else if slice.is_over() {
@@ -96,8 +102,13 @@ impl Updating {
     }
 
     /// Changes the next document that matches. `false`: there may be more to do.
-    fn change_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        let mut candidate = match self.search.next(place, slice)? {
+    fn change_next(
+        &mut self,
+        place: &Place<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
+        let mut candidate = match self.search.next(place, slice, effort)? {
             Found::One(candidate) => candidate,
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
@@ -142,6 +153,7 @@ impl Updating {
                 return Ok(false);
             }
         };
+        effort.changed += (place.weigh)(written.len);
         self.done.matched += 1;
         self.done.modified += u64::from(new != New::Same);
         self.done.shown = match self.shows {
@@ -159,7 +171,7 @@ impl Updating {
     }
 
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
-    fn insert(&mut self, place: &Place<'_>) -> Result<bool> {
+    fn insert(&mut self, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
         self.search.start_over();
         let made = self.make(place);
         let bytes = made.map_err(|error| self.search.failed(error))?;
@@ -171,6 +183,7 @@ impl Updating {
         };
         match inserted.failed {
             None => {
+                effort.inserted += (place.weigh)(bytes.len());
                 self.done.upserted = Some(Doc::new(&bytes).get("_id").to_value());
                 self.done.shown = (self.shows == Shows::After).then_some(Version {
                     bytes,
@@ -259,9 +272,14 @@ impl Deleting {
     }
 
     /// Goes on until it is done (`true`) or the time slice is over.
-    pub fn step(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
+    pub fn step(
+        &mut self,
+        place: &Place<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         loop {
-            if self.remove_next(place, slice)? {
+            if self.remove_next(place, slice, effort)? {
                 return Ok(true);
             }
             if slice.is_over() {
@@ -271,8 +289,13 @@ impl Deleting {
     }
 
     /// Removes the next document that matches. `false`: there may be more to do.
-    fn remove_next(&mut self, place: &Place<'_>, slice: &dyn Slice) -> Result<bool> {
-        let candidate = match self.search.next(place, slice)? {
+    fn remove_next(
+        &mut self,
+        place: &Place<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
+        let candidate = match self.search.next(place, slice, effort)? {
             Found::One(candidate) => candidate,
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
@@ -286,6 +309,7 @@ impl Deleting {
                 return Ok(false);
             }
         };
+        effort.removed += 1;
         self.deleted += 1;
         let multi = self.search.selection.multi;
         if !multi {

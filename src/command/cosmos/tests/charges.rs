@@ -162,6 +162,54 @@ fn what_a_long_request_cost() {
     assert_eq!(last(&mut server), ("delete".into(), 102_000.0));
 }
 
+/// What stages look at in other collections and write there counts, and so do the rows of a cursor and what an explain runs.
+#[test]
+fn what_requests_over_several_collections_cost() {
+    let mut server = with(Cosmos::default());
+    for name in ["a", "b"] {
+        let documents: Vec<Document> = (0..20).map(|n| doc! {"_id": n, "k": n}).collect();
+        run(&mut server, doc! {"insert": name, "documents": documents});
+    }
+    let lookup =
+        doc! {"$lookup": {"from": "b", "localField": "k", "foreignField": "k", "as": "found"}};
+    let nothing = doc! {"$match": {"found": 1}};
+    let inner = doc! {"$lookup": {"from": "b", "pipeline": [{"$match": {"k": 1}}], "as": "found"}};
+    let merge = |mode: &str| doc! {"$merge": {"into": "b", "whenMatched": mode}};
+    let scan = doc! {"k": {"$gte": 0}};
+    let rows = [
+        // Of the other collection one document, found once and kept; then each of them.
+        (vec![inner, nothing.clone()], 2.1),
+        (vec![lookup, nothing], 4.0),
+        (vec![merge("replace")], 202.0),
+        (vec![merge("keepExisting")], 2.0),
+        (vec![doc! {"$out": "c"}], 102.0),
+    ];
+    let index = doc! {"key": {"k": 1}, "name": "k"};
+    run(&mut server, doc! {"createIndexes": "b", "indexes": [index]});
+    for (stages, charge) in rows {
+        let command = doc! {"aggregate": "a", "pipeline": stages, "cursor": {}};
+        run(&mut server, command.clone());
+        let cost = last(&mut server).1;
+        assert_eq!(cost, charge, "{command}");
+    }
+    let find = doc! {"find": "a", "filter": scan.clone(), "projection": {"_id": 1}};
+    run(&mut server, doc! {"explain": find.clone()});
+    assert_eq!(last(&mut server), ("explain".into(), 2.0));
+    let delete = doc! {"delete": "a", "deletes": [{"q": scan, "limit": 0}]};
+    run(&mut server, doc! {"explain": delete});
+    assert_eq!(last(&mut server), ("explain".into(), 2.0));
+    // Each batch is paid for by the command that asks for it.
+    let mut first = find;
+    first.insert("batchSize", 1);
+    let reply = run(&mut server, first);
+    let id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
+    assert_eq!(last(&mut server), ("find".into(), 1.0));
+    run(&mut server, doc! {"getMore": id, "collection": "a"});
+    let (name, rest) = last(&mut server);
+    assert_eq!(name, "getMore");
+    assert!((1.9..2.5).contains(&rest), "{rest}");
+}
+
 #[test]
 fn expiry_costs_nothing() {
     let mut server = with(Cosmos {
