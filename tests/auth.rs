@@ -18,6 +18,9 @@ use sundown::config::{Accounts, Config};
 #[path = "support/client.rs"]
 mod raw;
 
+/// Nothing here takes that long unless it hangs.
+const LATE: Duration = Duration::from_secs(120);
+
 const START: Millis = Millis(1_893_456_000_000);
 
 /// Users as (name, database, password, role).
@@ -46,6 +49,18 @@ async fn shop() -> Sundown {
     server(&[ann, root], false).await
 }
 
+/// The options of a driver that waits for a busy machine.
+async fn options(server: &Sundown) -> ClientOptions {
+    let mut options = ClientOptions::parse(server.uri()).await.unwrap();
+    options.server_selection_timeout = Some(LATE);
+    options.connect_timeout = Some(LATE);
+    options
+}
+
+async fn stranger(server: &Sundown) -> mongodb::Client {
+    mongodb::Client::with_options(options(server).await).unwrap()
+}
+
 async fn client(
     server: &Sundown,
     user: &str,
@@ -53,7 +68,7 @@ async fn client(
     password: &str,
     mechanism: Option<AuthMechanism>,
 ) -> mongodb::Client {
-    let mut options = ClientOptions::parse(server.uri()).await.unwrap();
+    let mut options = options(server).await;
     let mut credential = Credential::builder()
         .username(user.to_owned())
         .source(source.to_owned())
@@ -61,7 +76,6 @@ async fn client(
         .build();
     credential.mechanism = mechanism;
     options.credential = Some(credential);
-    options.server_selection_timeout = Some(Duration::from_secs(60));
     mongodb::Client::with_options(options).unwrap()
 }
 
@@ -178,7 +192,7 @@ async fn whoever_is_wrong_learns_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_works_before_login_and_the_first_user_comes_from_this_machine() {
     let server = server(&[], true).await;
-    let stranger = mongodb::Client::with_uri_str(server.uri()).await.unwrap();
+    let stranger = stranger(&server).await;
     let find = stranger.database("shop").collection::<Document>("c");
     assert_eq!(code(&find.find_one(doc! {}).await.unwrap_err()), Some(13));
     let create = doc! {"createUser": "boss", "pwd": "secret", "roles": ["root"]};

@@ -16,6 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
+/// Nothing here takes that long unless it hangs.
+const PATIENT: &str = "serverSelectionTimeoutMS=120000&connectTimeoutMS=120000";
+
 /// Which compressors were seen in each direction; 0 is a message that was not compressed.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
@@ -75,7 +78,7 @@ async fn each_compressor_is_agreed_on_and_used() {
         };
         let server = Sundown::start(config, Clock::system()).await.unwrap();
         let (address, seen) = tap(server.local_addr()).await;
-        let uri = format!("mongodb://{address}/?compressors={wanted}");
+        let uri = format!("mongodb://{address}/?compressors={wanted}&{PATIENT}");
         let client = Client::with_uri_str(uri).await.unwrap();
         let things = client.database("d").collection::<Document>("things");
         let documents = (0..5_000).map(|id| doc! {"_id": id, "text": "sundown ".repeat(50)});

@@ -47,7 +47,8 @@ async fn the_connection_string_of_the_cloud_works() {
         };
         format!(
             "mongodb://{ACCOUNT}:{key}@localhost:{port}/{path}?{tls}&replicaSet=globaldb&retrywrites=false\
-             &maxIdleTimeMS=120000&appName=@{ACCOUNT}@&maxPoolSize=1"
+             &maxIdleTimeMS=120000&appName=@{ACCOUNT}@&maxPoolSize=1\
+             &serverSelectionTimeoutMS=120000&connectTimeoutMS=120000"
         )
     };
     // With a database in its path, a string says that it is the `authSource`; the service does not care.

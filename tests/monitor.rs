@@ -25,6 +25,7 @@ async fn start(topology: Topology) -> Sundown {
     let config = Config {
         port: 0,
         topology,
+        shutdown_timeout: raw::PATIENCE,
         ..Config::default()
     };
     Sundown::start(config, Clock::system()).await.unwrap()
@@ -138,11 +139,11 @@ async fn hellos_stream_until_the_client_leaves() {
     for (name, gauge) in [("hello", (1, 1, 0)), ("isMaster", (1, 0, 1))] {
         let mut monitor = Client::connect(server.local_addr()).await;
         let hello = awaiting(name, &known, 50);
+        let begun = monotonic();
         monitor
             .send(&msg(33, EXHAUST_ALLOWED, &[&body(hello)]))
             .await;
         let mut before = 33;
-        let begun = monotonic();
         for _ in 0..5 {
             let reply = monitor.receive().await.unwrap();
             assert_eq!((reply.response_to, reply.flags), (before, MORE_TO_COME));
@@ -229,6 +230,8 @@ async fn the_drivers_monitor_streams_and_sees_a_healthy_server() {
         if let Topology::ReplicaSet { name, .. } = &topology {
             options.repl_set_name = Some(name.clone());
         }
+        options.server_selection_timeout = Some(raw::PATIENCE);
+        options.connect_timeout = Some(raw::PATIENCE);
         options.server_monitoring_mode = Some(ServerMonitoringMode::Stream);
         options.heartbeat_freq = Some(Duration::from_millis(500));
         let log = Arc::clone(&seen);

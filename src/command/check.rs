@@ -61,6 +61,26 @@ pub fn finish(mut work: Box<dyn Work>) -> Document {
     Document::from_reader(&reply[..]).unwrap()
 }
 
+/// The reply of a command that may have to wait.
+pub async fn await_reply(
+    (commands, connection): &mut (Commands, Connection),
+    command: Document,
+) -> Document {
+    let mut reply = Vec::new();
+    if let Ok(handler::Outcome::Work(mut work)) =
+        commands.call(connection, request(command), &mut reply)
+    {
+        loop {
+            match work.step(&mut reply).unwrap() {
+                Progress::Wait(wait) => wait.await,
+                progress if progress.is_done() => break,
+                _ => {}
+            }
+        }
+    }
+    Document::from_reader(&reply[..]).unwrap()
+}
+
 /// Goes that many steps with a command that is work, then abandons it. Says whether it was done.
 pub fn go_on_for(
     (commands, connection): &mut (Commands, Connection),

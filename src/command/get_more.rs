@@ -159,7 +159,7 @@ mod tests {
 
     use bson::{Bson, Document, doc};
 
-    use super::super::check::{ask, begin, server};
+    use super::super::check::{ask, await_reply, begin, server};
     use super::super::{Commands, Connection};
     use crate::config::Config;
     use crate::handler::{Progress, Work};
@@ -193,15 +193,14 @@ mod tests {
         (server, cursor.get_i64("id").unwrap())
     }
 
-    fn more(server: &mut Server, id: i64, millis: i32) -> Box<dyn Work> {
-        let more = doc! {"getMore": id, "collection": "c", "maxTimeMS": millis, "$db": "d"};
-        begin(server, more)
+    fn more(id: i64, millis: i32) -> Document {
+        doc! {"getMore": id, "collection": "c", "maxTimeMS": millis, "$db": "d"}
     }
 
     /// One with a getMore that has an hour to wait.
     fn waiting(projection: Document) -> (Server, Box<dyn Work>, i64) {
         let (mut server, id) = opened(projection);
-        let work = more(&mut server, id, 3_600_000);
+        let work = begin(&mut server, more(id, 3_600_000));
         (server, work, id)
     }
 
@@ -309,16 +308,7 @@ mod tests {
     #[tokio::test]
     async fn a_wait_that_is_over_ends_with_an_empty_batch() {
         let (mut server, id) = opened(doc! {});
-        let mut work = more(&mut server, id, 1);
-        let mut out = Vec::new();
-        loop {
-            match work.step(&mut out).unwrap() {
-                Progress::Wait(wait) => wait.await,
-                Progress::Done => break,
-                other => panic!("{other:?}"),
-            }
-        }
-        let reply = Document::from_reader(&out[..]).unwrap();
+        let reply = await_reply(&mut server, more(id, 1)).await;
         let cursor = reply.get_document("cursor").unwrap();
         assert!(cursor.get_array("nextBatch").unwrap().is_empty());
         assert_eq!(cursor.get_i64("id").ok(), Some(id));

@@ -10,6 +10,7 @@ mod topology;
 mod users;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, CommandFactory, ValueEnum};
@@ -32,6 +33,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Threads that serve; 0 means one per core.
     pub workers: usize,
+    /// How long running commands may take to finish when the server is told to stop. No option sets this; tests raise it.
+    pub shutdown_timeout: Duration,
     /// By what clients may compress their messages.
     pub compressors: Compressors,
     /// How connections are encrypted.
@@ -134,6 +137,8 @@ pub struct Setting {
 
 const PORT: u16 = 27017;
 
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Where a server listens that was told no port.
 pub fn usual_port(cosmos: bool) -> u16 {
     if cosmos { Cosmos::PORT } else { PORT }
@@ -177,6 +182,7 @@ impl Default for Config {
             port: PORT,
             max_connections: 10_000,
             workers: 0,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
             compressors: Compressors::ALL,
             tls: Tls::default(),
             topology: Topology::Router,
@@ -208,6 +214,7 @@ impl TryFrom<Settings> for Config {
             port: settings.port.unwrap_or(usual_port(cosmos.profile)),
             max_connections: settings.max_connections,
             workers: settings.workers,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
             compressors: settings.compressors,
             tls: settings.tls.resolve(tls)?,
             cosmos,

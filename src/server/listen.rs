@@ -40,9 +40,6 @@ struct Connections {
     refusing: bool,
 }
 
-/// How long running commands may take to finish when the server is told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
-
 /// Waits after a failed accept (no file descriptors left, say), doubling between these.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -88,8 +85,8 @@ impl Server {
         &self.config
     }
 
-    /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most ten seconds)
-    /// and closes everything. Returns how many connections it abandoned because their commands went on.
+    /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most
+    /// [`Config::shutdown_timeout`]) and closes everything. Returns how many connections it abandoned because their commands went on.
     pub async fn run<H: Handler>(
         self,
         handler: Arc<H>,
@@ -138,7 +135,7 @@ impl Server {
             }
         }
         drop(listener);
-        connections.drain().await
+        connections.drain(config.shutdown_timeout).await
     }
 }
 
@@ -246,7 +243,7 @@ impl Connections {
         self.duties.remove(&id);
     }
 
-    async fn drain(mut self) -> usize {
+    async fn drain(mut self, limit: Duration) -> usize {
         for (duty, task) in self.duties.values() {
             if duty.close() {
                 task.abort();
@@ -258,7 +255,7 @@ impl Connections {
                     .remove(&ended.map_or_else(|problem| problem.id(), |(id, ())| id));
             }
         };
-        if tokio::time::timeout(DRAIN, all_ended).await.is_ok() {
+        if tokio::time::timeout(limit, all_ended).await.is_ok() {
             return 0;
         }
         let running = self.tasks.len();

@@ -9,6 +9,8 @@ use sundown::Sundown;
 use sundown::clock::{Clock, Millis};
 use sundown::config::{Config, Topology};
 
+use crate::raw::PATIENCE;
+
 pub const START: Millis = Millis(1_893_456_000_000);
 
 pub struct House {
@@ -25,10 +27,13 @@ pub async fn house(topology: Topology) -> House {
         port: 0,
         enable_test_commands: true,
         topology,
+        shutdown_timeout: PATIENCE,
         ..Config::default()
     };
     let server = Sundown::start(config, clock.clone()).await.unwrap();
-    let options = ClientOptions::parse(server.uri()).await.unwrap();
+    let mut options = ClientOptions::parse(server.uri()).await.unwrap();
+    options.server_selection_timeout = Some(PATIENCE);
+    options.connect_timeout = Some(PATIENCE);
     let client = Client::with_options(options).unwrap();
     let database = client.database("shop");
     House {

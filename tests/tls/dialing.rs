@@ -91,6 +91,7 @@ pub async fn driver(server: &Sundown, tls: Option<TlsOptions>, will_work: bool) 
         Duration::from_secs(2)
     };
     options.server_selection_timeout = Some(patience);
+    options.connect_timeout = Some(patience);
     options.tls = tls.map(mongodb::options::Tls::Enabled);
     mongodb::Client::with_options(options).unwrap()
 }

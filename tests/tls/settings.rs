@@ -8,6 +8,8 @@ use sundown::Sundown;
 use sundown::clock::Clock;
 use sundown::config::{Config, Identity, Tls, TlsMode};
 
+use crate::raw::PATIENCE;
+
 pub struct Authority(pub CertifiedIssuer<'static, KeyPair>);
 
 /// A folder of its own for each test, empty.
@@ -46,6 +48,7 @@ pub fn with(tls: Tls) -> Config {
     Config {
         port: 0,
         tls,
+        shutdown_timeout: PATIENCE,
         ..Config::default()
     }
 }

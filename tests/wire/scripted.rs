@@ -213,7 +213,12 @@ impl Running {
     }
 
     pub async fn with(config: Config) -> Self {
-        let server = Server::bind(Config { port: 0, ..config }).await.unwrap();
+        let config = Config {
+            port: 0,
+            shutdown_timeout: PATIENCE,
+            ..config
+        };
+        let server = Server::bind(config).await.unwrap();
         let address = server.local_addr();
         assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
         assert_eq!(server.config().port, address.port());
@@ -240,7 +245,7 @@ impl Running {
 
     /// How many connections the server had to abandon.
     pub async fn stopped(self) -> usize {
-        tokio::time::timeout(PATIENCE, self.task)
+        tokio::time::timeout(2 * PATIENCE, self.task)
             .await
             .expect("the server stops")
             .unwrap()

