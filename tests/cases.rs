@@ -10,7 +10,7 @@ mod support;
 mod vocabulary;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use bson::doc;
@@ -19,6 +19,7 @@ use sundown::clock::{Clock, Millis};
 use sundown::config::Config;
 use support::client::Client;
 use support::difference::Difference;
+use support::mongod;
 use support::runner::Runner;
 use support::script::{Script, Statement};
 use tokio::runtime::Runtime;
@@ -33,12 +34,9 @@ fn golden() {
     files.retain(|(name, _)| name.contains(&wanted));
     assert!(!files.is_empty(), "no case contains {wanted:?}");
     if let Ok(uri) = std::env::var("MONGODB_URI") {
-        let mut client = Client::connect(address(&uri)).expect("a connection");
+        let mut client = mongod::connect(&uri);
         let there = databases(&mut client);
         assert!(there.is_empty(), "scripts drop what they find: {there:?}");
-        // 6.0's other engine has codes of its own. The differential test, too, asks for this one.
-        let classic = doc! {"setParameter": 1, "internalQueryForceClassicEngine": true};
-        client.command("admin", classic).expect("a reply");
     }
     let runtime = Runtime::new().expect("a runtime");
     let mut failures = Vec::new();
@@ -194,7 +192,7 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
     }
     let problems = match std::env::var("MONGODB_URI") {
         Ok(uri) => {
-            let server = address(&uri);
+            let server = mongod::address(&uri);
             let mut runner = Runner::new(server, "test", |_| {
                 Err("a real server's clock cannot be moved".to_owned())
             });
@@ -340,14 +338,4 @@ fn travel(clock: &Clock, text: &str) -> Result<String, String> {
     bson::DateTime::from_millis(clock.now().0)
         .try_to_rfc3339_string()
         .map_err(|error| error.to_string())
-}
-
-fn address(uri: &str) -> SocketAddr {
-    let host = uri.trim_start_matches("mongodb://");
-    let host = host.split('/').next().unwrap_or(host);
-    let host = host.rsplit('@').next().unwrap_or(host);
-    host.to_socket_addrs()
-        .ok()
-        .and_then(|mut found| found.next())
-        .unwrap_or_else(|| panic!("cannot resolve {uri}"))
 }

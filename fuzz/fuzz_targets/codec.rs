@@ -96,5 +96,9 @@ fn walk(doc: Doc<'_>) {
             _ => {}
         }
     }
-    assert!(fields.rest().is_empty(), "{} bytes unread", fields.rest().len());
+    assert!(
+        fields.rest().is_empty(),
+        "{} bytes unread",
+        fields.rest().len()
+    );
 }

@@ -21,6 +21,7 @@ use sundown::wire::Request;
 use source::Source;
 
 /// Names of fields: of documents, of commands' options, of operators' arguments.
+#[rustfmt::skip]
 const NAMES: &[&str] = &[
     "a", "b", "c", "a.b", "a.0", "a.$", "a.$[]", "a.$[x]", "_id", "_ts", "ttl", "filter", "query", "q", "u", "update",
     "updates", "deletes", "documents", "pipeline", "cursor", "sort", "projection", "fields", "limit", "skip", "batchSize",
@@ -30,7 +31,9 @@ const NAMES: &[&str] = &[
     "distinct", "hidden", "x", "maxTimeMS", "to", "freeze", "advanceSeconds", "explain", "verbosity", "ops", "nsInfo", "ns",
 ];
 
-const TEXTS: &[&str] = &["c", "d", "a", "$a", "$a.b", "$$ROOT", "$$NOW", "$$this", "_id_", "*", "a.b", "(a+)+$", "", "é"];
+const TEXTS: &[&str] = &[
+    "c", "d", "a", "$a", "$a.b", "$$ROOT", "$$NOW", "$$this", "_id_", "*", "a.b", "(a+)+$", "", "é",
+];
 
 impl Source<'_> {
     fn name(&mut self) -> &'static str {
@@ -50,12 +53,14 @@ impl Source<'_> {
             1 => Value::int32(i32::from(self.byte()) - 20),
             2 => Value::int64(i64::MAX - i64::from(self.byte())),
             3 => Value::double(f64::from(self.byte()) / 4.0),
-            4 => Value::double([f64::NAN, f64::INFINITY, -0.0, 1e300][usize::from(self.byte() % 4)]),
+            4 => {
+                Value::double([f64::NAN, f64::INFINITY, -0.0, 1e300][usize::from(self.byte() % 4)])
+            }
             5 => Value::boolean(self.byte().is_multiple_of(2)),
             6 => Value::date(i64::from(self.byte()) * 1000),
             7 => Value::oid([self.byte(); 12]),
             8 => Value::regex(*self.pick(TEXTS), "i"),
-            9 => Value::decimal([self.byte(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x30]),
+            9 => Value::decimal((0x3040_u128 << 112 | u128::from(self.byte())).to_le_bytes()),
             _ => Value::string(*self.pick(TEXTS)),
         }
     }
@@ -107,7 +112,11 @@ impl Source<'_> {
         let mut bytes = Vec::new();
         let mut body = DocBuilder::begin(&mut bytes);
         let command = self.pick(COMMANDS).name;
-        body.put(command, if self.byte().is_multiple_of(4) { Value::int32(1) } else { Value::string("c") }.as_ref());
+        let target = match self.byte() % 4 {
+            0 => Value::int32(1),
+            _ => Value::string("c"),
+        };
+        body.put(command, target.as_ref());
         for _ in 0..self.byte() % 6 {
             let name = *self.pick(NAMES);
             match self.byte() % 3 {
@@ -127,7 +136,11 @@ impl Source<'_> {
                 }
             }
         }
-        body.put_str("$db", if self.byte().is_multiple_of(4) { "admin" } else { "d" });
+        let database = match self.byte() % 4 {
+            0 => "admin",
+            _ => "d",
+        };
+        body.put_str("$db", database);
         body.end();
         bytes
     }
@@ -135,8 +148,14 @@ impl Source<'_> {
 
 /// A server of its own for every input, so that a finding shows itself again from its bytes alone.
 fn server() -> Commands {
-    let config = Config { enable_test_commands: true, ..Config::default() };
-    Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))))
+    let config = Config {
+        enable_test_commands: true,
+        ..Config::default()
+    };
+    Commands::new(Context::new(
+        config,
+        Clock::frozen(Millis(1_800_000_000_000)),
+    ))
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -151,7 +170,9 @@ fuzz_target!(|data: &[u8]| {
 fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
     let request = Request::new(body);
     let mut reply = Vec::new();
-    let Ok(outcome) = commands.call(connection, request, &mut reply) else { return };
+    let Ok(outcome) = commands.call(connection, request, &mut reply) else {
+        return;
+    };
     if let Outcome::Work(mut work) = outcome {
         for _ in 0..2_000 {
             match work.step(&mut reply) {
@@ -165,5 +186,8 @@ fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
         }
     }
     validate(&reply, Limits::default()).expect("a reply is a valid document");
-    assert!(Doc::new(&reply).has("ok"), "a reply says whether it went well");
+    assert!(
+        Doc::new(&reply).has("ok"),
+        "a reply says whether it went well"
+    );
 }

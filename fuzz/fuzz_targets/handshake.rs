@@ -17,16 +17,19 @@ use sundown::wire::Request;
 
 use source::Source;
 
+#[rustfmt::skip]
 const FIELDS: &[&str] = &[
     "helloOk", "topologyVersion", "maxAwaitTimeMS", "client", "compression", "saslSupportedMechs", "loadBalanced",
     "speculativeAuthenticate", "hostInfo", "internalClient", "$readPreference", "apiVersion", "apiStrict", "comment", "lsid",
 ];
 
+#[rustfmt::skip]
 const INNER: &[&str] = &[
     "processId", "counter", "driver", "os", "name", "version", "type", "application", "platform", "saslStart", "mechanism",
     "payload", "db", "authenticate", "options", "skipEmptyExchange", "0", "1", "id",
 ];
 
+#[rustfmt::skip]
 const TEXTS: &[&str] = &[
     "snappy", "zlib", "zstd", "noop", "admin.ann", "ann", "SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN", "n,,n=ann,r=abc",
     "n,a=x,n=,r=", "y,,n==2C=3D,r=\u{0}", "p=tls-unique,,n=a,r=b", "1", "",
@@ -81,14 +84,19 @@ impl Source<'_> {
     fn hello(&mut self, process: &[u8; 12]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut body = DocBuilder::begin(&mut bytes);
-        body.put_i32(["hello", "isMaster", "ismaster"][usize::from(self.byte() % 3)], 1);
+        body.put_i32(
+            ["hello", "isMaster", "ismaster"][usize::from(self.byte() % 3)],
+            1,
+        );
         for _ in 0..self.byte() % 8 {
             let field = *self.pick(FIELDS);
             match self.byte() % 4 {
                 // What a monitor sends, so that waiting and streaming are met often.
                 0 => {
                     let mut version = body.doc("topologyVersion");
-                    version.put("processId", ValueRef::new(Type::ObjectId, process)).put_i64("counter", 0);
+                    version
+                        .put("processId", ValueRef::new(Type::ObjectId, process))
+                        .put_i64("counter", 0);
                     version.end();
                     body.put_i32("maxAwaitTimeMS", i32::from(self.byte()));
                 }
@@ -116,8 +124,14 @@ impl Source<'_> {
 
 /// A server of its own for every input.
 fn server() -> Commands {
-    let config = Config { compressors: "zlib,snappy".parse().expect("names of compressors"), ..Config::default() };
-    Commands::new(Context::new(config, Clock::frozen(Millis(1_800_000_000_000))))
+    let config = Config {
+        compressors: "zlib,snappy".parse().expect("names of compressors"),
+        ..Config::default()
+    };
+    Commands::new(Context::new(
+        config,
+        Clock::frozen(Millis(1_800_000_000_000)),
+    ))
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -129,9 +143,14 @@ fuzz_target!(|data: &[u8]| {
     while !source.0.is_empty() {
         let exhaust = source.byte().is_multiple_of(2);
         let body = source.hello(&process);
-        let request = Request { exhaust_allowed: exhaust, ..Request::new(body.clone()) };
+        let request = Request {
+            exhaust_allowed: exhaust,
+            ..Request::new(body.clone())
+        };
         let mut reply = Vec::new();
-        let Ok(outcome) = commands.call(&mut connection, request, &mut reply) else { continue };
+        let Ok(outcome) = commands.call(&mut connection, request, &mut reply) else {
+            continue;
+        };
         let streams = match outcome {
             Outcome::Replied => false,
             Outcome::Streaming => true,
@@ -156,7 +175,11 @@ fn greet(data: &[u8]) {
     for end in 0..data.len().min(32) {
         let greeting = Greeting::of(&data[..end]);
         assert!(end < Greeting::ENOUGH || greeting != Greeting::Unclear);
-        assert!(clear.is_none_or(|clear| clear == greeting), "{:x?}", &data[..end]);
+        assert!(
+            clear.is_none_or(|clear| clear == greeting),
+            "{:x?}",
+            &data[..end]
+        );
         clear = Some(greeting).filter(|greeting| *greeting != Greeting::Unclear);
     }
 }
@@ -164,14 +187,26 @@ fn greet(data: &[u8]) {
 fn check(asked: Doc<'_>, reply: &[u8], exhaust: bool, streams: bool) {
     validate(reply, Limits::default()).expect("a reply is a valid document");
     let reply = Doc::new(reply);
-    let ok = reply.get("ok").as_f64().expect("a reply says whether it went well") == 1.0;
-    assert!(!streams || (exhaust && ok && asked.has("topologyVersion")), "a stream that nobody asked for");
-    let Some(agreed) = reply.get("compression").as_array() else { return };
+    let ok = reply
+        .get("ok")
+        .as_f64()
+        .expect("a reply says whether it went well")
+        == 1.0;
+    assert!(
+        !streams || (exhaust && ok && asked.has("topologyVersion")),
+        "a stream that nobody asked for"
+    );
+    let Some(agreed) = reply.get("compression").as_array() else {
+        return;
+    };
     for name in agreed {
         let name = name.value.as_str().expect("names");
         assert!(["zlib", "snappy"].contains(&name), "{name} is not offered");
         let wanted = asked.iter().filter(|field| field.name() == "compression");
         let mut names = wanted.filter_map(|field| field.value.as_array()).flatten();
-        assert!(names.any(|wanted| wanted.value.as_str() == Some(name)), "{name} was not wanted");
+        assert!(
+            names.any(|wanted| wanted.value.as_str() == Some(name)),
+            "{name} was not wanted"
+        );
     }
 }

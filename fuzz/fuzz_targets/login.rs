@@ -30,7 +30,10 @@ fn server() -> Commands {
         },
         ..Config::default()
     };
-    Commands::new(Context::new(config, Clock::frozen(Millis(1_900_000_000_000))))
+    Commands::new(Context::new(
+        config,
+        Clock::frozen(Millis(1_900_000_000_000)),
+    ))
 }
 
 fuzz_target!(|data: &[u8]| {

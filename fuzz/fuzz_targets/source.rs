@@ -4,7 +4,9 @@ pub struct Source<'a>(pub &'a [u8]);
 
 impl Source<'_> {
     pub fn byte(&mut self) -> u8 {
-        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        let Some((&first, rest)) = self.0.split_first() else {
+            return 0;
+        };
         self.0 = rest;
         first
     }

@@ -1,7 +1,7 @@
 //! The two servers, and a script played to both.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use bson::{Document, doc};
 use sundown::clock::Clock;
@@ -12,6 +12,7 @@ use crate::generate::Step;
 use crate::known;
 use crate::reply;
 use crate::support::client::Client;
+use crate::support::mongod;
 use crate::support::world::{Reaper, World};
 
 /// The collections that scripts use.
@@ -40,24 +41,22 @@ struct Server {
 impl Pair {
     /// A Sundown in this process beside the server of that URI.
     pub fn new(uri: &str) -> Self {
-        let host = uri.trim_start_matches("mongodb://");
-        let host = host.split(['/', '?']).next().expect("a first part");
-        let addresses = host.to_socket_addrs();
-        let address = addresses.ok().and_then(|mut all| all.next());
-        let address = address.unwrap_or_else(|| panic!("{uri} names no host and port"));
         let world = World::with(Reaper::Off, Clock::system(), |config| {
             config.topology = Topology::Standalone;
         });
         // Tests that run at the same time must not meet on the server that they share.
         let database = format!("differential_{}", std::process::id());
-        let mut theirs = Server::new(address, &database);
-        // The other engine of 6.0 runs parts of some pipelines and has codes of its own for the same errors.
-        let classic = doc! {"setParameter": 1, "internalQueryForceClassicEngine": true};
-        let set = theirs.client.command("admin", classic).expect("a reply");
-        assert_eq!(set.get_f64("ok").ok(), Some(1.0), "{set}");
         Self {
-            ours: Server::new(world.server.local_addr(), &database),
-            theirs,
+            ours: Server {
+                address: world.server.local_addr(),
+                client: world.connect(),
+                database: database.clone(),
+            },
+            theirs: Server {
+                address: mongod::address(uri),
+                client: mongod::connect(uri),
+                database,
+            },
             _world: world,
             commands: 0,
             reasons: BTreeMap::new(),
@@ -116,16 +115,6 @@ impl Drop for Pair {
 // === impl Server ===
 
 impl Server {
-    fn new(address: SocketAddr, database: &str) -> Self {
-        let client = Client::connect(address)
-            .unwrap_or_else(|problem| panic!("nobody answers at {address}: {problem}"));
-        Self {
-            address,
-            client,
-            database: database.to_owned(),
-        }
-    }
-
     /// A lost connection is an answer, too.
     fn ask(&mut self, command: Document) -> Document {
         match self.client.command(&self.database, command) {

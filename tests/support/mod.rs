@@ -8,6 +8,7 @@ pub mod client;
 pub mod dice;
 pub mod difference;
 pub mod literal;
+pub mod mongod;
 pub mod print;
 pub mod runner;
 pub mod script;

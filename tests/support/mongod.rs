@@ -1,0 +1,30 @@
+//! The genuine mongod that tests compare with.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use bson::doc;
+
+use super::client::Client;
+
+/// Where the server of a URI listens.
+pub fn address(uri: &str) -> SocketAddr {
+    let host = uri.trim_start_matches("mongodb://");
+    let host = host.split(['/', '?']).next().unwrap_or(host);
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let addresses = host.to_socket_addrs().ok();
+    addresses
+        .and_then(|mut all| all.next())
+        .unwrap_or_else(|| panic!("{uri} names no host and port"))
+}
+
+/// A connection to a server that uses its classic engine from now on. The other engine of 6.0 runs parts of some pipelines and has
+/// codes of its own for the same errors.
+pub fn connect(uri: &str) -> Client {
+    let address = address(uri);
+    let mut client = Client::connect(address)
+        .unwrap_or_else(|problem| panic!("nothing answers at {address}: {problem}"));
+    let classic = doc! {"setParameter": 1, "internalQueryForceClassicEngine": true};
+    let set = client.command("admin", classic).expect("a reply");
+    assert_eq!(set.get_f64("ok").ok(), Some(1.0), "{set}");
+    client
+}
