@@ -17,7 +17,7 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// A MongoDB-compatible server whose documents end exactly on time.
+/// A MongoDB-compatible server whose documents expire exactly on time.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Line {

@@ -250,6 +250,38 @@ fn the_tour_names_every_module() {
     }
 }
 
+/// `module::Name` in the tour of the code is defined in that module.
+#[test]
+fn the_tour_names_what_exists() {
+    let all = documents();
+    let tour = all.iter().find(|document| document.name == "src/README.md");
+    for span in tour.unwrap().spans() {
+        let is_name = |part: &str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        let parts: Vec<&str> = span.split("::").collect();
+        let [module, .., name] = parts[..] else {
+            continue;
+        };
+        if !parts.iter().all(|part| is_name(part)) {
+            continue;
+        }
+        let defines = |line: &str| {
+            ["fn", "struct", "enum", "trait", "static", "const", "mod"]
+                .iter()
+                .any(|kind| {
+                    line.split_once(&format!("{kind} {name}"))
+                        .is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_alphanumeric()))
+                })
+        };
+        let folder = format!("src/{module}/");
+        let found = super::sources()
+            .iter()
+            .any(|(file, text)| file.starts_with(&folder) && text.lines().any(defines));
+        assert!(found, "src/README.md: {span}");
+    }
+}
+
 #[test]
 fn commands_of_shell_blocks_exist() {
     for document in documents() {
