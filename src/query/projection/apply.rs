@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 use super::tree::{Mode, Node, Projection, Tree};
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::{Filter, Vars};
+use crate::query::{Expr, Filter, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
 /// What all levels share.
-struct Run<'r> {
+struct ProjectionWalk<'r> {
     mode: Mode,
     root: Doc<'r>,
     vars: &'r Vars,
@@ -27,7 +27,7 @@ pub(super) fn apply(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let start = out.len();
-    let run = Run {
+    let walk = ProjectionWalk {
         mode: projection.mode,
         root: doc,
         vars,
@@ -35,7 +35,7 @@ pub(super) fn apply(
         start,
     };
     let mut builder = DocBuilder::begin(out);
-    let result = run.document(&projection.root, doc, &mut builder);
+    let result = walk.document(&projection.root, doc, &mut builder);
     builder.end();
     if result.is_err() {
         out.truncate(start);
@@ -43,118 +43,128 @@ pub(super) fn apply(
     result
 }
 
-// === impl Run ===
+// === impl ProjectionWalk ===
 
-impl Run<'_> {
+impl ProjectionWalk<'_> {
     fn document(&self, tree: &Tree, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
-        // Which children the document had, so that computed ones that it had not can follow.
+        // Which children the document has, so that computed ones that it lacks can follow.
         let mut placed: SmallVec<[bool; 16]> = SmallVec::from_elem(false, tree.children.len());
         let mut left = tree.children.len();
         let mut iter = doc.iter();
         // Elements that stay are copied together, from here up to the first that does not.
         let mut pending = iter.rest();
-        loop {
+        // Once every name has been met, the rest stays, or goes, as a whole.
+        while left > 0 {
             let before = iter.rest();
-            if left == 0 {
-                // Every name has been met: the rest stays, or goes, as a whole.
-                if self.mode == Mode::Exclude {
-                    out.put_body(pending);
-                }
-                break;
-            }
-            let Some(elem) = iter.next() else {
-                if self.mode == Mode::Exclude {
-                    out.put_body(pending);
-                }
-                break;
-            };
+            let Some(elem) = iter.next() else { break };
             let found = tree.children.find(elem.name_bytes());
             let Some((at, (name, node))) = found.and_then(|at| Some((at, tree.children.at(at)?)))
             else {
                 continue;
             };
-            if let Some(placed) = placed.get_mut(at)
-                && !*placed
-            {
-                *placed = true;
-                left -= 1;
+            let Some(placed) = placed.get_mut(at) else {
+                continue;
+            };
+            // A document may have two fields of one name: the first gets the new value, the other stays.
+            if *placed && self.mode == Mode::Add {
+                continue;
             }
-            if self.mode == Mode::Exclude {
+            left -= usize::from(!*placed);
+            if self.mode.keeps_others() {
                 out.put_body(between(pending, before));
                 pending = iter.rest();
             }
-            match node {
-                Node::Keep => {
-                    out.put_body(between(before, iter.rest()));
-                }
-                Node::Drop | Node::Absent | Node::Compute(_) => {}
-                Node::Slice(slice) => match elem.value.as_array() {
-                    Some(array) => slice.write(name, array, out),
-                    None => {
-                        out.put_body(between(before, iter.rest()));
-                    }
-                },
-                Node::Positional => match elem.value.as_array() {
-                    Some(array) => {
-                        out.array(name).push(self.matched(array)?);
-                    }
-                    None => {
-                        out.put_body(between(before, iter.rest()));
-                    }
-                },
-                // Included, it is appended like every computed field; otherwise it stays in its place.
-                Node::ElemMatch(filter) => {
-                    if self.mode == Mode::Exclude {
-                        self.elem_match(name, filter, out)?;
-                    }
-                }
-                Node::Within(inner) => match elem.value.ty() {
-                    Type::Document => {
-                        let mut nested = out.doc(name);
-                        self.document(inner, Doc::new(elem.value.data()), &mut nested)?;
-                    }
-                    Type::Array => {
-                        let array = Doc::new(elem.value.data());
-                        let mut nested = out.array(name);
-                        if inner.positional {
-                            self.item(inner, self.matched(array)?, &mut nested)?;
-                        } else {
-                            for elem in array {
-                                self.item(inner, elem.value, &mut nested)?;
-                            }
-                        }
-                    }
-                    _ if self.mode == Mode::Exclude => {
-                        out.put_body(between(before, iter.rest()));
-                    }
-                    // Nothing to include in it; what is computed below replaces it, at the end.
-                    _ => {
-                        if let Some(placed) = placed.get_mut(at) {
-                            *placed = false;
-                        }
-                    }
-                },
-            }
+            let element = between(before, iter.rest());
+            *placed = self.field(name, node, elem.value, element, out)?;
         }
-        if tree.computed && self.mode == Mode::Include {
+        if self.mode.keeps_others() {
+            out.put_body(pending);
+        }
+        if tree.computed && self.mode != Mode::Exclude {
             self.computed(tree, &placed, out)?;
         }
         Ok(())
     }
 
-    /// Appends what the document did not bring along, in the order of the specification.
+    /// Writes what becomes of a field that the tree names; `element` are its bytes with its name. Returns `false` where what is
+    /// computed below it has to follow at the end.
+    fn field(
+        &self,
+        name: &str,
+        node: &Node,
+        value: ValueRef<'_>,
+        element: &[u8],
+        out: &mut DocBuilder<'_>,
+    ) -> Result<bool> {
+        match node {
+            Node::Keep => {
+                out.put_body(element);
+            }
+            Node::Drop | Node::Absent => {}
+            // Included, computed fields are appended at the end.
+            Node::Compute(expr) => {
+                if self.mode == Mode::Add {
+                    self.compute(name, expr, out)?;
+                }
+            }
+            Node::ElemMatch(filter) => {
+                if self.mode == Mode::Exclude {
+                    self.elem_match(name, filter, out)?;
+                }
+            }
+            Node::Slice(slice) => match value.as_array() {
+                Some(array) => slice.write(name, array, out),
+                None => {
+                    out.put_body(element);
+                }
+            },
+            Node::Positional => match value.as_array() {
+                Some(array) => {
+                    out.array(name).push(self.matched(array)?);
+                }
+                None => {
+                    out.put_body(element);
+                }
+            },
+            Node::Within(inner) => match value.ty() {
+                Type::Document => {
+                    let mut nested = out.doc(name);
+                    self.document(inner, Doc::new(value.data()), &mut nested)?;
+                }
+                Type::Array => {
+                    let array = Doc::new(value.data());
+                    let mut nested = out.array(name);
+                    if inner.positional {
+                        self.item(inner, self.matched(array)?, &mut nested)?;
+                    } else {
+                        for elem in array {
+                            self.item(inner, elem.value, &mut nested)?;
+                        }
+                    }
+                }
+                _ => match self.mode {
+                    Mode::Exclude => {
+                        out.put_body(element);
+                    }
+                    Mode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
+                    // Nothing to include in it; what is computed below replaces it, at the end.
+                    Mode::Include => return Ok(false),
+                },
+            },
+        }
+        Ok(true)
+    }
+
+    /// Appends the computed fields that have no place yet, in the order of the specification.
     fn computed(&self, tree: &Tree, placed: &[bool], out: &mut DocBuilder<'_>) -> Result<()> {
         for ((name, node), &placed) in tree.children.iter().zip(placed) {
             match node {
-                Node::Compute(expr) => {
-                    out.put(name, expr.eval(self.root, self.vars)?.as_ref());
-                    // A short list of fields, or one in a long array, can ask for any amount.
-                    check_size(out.reached() - self.start)?;
+                Node::Compute(expr) if self.mode == Mode::Include || !placed => {
+                    self.compute(name, expr, out)?;
                 }
                 Node::ElemMatch(filter) => self.elem_match(name, filter, out)?,
                 Node::Within(inner) if inner.computed && !placed => {
-                    let mut nested = out.doc(name);
-                    self.document(inner, Doc::EMPTY, &mut nested)?;
+                    self.document(inner, Doc::EMPTY, &mut out.doc(name))?;
                 }
                 _ => {}
             }
@@ -162,9 +172,15 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn compute(&self, name: &str, expr: &Expr, out: &mut DocBuilder<'_>) -> Result<()> {
+        out.put(name, expr.eval(self.root, self.vars)?.as_ref());
+        // A short list of fields, or one in a long array, can ask for any amount.
+        check_size(out.reached() - self.start)
+    }
+
     /// One element of an array on the way.
     fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
-        // What is computed for each may come to nothing, and takes its time all the same.
+        // Computing a field for each element takes time, even if nothing comes of it.
         if tree.computed {
             aside::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
         }
@@ -229,7 +245,7 @@ fn between<'a>(start: &'a [u8], end: &[u8]) -> &'a [u8] {
 
 #[cfg(test)]
 mod tests {
-    use bson::{Document, doc};
+    use bson::{Document, bson, doc};
 
     use super::*;
     use crate::query::Scope;
@@ -408,6 +424,73 @@ mod tests {
         ];
         check(Kind::Find, &rows);
         check(Kind::Aggregate, &rows);
+    }
+
+    #[test]
+    fn added_fields() {
+        let rows: Vec<(Document, Document, Document)> = vec![
+            (
+                doc! {"a": 10, "b": 20},
+                doc! {"a": "$b", "b": "$a"},
+                doc! {"a": 20, "b": 10},
+            ),
+            (
+                doc! {"x": 5},
+                doc! {"a": 1, "b": "$a"},
+                doc! {"x": 5, "a": 1},
+            ),
+            (doc! {}, doc! {"a.b.c": 1}, doc! {"a": {"b": {"c": 1}}}),
+            (
+                doc! {"a": {"x": 1, "y": 2}},
+                doc! {"a": {"z": 3}},
+                doc! {"a": {"x": 1, "y": 2, "z": 3}},
+            ),
+            (doc! {"a": {"x": 1}}, doc! {"a": {}}, doc! {"a": {}}),
+            (doc! {"a": 4}, doc! {"a.b": 1}, doc! {"a": {"b": 1}}),
+            (
+                doc! {"a": 4, "z": 5},
+                doc! {"y": 1, "a.b": 1},
+                doc! {"a": {"b": 1}, "z": 5, "y": 1},
+            ),
+            (
+                doc! {"a": [{"x": 1}, 2, [{"x": 3}]]},
+                doc! {"a.y": 9},
+                doc! {"a": [bson!({"x": 1, "y": 9}), bson!({"y": 9}), bson!([{"x": 3, "y": 9}])]},
+            ),
+            (
+                doc! {"a": {"x": 1}, "z": 0},
+                doc! {"a.b": 2, "a": {"c": 3}},
+                doc! {"a": {"x": 1, "b": 2, "c": 3}, "z": 0},
+            ),
+            (doc! {"a": 1, "b": 2}, doc! {"a": "$$REMOVE"}, doc! {"b": 2}),
+        ];
+        for (before, spec, after) in rows {
+            let fields =
+                Projection::parse_add_fields(DocBuf::from(&spec).as_doc(), &Scope::new()).unwrap();
+            let mut out = Vec::new();
+            let vars = Vars::at(Millis(0));
+            fields
+                .apply(DocBuf::from(&before).as_doc(), &vars, None, &mut out)
+                .unwrap();
+            assert_eq!(out, after.to_vec().unwrap(), "{before} {spec}");
+        }
+    }
+
+    #[test]
+    fn of_two_fields_with_one_name_the_first_is_set() {
+        let twice = DocBuf::build(|doc| {
+            doc.put_i32("a", 1).put_i32("b", 2).put_i32("a", 3);
+        });
+        let expected = DocBuf::build(|doc| {
+            doc.put_i32("a", 9).put_i32("b", 2).put_i32("a", 3);
+            doc.put_i32("c", 9);
+        });
+        let spec = DocBuf::from(doc! {"a": 9, "c": 9});
+        let fields = Projection::parse_add_fields(spec.as_doc(), &Scope::new()).unwrap();
+        let mut out = Vec::new();
+        let vars = Vars::at(Millis(0));
+        fields.apply(twice.as_doc(), &vars, None, &mut out).unwrap();
+        assert_eq!(out, expected.as_doc().bytes());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a projection's specification to its tree.
 
-use super::tree::{Mode, Node, Projection, Tree};
+use super::tree::{Collision, Mode, Node, Projection, Tree};
 use super::{Kind, Slice};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
@@ -187,7 +187,7 @@ impl Parser<'_> {
                 ),
             ));
         }
-        let tree = descend(parent, path, path.parts().len())?;
+        let tree = parent.within(path).map_err(|at| collision(path, at))?;
         doc.iter()
             .try_for_each(|elem| self.element(&elem, tree, false))
     }
@@ -304,40 +304,24 @@ fn checked(name: &str) -> Result<Path> {
     FieldPath::parse(name).map(FieldPath::into_path)
 }
 
-/// Puts a leaf at a path. Two leaves at one path, or one above another, collide.
 fn add(parent: &mut Tree, path: &Path, node: Node) -> Result<()> {
-    let length = path.parts().len();
-    let tree = descend(parent, path, length - 1)?;
-    let last = path.parts().last().unwrap_or_default();
-    if tree.child(last).is_some() {
-        return Err(Error::location(31250, format!("Path collision at {path}")));
-    }
-    tree.children.push(last, node);
+    let slot = parent.slot(path).map_err(|at| collision(path, at))?;
+    slot.fill(node);
     Ok(())
 }
 
-/// The tree under the first `depth` names, made as needed.
-fn descend<'t>(parent: &'t mut Tree, path: &Path, depth: usize) -> Result<&'t mut Tree> {
-    let mut tree = parent;
-    for (at, name) in path.parts().take(depth).enumerate() {
-        if tree.child(name).is_none() {
-            tree.children.push(name, Node::Within(Tree::default()));
-        }
-        match tree.child(name) {
-            Some(Node::Within(inner)) => tree = inner,
-            _ => {
-                let rest: Vec<&str> = path.parts().skip(at + 1).collect();
-                return Err(Error::location(
-                    31249,
-                    format!(
-                        "Path collision at {path} remaining portion {}",
-                        rest.join(".")
-                    ),
-                ));
-            }
+fn collision(path: &Path, collision: Collision) -> Error {
+    match collision {
+        Collision::Same => Error::location(31250, format!("Path collision at {path}")),
+        Collision::Above(depth) => {
+            let rest: Vec<&str> = path.parts().skip(depth).collect();
+            let rest = rest.join(".");
+            Error::location(
+                31249,
+                format!("Path collision at {path} remaining portion {rest}"),
+            )
         }
     }
-    Ok(tree)
 }
 
 fn is_free(parent: &Tree, path: &Path) -> bool {

@@ -1,10 +1,10 @@
 //! The typed tree that a projection becomes.
 
-use super::{Kind, Slice, apply, parse};
+use super::{Kind, Slice, add_fields, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
 use crate::query::{Expr, Filter, Naming, Scope, Vars};
-use crate::value::Doc;
+use crate::value::{Doc, Path};
 
 /// A parsed projection.
 #[derive(Debug)]
@@ -16,10 +16,12 @@ pub struct Projection {
 /// What happens to a field that the projection does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It is left out.
+    /// It is left out. Computed fields follow the others.
     Include,
     /// It stays.
     Exclude,
+    /// It stays. Computed fields take the place of the field of that name, if there is one.
+    Add,
 }
 
 /// The names at one level.
@@ -30,6 +32,21 @@ pub(super) struct Tree {
     pub(super) computed: bool,
     /// The positional `$` ends this path or one below: the first array on the way is cut down to one element.
     pub(super) positional: bool,
+}
+
+/// Two leaves at one path, or one above another.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Collision {
+    /// The path is taken.
+    Same,
+    /// A part of the path, the first so many names, is a leaf.
+    Above(usize),
+}
+
+/// The free place of a leaf.
+pub(super) struct Slot<'t, 'p> {
+    tree: &'t mut Tree,
+    name: &'p str,
 }
 
 #[derive(Debug)]
@@ -51,6 +68,11 @@ pub(super) enum Node {
 impl Projection {
     pub fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Self> {
         parse::parse(spec, scope, kind)
+    }
+
+    /// From the specification of `$addFields` or `$set`.
+    pub fn parse_add_fields(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
+        add_fields::parse(spec, scope)
     }
 
     /// Shows the fields that it names.
@@ -84,6 +106,35 @@ impl Tree {
         self.children.at_mut(at)
     }
 
+    /// The tree at a path, made as needed.
+    pub(super) fn within(&mut self, path: &Path) -> Result<&mut Tree, Collision> {
+        self.descend(path, path.len())
+    }
+
+    /// The place of a leaf at a path.
+    pub(super) fn slot<'p>(&mut self, path: &'p Path) -> Result<Slot<'_, 'p>, Collision> {
+        let depth = path.len() - 1;
+        let (tree, name) = (self.descend(path, depth)?, path.part(depth));
+        match tree.child(name) {
+            Some(_) => Err(Collision::Same),
+            None => Ok(Slot { tree, name }),
+        }
+    }
+
+    fn descend(&mut self, path: &Path, depth: usize) -> Result<&mut Tree, Collision> {
+        let mut tree = self;
+        for (at, name) in path.parts().take(depth).enumerate() {
+            if tree.child(name).is_none() {
+                tree.children.push(name, Node::Within(Self::default()));
+            }
+            match tree.child(name) {
+                Some(Node::Within(inner)) => tree = inner,
+                _ => return Err(Collision::Above(at + 1)),
+            }
+        }
+        Ok(tree)
+    }
+
     fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
         for (name, node) in self.children.iter() {
             naming.name(name, at_root);
@@ -110,5 +161,22 @@ impl Tree {
                 Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) => {}
             }
         }
+    }
+}
+
+// === impl Slot ===
+
+impl Slot<'_, '_> {
+    pub(super) fn fill(self, node: Node) {
+        self.tree.children.push(self.name, node);
+    }
+}
+
+// === impl Mode ===
+
+impl Mode {
+    /// Whether fields stay that the projection does not name.
+    pub(super) fn keeps_others(self) -> bool {
+        self != Self::Include
     }
 }
