@@ -102,7 +102,7 @@ impl Sort {
         let mut bytes = Vec::new();
         let mut counted = Ok(());
         keys(&self.paths, doc, |values| {
-            // Each element of a long array makes a key, with all that stands beside the array in it.
+            // Each element of a long array makes a key that also holds the values beside the array.
             counted = aside::tick(1).and_then(|()| aside::tick_read(bytes.len()));
             if counted.is_err() {
                 return;

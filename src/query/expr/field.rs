@@ -26,7 +26,7 @@ impl FieldPath {
         if path.ends_with('.') {
             return Err(Error::location(40353, "FieldPath must not end with a '.'."));
         }
-        // The fields of a DBRef may stand behind another name.
+        // The fields of a DBRef may follow another name.
         let reference = |name: &str| matches!(name, "$id" | "$ref" | "$db");
         for (at, name) in path.split('.').enumerate() {
             if at == 0 || !reference(name) {

@@ -15,15 +15,15 @@ use crate::{
 
 #[derive(Debug)]
 pub struct Bits {
-    want: Want,
+    test: BitTest,
     /// The mask for a number: positions 0 to 62, and in bit 63 every position from 63 on, all of which show the sign.
     mask: u64,
-    wanted: Wanted,
+    bits: BitMask,
 }
 
 /// The mask for binary data, kept as it came: a position can be two billion, and binary data can hold a hundred million.
 #[derive(Debug)]
-enum Wanted {
+enum BitMask {
     /// In order, each once.
     Positions(Vec<u32>),
     /// Without the zeros at its end: what is shorter than that lacks a bit.
@@ -31,7 +31,7 @@ enum Wanted {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Want {
+enum BitTest {
     AllSet,
     AllClear,
     AnySet,
@@ -41,12 +41,12 @@ enum Want {
 // === impl Bits ===
 
 impl Bits {
-    fn new(want: Want, wanted: Wanted) -> Self {
-        let mask = wanted.mask();
-        Self { want, mask, wanted }
+    fn new(test: BitTest, bits: BitMask) -> Self {
+        let mask = bits.mask();
+        Self { test, mask, bits }
     }
 
-    fn parse(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+    fn parse(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
         if let Some(array) = arg.as_array() {
             let mut positions = Vec::new();
             for elem in array {
@@ -58,15 +58,15 @@ impl Bits {
                 positions.sort_unstable();
             }
             positions.dedup();
-            return Ok(Self::new(want, Wanted::Positions(positions)));
+            return Ok(Self::new(test, BitMask::Positions(positions)));
         }
         if let Some((_, bytes)) = arg.as_binary() {
             aside::tick_read(bytes.len())?;
-            return Ok(Self::new(want, Wanted::bytes(bytes)));
+            return Ok(Self::new(test, BitMask::bytes(bytes)));
         }
         if arg.ty().is_number() {
             let mask = integer::non_negative_long(site.name, arg)?;
-            return Ok(Self::new(want, Wanted::bytes(&mask.to_le_bytes())));
+            return Ok(Self::new(test, BitMask::bytes(&mask.to_le_bytes())));
         }
         Err(Error::bad_value(format!(
             "{} takes an Array, a number, or a BinData but received: {}: {}",
@@ -77,28 +77,28 @@ impl Bits {
     }
 
     pub fn name(&self) -> &'static str {
-        match self.want {
-            Want::AllSet => "$bitsAllSet",
-            Want::AllClear => "$bitsAllClear",
-            Want::AnySet => "$bitsAnySet",
-            Want::AnyClear => "$bitsAnyClear",
+        match self.test {
+            BitTest::AllSet => "$bitsAllSet",
+            BitTest::AllClear => "$bitsAllClear",
+            BitTest::AnySet => "$bitsAnySet",
+            BitTest::AnyClear => "$bitsAnyClear",
         }
     }
 
     /// The bits that are asked for, in order.
     pub fn positions(&self) -> impl Iterator<Item = u32> {
-        self.wanted.positions()
+        self.bits.positions()
     }
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         if let Some((_, bytes)) = value.as_binary() {
             // Whoever goes through many values asks whether the command is to end.
             let _ = aside::tick_read(bytes.len());
-            return match self.want {
-                Want::AllSet => self.wanted.are_all_in(bytes),
-                Want::AllClear => !self.wanted.is_any_in(bytes),
-                Want::AnySet => self.wanted.is_any_in(bytes),
-                Want::AnyClear => !self.wanted.are_all_in(bytes),
+            return match self.test {
+                BitTest::AllSet => self.bits.are_all_in(bytes),
+                BitTest::AllClear => !self.bits.is_any_in(bytes),
+                BitTest::AnySet => self.bits.is_any_in(bytes),
+                BitTest::AnyClear => !self.bits.are_all_in(bytes),
             };
         }
         if !value.ty().is_number() {
@@ -108,18 +108,18 @@ impl Bits {
             return false;
         };
         let set = number as u64 & self.mask;
-        match self.want {
-            Want::AllSet => set == self.mask,
-            Want::AllClear => set == 0,
-            Want::AnySet => set != 0,
-            Want::AnyClear => set != self.mask,
+        match self.test {
+            BitTest::AllSet => set == self.mask,
+            BitTest::AllClear => set == 0,
+            BitTest::AnySet => set != 0,
+            BitTest::AnyClear => set != self.mask,
         }
     }
 }
 
-// === impl Wanted ===
+// === impl BitMask ===
 
-impl Wanted {
+impl BitMask {
     fn bytes(bytes: &[u8]) -> Self {
         let end = bytes.iter().rposition(|&byte| byte != 0);
         Self::Bytes(bytes[..end.map_or(0, |last| last + 1)].into())
@@ -213,26 +213,26 @@ fn position(elem: Elem<'_>) -> Result<u32> {
     u32::try_from(number).map_err(|_| refuse("must be >= 0 but got"))
 }
 
-fn node(want: Want, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     debug_assert!(arg.ty() != Type::Missing);
-    let bits = Bits::parse(want, site, arg)?;
+    let bits = Bits::parse(test, site, arg)?;
     Ok(Some(Node::field(site.path, Test::Bits(bits))))
 }
 
 pub(super) fn all_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(Want::AllSet, site, arg)
+    node(BitTest::AllSet, site, arg)
 }
 
 pub(super) fn all_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(Want::AllClear, site, arg)
+    node(BitTest::AllClear, site, arg)
 }
 
 pub(super) fn any_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(Want::AnySet, site, arg)
+    node(BitTest::AnySet, site, arg)
 }
 
 pub(super) fn any_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(Want::AnyClear, site, arg)
+    node(BitTest::AnyClear, site, arg)
 }
 
 #[cfg(test)]
@@ -283,9 +283,9 @@ mod tests {
             }
         }
         assert!(
-            matches!(Wanted::bytes(&[1, 0, 0, 2, 0, 0]), Wanted::Bytes(kept) if kept.len() == 4)
+            matches!(BitMask::bytes(&[1, 0, 0, 2, 0, 0]), BitMask::Bytes(kept) if kept.len() == 4)
         );
-        let far = Wanted::Positions(vec![i32::MAX.unsigned_abs()]);
+        let far = BitMask::Positions(vec![i32::MAX.unsigned_abs()]);
         assert_eq!(far.positions().collect::<Vec<_>>(), [0x7fff_ffff]);
         assert!(!far.are_all_in(&[0xff]) && !far.is_any_in(&[0xff]));
     }
@@ -299,9 +299,9 @@ mod tests {
             (vec![0, 0, 0, 0, 0, 0, 0, 0x40], 1 << 62),
             (vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 4], 1 << 63 | 1),
         ] {
-            let bytes = Wanted::bytes(&mask);
+            let bytes = BitMask::bytes(&mask);
             assert_eq!(bytes.mask(), expected, "{mask:?}");
-            let positions = Wanted::Positions(bytes.positions().collect());
+            let positions = BitMask::Positions(bytes.positions().collect());
             assert_eq!(positions.mask(), expected, "{mask:?}");
             for data in [vec![], vec![5], vec![0xff; 9], vec![0xff; 10], vec![0; 10]] {
                 assert_eq!(bytes.are_all_in(&data), positions.are_all_in(&data));

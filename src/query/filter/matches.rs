@@ -34,14 +34,14 @@ pub(super) trait Subject<'a>: Copy {
 
 /// A whole document.
 #[derive(Clone, Copy)]
-pub(super) struct Root<'a> {
+pub(super) struct RootDocument<'a> {
     pub doc: Doc<'a>,
     pub vars: &'a Vars,
 }
 
 // === impl Subject ===
 
-impl<'a> Subject<'a> for Root<'a> {
+impl<'a> Subject<'a> for RootDocument<'a> {
     #[inline]
     fn size(self) -> usize {
         self.doc.bytes().len()

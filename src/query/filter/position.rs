@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node, Op, Test, matches::Root};
+use super::{Field, Node, Op, Test, matches::RootDocument};
 use crate::value::Doc;
 
 impl Node {
     /// The index, if the document passes. Of several conditions the last one that passed by way of an array decides, in the
     /// order in which MongoDB puts them; alternatives name an element only if they are values of one field, which MongoDB reads
     /// as an `$in`; a negation names none.
-    pub(super) fn position(&self, root: Root<'_>) -> Option<usize> {
+    pub(super) fn position(&self, root: RootDocument<'_>) -> Option<usize> {
         match self {
             Self::Field(field) => field.position(root.doc),
             Self::And(nodes) => {

@@ -2,7 +2,7 @@
 
 use super::{
     Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe,
-    matches::{self, Root},
+    matches::{self, RootDocument},
     parse,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub enum Node {
     Sample(f64),
 }
 
-/// A test of what a path leads to. Inside the value form of `$elemMatch` the path is empty and the element is tested itself.
+/// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty and the element itself is tested.
 #[derive(Debug)]
 pub struct Field {
     pub path: Path,
@@ -70,7 +70,7 @@ impl Filter {
         parse::parse(doc, scope, false).map(Self::new)
     }
 
-    /// A condition on elements, in an update or a projection, where only what asks a value or a document by itself may stand.
+    /// A condition on elements, in an update or a projection: operators that need a whole document or an index are refused.
     pub fn parse_plain(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
         parse::parse(doc, scope, true).map(Self::new)
     }
@@ -80,7 +80,7 @@ impl Filter {
         Self::new(Node::True)
     }
 
-    /// `{_id: value}`, of a value that stands for nothing but itself.
+    /// `{_id: value}`, as an equality whatever the value is.
     pub fn of_id(value: ValueRef<'_>) -> Self {
         let test = Test::Compare(Comparison::new(Op::Eq, value));
         Self::new(Node::field("_id", test))
@@ -112,7 +112,7 @@ impl Filter {
         self.root.names(naming, true);
     }
 
-    /// The same for a filter of array elements, or of what else stands below a field.
+    /// The same for a filter of array elements, or of other values below a field.
     pub fn names_below(&self, naming: &mut Naming<'_>) {
         self.root.names(naming, false);
     }
@@ -127,7 +127,7 @@ impl Filter {
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         match self.root.compares(doc) {
             Some(passed) => Ok(passed),
-            None => matches::unless_interrupted(self.root.matches(Root { doc, vars })?),
+            None => matches::unless_interrupted(self.root.matches(RootDocument { doc, vars })?),
         }
     }
 
@@ -143,7 +143,7 @@ impl Filter {
 
     /// The array index that the positional `$` stands for, if the document passes by way of an array element.
     pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Result<Option<usize>> {
-        matches::unless_interrupted(self.root.position(Root { doc, vars }))
+        matches::unless_interrupted(self.root.position(RootDocument { doc, vars }))
     }
 
     /// The (path, value) pairs that an upsert takes over into the new document.

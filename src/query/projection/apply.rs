@@ -86,8 +86,8 @@ impl ProjectionWalk<'_> {
         Ok(())
     }
 
-    /// Writes what becomes of a field that the tree names; `element` are its bytes with its name. Returns `false` where what is
-    /// computed below it has to follow at the end.
+    /// Writes a field that the tree names. `element` is the whole field as bytes, with its name. Returns `false` where computed
+    /// fields below it still have to follow at the end.
     fn field(
         &self,
         name: &str,
@@ -147,7 +147,7 @@ impl ProjectionWalk<'_> {
                         out.put_body(element);
                     }
                     Mode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
-                    // Nothing to include in it; what is computed below replaces it, at the end.
+                    // It has nothing to include; computed fields below replace it, at the end.
                     Mode::Include => return Ok(false),
                 },
             },

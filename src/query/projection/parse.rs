@@ -205,7 +205,7 @@ impl Parser<'_> {
         if self.kind == Kind::Find && name == "$elemMatch" {
             return self.elem_match(path, first.value, parent, top);
         }
-        // Where the path is taken, what stands here cannot be the find's operator and is read as the expression.
+        // Where the path is taken, this cannot be the find's operator and is read as the expression.
         if self.kind == Kind::Find
             && name == "$slice"
             && is_free(parent, path)

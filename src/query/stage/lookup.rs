@@ -20,7 +20,7 @@ pub(super) use super::lookup_spec::{parse, written};
 /// What mongod lets the documents for one row come to.
 const MAX_JOINED: usize = 100 * 1024 * 1024;
 
-struct Running {
+struct LookupRows {
     input: Box<dyn Rows>,
     stage: Arc<Lookup>,
     batch: Batch,
@@ -28,7 +28,7 @@ struct Running {
     /// The row of `batch` that is next.
     row: usize,
     /// What is being collected for it, where that takes more than one step.
-    inner: Option<Inner>,
+    inner: Option<RowPipeline>,
     found: Batch,
     array: Vec<u8>,
     /// The array that every row gets, where it does not depend on the row; good for the command that found it. (Not for as long
@@ -37,7 +37,7 @@ struct Running {
 }
 
 /// A pipeline that runs for one row.
-struct Inner {
+struct RowPipeline {
     rows: Box<dyn Rows>,
     vars: Option<Vars>,
     elements: Vec<u8>,
@@ -45,13 +45,13 @@ struct Inner {
 }
 
 /// Rows that are there already.
-struct Given(Batch);
+struct BufferedRows(Batch);
 
 // === impl Lookup ===
 
 impl Op for Lookup {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(LookupRows {
             input,
             stage: self,
             batch: Batch::new(),
@@ -95,9 +95,9 @@ impl Op for Lookup {
     }
 }
 
-// === impl Running ===
+// === impl LookupRows ===
 
-impl Rows for Running {
+impl Rows for LookupRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         loop {
             while self.row < self.batch.len() {
@@ -136,12 +136,12 @@ impl Rows for Running {
         self.found = Batch::new();
         // The next command has to look again.
         self.same = None;
-        let inner = self.inner.as_mut().map_or(0, Inner::at_rest);
+        let inner = self.inner.as_mut().map_or(0, RowPipeline::at_rest);
         self.batch.at_rest() + inner + self.input.at_rest()
     }
 }
 
-impl Running {
+impl LookupRows {
     /// Appends the next row with its documents; `false` when the time is up before all of them are found.
     fn join(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<bool> {
         let Some(row) = self.batch.get(self.row) else {
@@ -158,7 +158,7 @@ impl Running {
                     emit(&stage.into, row.doc, array, row.origin, out);
                     return Ok(true);
                 }
-                match Inner::open(stage, row, cx, &mut self.found, out)? {
+                match RowPipeline::open(stage, row, cx, &mut self.found, out)? {
                     Some(inner) => inner,
                     None => return Ok(true),
                 }
@@ -180,8 +180,8 @@ impl Running {
     }
 }
 
-/// Appends the row with what `find` hands over, copied from where it stands to where it goes; `false`, with nothing appended,
-/// where `find` finds no fast way.
+/// Appends the row with the documents that `find` gives, each copied once. `false`, with nothing appended, where `find` has no
+/// fast way.
 fn join_at_once(
     into: &Path,
     row: Row<'_>,
@@ -223,9 +223,9 @@ fn check_joined(size: usize, from: &Target) -> Result<()> {
     Ok(())
 }
 
-// === impl Inner ===
+// === impl RowPipeline ===
 
-impl Inner {
+impl RowPipeline {
     /// The rows that belong to `row`. `None` where there is a fast way to them: then `row` was appended with them at once.
     fn open(
         stage: &Lookup,
@@ -261,7 +261,8 @@ impl Inner {
                         Ok(())
                     })?
                 {
-                    sub.whole.open(Box::new(Given(std::mem::take(found))))
+                    sub.whole
+                        .open(Box::new(BufferedRows(std::mem::take(found))))
                 } else {
                     let spec = SourceSpec {
                         filter: Some(Arc::new(equal_filter(field, &keys)?)),
@@ -324,9 +325,9 @@ impl Inner {
     }
 }
 
-// === impl Given ===
+// === impl BufferedRows ===
 
-impl Rows for Given {
+impl Rows for BufferedRows {
     fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         for row in self.0.iter() {
             out.push(row.doc, row.origin);
@@ -344,7 +345,7 @@ impl Rows for Given {
 fn keys_of<'d>(row: Doc<'d>, local: &Path) -> SmallVec<[ValueRef<'d>; 8]> {
     let mut keys = local.join_values(row);
     if keys.is_empty() {
-        // What is not there matches what is not there.
+        // A missing field matches a missing field.
         keys.push(ValueRef::NULL);
     }
     keys

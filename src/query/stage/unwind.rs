@@ -15,7 +15,7 @@ struct Unwind {
     index: Option<Path>,
 }
 
-struct Running {
+struct UnwindRows {
     input: Box<dyn Rows>,
     stage: Arc<Unwind>,
     batch: Batch,
@@ -129,7 +129,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
 
 impl Op for Unwind {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(UnwindRows {
             input,
             stage: self,
             batch: Batch::new(),
@@ -168,9 +168,9 @@ impl Unwind {
     }
 }
 
-// === impl Running ===
+// === impl UnwindRows ===
 
-impl Rows for Running {
+impl Rows for UnwindRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         loop {
             while let Some(row) = self.batch.get(self.row) {

@@ -158,7 +158,7 @@ impl Push {
         Value::array(bytes)
     }
 
-    /// The common case: the old bytes as they stand, the new elements behind them.
+    /// The common case: the old bytes, then the new elements.
     fn append(&self, old: Doc<'_>) -> Value {
         let values = self.values.iter().map(Value::as_ref);
         append(old, values)

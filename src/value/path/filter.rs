@@ -11,24 +11,24 @@ use crate::value::{Doc, Type, ValueRef};
 pub struct Hit<'a> {
     /// The value; `Missing` where a document on the way has no such field.
     pub value: ValueRef<'a>,
-    /// The element of the outermost array that was walked through without being named: what the positional `$` means.
+    /// The index in the outermost array that was entered without being named: the meaning of the positional `$`.
     pub index: Option<u32>,
 }
 
-/// What to do with an array at the end of a path.
+/// How to treat an array at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaf {
-    /// Give it as it stands.
+    /// Give the array itself.
     Whole,
-    /// Give each of its elements, then the array itself: how comparisons look at it.
+    /// Give each of its elements, then the array itself, as comparisons need.
     Elements,
 }
 
 // === impl Path ===
 
 impl Path {
-    /// The values that a filter on this path looks at, with their places. On the way, documents in arrays are all entered;
-    /// nothing comes where arrays on the way hold no document. `leaf`: what becomes of an array at the end.
+    /// The values that a filter on this path tests, with their positions in arrays. All documents in an array on the way are
+    /// entered; there are no values where such an array holds no document.
     pub fn hits<'a, B>(
         &self,
         doc: Doc<'a>,
@@ -95,7 +95,7 @@ fn elements<'a, B>(
             continue;
         }
         if next.is_end() {
-            // An array that is named by its number is given as it stands, never opened.
+            // An array that is named by its number is given itself, never its elements.
             found(Hit {
                 value: elem.value,
                 index,

@@ -28,7 +28,7 @@ struct Field<'a> {
 
 #[derive(Clone, Copy)]
 enum State<'a> {
-    /// To be followed from the document at hand.
+    /// To be followed from the current document.
     Open,
     /// Stopped at the array that is being expanded, the rest of the path to be followed from its elements.
     Array,
@@ -67,8 +67,8 @@ pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) ->
 // === impl Expansion ===
 
 impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
-    /// Follows what is open from `doc`, which stands in `array` if that is given (a part that is a number may then name
-    /// an element instead of a field: `numbered` has them, one for each path).
+    /// Follows the open paths from `doc`, which is an element of `array` if that is given. A part that is a number may then
+    /// name an element instead of a field: the slice has that element for each path.
     fn run(
         &mut self,
         fields: &[Field<'a>],
@@ -134,7 +134,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             let next = self.enter(&fields, ValueRef::UNDEFINED);
             return self.run(&next, Doc::EMPTY, None, missing);
         }
-        // Looked for once: it is the same for all elements, and may stand behind a million others.
+        // Found once: it is the same for all elements, and a million others may come before it.
         let numbered = self.numbered(&fields, inner);
         for elem in inner {
             let value = if open_elements { elem.value } else { whole };
