@@ -25,7 +25,8 @@ pub static STAGES: &[Entry] = &[
     Entry::planned("$changeStreamSplitLargeEvent")
         .first(RowsFrom::Input, Need::ChangeStream)
         .not_in_sub()
-        .not_in_view(),
+        .not_in_view()
+        .stable(Stable::Never),
     Entry::ready("$collStats", coll_stats::parse)
         .first(RowsFrom::Stage, Need::CollStats)
         .stable(Stable::If(
@@ -44,7 +45,9 @@ pub static STAGES: &[Entry] = &[
     Entry::ready("$facet", facet::parse)
         .not_in_facet()
         .inner(facet::inner),
-    Entry::planned("$fill").changes(Changes::Fields(output)),
+    Entry::planned("$fill")
+        .changes(Changes::Fields(output))
+        .stable(Stable::Never),
     Entry {
         position: Position::First { code: 40603 },
         ..Entry::planned("$geoNear").first(RowsFrom::Stage, Need::Find)
@@ -107,7 +110,7 @@ pub static STAGES: &[Entry] = &[
     Entry::planned("$setWindowFields")
         .changes(Changes::Fields(output))
         .in_plan_shape(),
-    planned_server("$shardedDataDistribution", Need::Everything),
+    planned_server("$shardedDataDistribution", Need::Everything).stable(Stable::Always),
     Entry::ready("$skip", skip::parse).changes(Changes::Nothing),
     Entry::ready("$sort", sort::parse)
         .changes(Changes::Nothing)
