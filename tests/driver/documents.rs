@@ -304,3 +304,35 @@ async fn many_clients_at_once() {
     );
     house.server.stop().await;
 }
+
+/// A message may be a little larger than a document, so that a document of the largest size can be sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_cannot_become_too_large() {
+    const LARGEST: usize = 16 * 1024 * 1024;
+    let house = default_house().await;
+    let things: Collection<Document> = house.database.collection("things");
+    things.insert_one(doc! {"_id": 1, "x": 0}).await.unwrap();
+    let empty = doc! {"_id": 1, "x": ""}.to_vec().unwrap().len();
+    let sized = |id: i32, size: usize| doc! {"_id": id, "x": "a".repeat(size - empty)};
+    for indexed in [false, true] {
+        if indexed {
+            things
+                .create_index(IndexModel::builder().keys(doc! {"y": 1}).build())
+                .await
+                .unwrap();
+        }
+        let replaced = things.replace_one(doc! {"_id": 1}, sized(1, LARGEST)).await;
+        assert_eq!(replaced.unwrap().matched_count, 1);
+        let too_large = sized(1, LARGEST + 500);
+        let replaced = things.replace_one(doc! {"_id": 1}, &too_large).await;
+        assert_eq!(code(&replaced.unwrap_err()), Some(17419), "{indexed}");
+        let replaced = things.find_one_and_replace(doc! {"_id": 1}, &too_large);
+        assert_eq!(code(&replaced.await.unwrap_err()), Some(17419), "{indexed}");
+        let upserted = things.replace_one(doc! {"_id": 2}, sized(2, LARGEST + 500));
+        assert!(upserted.upsert(true).await.is_err(), "{indexed}");
+        let stored = things.find_one(doc! {}).await.unwrap().unwrap();
+        assert_eq!(stored.to_vec().unwrap().len(), LARGEST, "{indexed}");
+        assert_eq!(things.count_documents(doc! {}).await.unwrap(), 1);
+    }
+    house.server.stop().await;
+}
