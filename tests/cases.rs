@@ -128,7 +128,7 @@ fn lists_of_differences_are_checked() {
             "> find t\nerror 2 BadValue: a\n",
             "error 2 BadValue: b",
             true,
-            "> find t\nerror 2 BadValue: a\n# 6.0: wording: the code is the same\n# 6.0| error 2 BadValue: b\n",
+            "> find t\nerror 2 BadValue: a\n# 6.0: wording: not pursued\n# 6.0| error 2 BadValue: b\n",
         ),
         (
             "> find t\nerror 2: Plan executor error during update :: caused by :: a\n",

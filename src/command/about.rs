@@ -37,7 +37,8 @@ pub(super) const FEATURES: Command = Command::ready(
     "features",
     Access::None,
     "Lists features of the build.",
-    |_, reply| {
+    |call, reply| {
+        call.only(&["oidReset"])?;
         let mut js = reply.doc("js");
         js.put_bool("utf8", true);
         js.end();

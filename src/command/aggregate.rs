@@ -113,7 +113,7 @@ impl<'a> Aggregate<'a> {
                 }
                 "let" => aggregate.let_vars = arg.doc()?,
                 "hint" => aggregate.hint = hint(&arg)?,
-                "allowDiskUse" => aggregate.allow_disk_use = Some(flag(&arg)?),
+                "allowDiskUse" => aggregate.allow_disk_use = Some(arg.bool_not_null()?),
                 "explain" if call.is_api_strict() => {
                     return Err(Error::new(
                         Code::APIStrictError,

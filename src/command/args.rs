@@ -170,6 +170,30 @@ impl<'a> Arg<'a> {
         }
     }
 
+    /// A flag that takes neither numbers nor null.
+    pub fn bool_not_null(&self) -> Result<bool> {
+        let value = self.elem.value;
+        value.as_bool().ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "Field '{}' should be a boolean value, but found: {}",
+                self.name(),
+                value.ty().alias()
+            ))
+        })
+    }
+
+    /// A document where null is refused, too.
+    pub fn doc_not_null(&self) -> Result<Doc<'a>> {
+        let value = self.elem.value;
+        // The missing space is mongod's.
+        value.as_doc().ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "Expected field {}to be of type object",
+                self.name()
+            ))
+        })
+    }
+
     /// A flag that only true and false can set.
     pub fn strict_bool(&self) -> Result<Option<bool>> {
         self.one(Type::Bool, ValueRef::as_bool)
@@ -214,6 +238,11 @@ impl<'a> Arg<'a> {
         Ok(size.map(|size| u32::try_from(size).unwrap_or(u32::MAX)))
     }
 
+    /// An int32 and nothing else.
+    pub fn i32(&self) -> Result<Option<i32>> {
+        self.one(Type::Int32, ValueRef::as_i32)
+    }
+
     /// An int64 and nothing else.
     pub fn i64(&self) -> Result<Option<i64>> {
         self.one(Type::Int64, ValueRef::as_i64)
@@ -234,8 +263,7 @@ impl<'a> Arg<'a> {
         }
         let value = self.elem.value;
         Err(Error::failed_to_parse(format!(
-            "Expected an integer, but found a non-integer value in '{}.{}': {value}",
-            self.path,
+            "Expected an integer: {}: {value}",
             self.name(),
         )))
     }

@@ -39,7 +39,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if change.dry_run && !makes_unique {
         return Err(Error::new(
             Code::InvalidOptions,
-            "dryRun is only valid when index option 'unique' is true",
+            "dry run mode requires an index modification with unique: true.",
         ));
     }
     if let Some(option) = refused {
@@ -142,9 +142,7 @@ fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
             "hidden" => hidden = arg.bool()?,
             "unique" => match arg.bool()? {
                 Some(false) => {
-                    return Err(Error::bad_value(
-                        "collMod does not support converting a unique index to a non-unique index",
-                    ));
+                    return Err(Error::bad_value("Cannot make index non-unique"));
                 }
                 given => unique = given.unwrap_or(false),
             },

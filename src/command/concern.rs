@@ -111,7 +111,10 @@ impl<'a> ReadConcern<'a> {
         }
         let invalid = |why: &str| Err(Error::new(Code::InvalidOptions, why));
         match self.level {
-            _ if after && at => invalid("Can not specify both afterClusterTime and atClusterTime"),
+            _ if after && at => invalid(
+                "Specifying a timestamp for readConcern snapshot in a causally consistent session is not allowed. See \
+                 https://docs.mongodb.com/manual/core/read-isolation-consistency-recency/#causal-consistency",
+            ),
             level if at && level != Some("snapshot") => {
                 invalid("atClusterTime field can be set only if level is equal to snapshot")
             }
@@ -133,7 +136,7 @@ pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) 
     let mut unacknowledged = false;
     let mut journaled = false;
     let mut synced = false;
-    for arg in fields("writeConcern", concern) {
+    for arg in fields("WriteConcernOptions", concern) {
         match arg.name() {
             "w" => unacknowledged = check_w(arg.value(), topology)?,
             "j" => journaled = arg.bool()?.unwrap_or(false),

@@ -60,10 +60,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let asked = DataSize::read(call)?;
     let namespace = required(asked.namespace, "dataSize", "dataSize")?;
     let namespace = super::rename_collection::parse(namespace)?;
-    if asked.min.is_some() != asked.max.is_some() {
-        return Err(Error::bad_value(
-            "min or max cannot be specified without the other",
-        ));
+    match (asked.min.is_some(), asked.max.is_some()) {
+        (true, false) => return Err(Error::bad_value("Max must be set if min is set.")),
+        (false, true) => return Err(Error::bad_value("Max must not be set if min is not set.")),
+        _ => {}
     }
     let catalog = &call.context.catalog;
     let collection = catalog.get(namespace.database(), namespace.collection())?;

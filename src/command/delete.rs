@@ -64,7 +64,7 @@ impl<'a> Statement<'a> for Delete<'a> {
             }
             match arg.name() {
                 "limit" if !names.bulk => limit = Some(arg),
-                "multi" if names.bulk => multi = names.flag(&arg)?,
+                "multi" if names.bulk => multi = arg.strict_bool()?.unwrap_or(false),
                 "sampleId" => return Err(arg.not_implemented()),
                 _ => return Err(arg.unknown()),
             }
@@ -72,13 +72,13 @@ impl<'a> Statement<'a> for Delete<'a> {
         let filter = target.filter(names)?;
         if !names.bulk {
             let limit = args::required(limit, names.path, "limit")?;
-            multi = match args::to_f64(limit.value()) {
-                Some(0.0) => true,
-                Some(1.0) => false,
-                _ => {
+            // What is no number counts as 0.
+            multi = match args::to_f64(limit.value()).unwrap_or(0.0) {
+                0.0 => true,
+                1.0 => false,
+                other => {
                     return Err(Error::failed_to_parse(format!(
-                        "The limit field in delete objects must be 0 or 1. Got {}",
-                        limit.value()
+                        "The limit field in delete objects must be 0 or 1. Got {other}"
                     )));
                 }
             };

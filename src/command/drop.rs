@@ -53,7 +53,7 @@ fn run_database(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
     if Num::to_i64_saturating(number) != 1 {
         return Err(Error::location(
             5255100,
-            "Have to pass 1 as 'dropDatabase' parameter",
+            "Have to pass 1 as 'drop' parameter",
         ));
     }
     let database = call.database();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::args::Arg;
 use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
@@ -23,7 +24,7 @@ use crate::query::stage::{self, Limits, Rows, SourceSpec};
 use crate::query::{Naming, Scope, Vars, bind_let};
 use crate::session::Source;
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuf, DocBuilder, Type, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
 
 pub(super) const COMMAND: Command = Command::ready(
     "find",
@@ -79,6 +80,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Find::read(call)?.answer(call, reply)
 }
 
+/// An empty document says nothing.
+fn non_empty<'a>(arg: &Arg<'a>) -> Result<Option<Doc<'a>>> {
+    Ok(Some(arg.doc_not_null()?).filter(|doc| !doc.is_empty()))
+}
+
 // === impl Find ===
 
 impl<'a> Find<'a> {
@@ -91,10 +97,9 @@ impl<'a> Find<'a> {
         check_read(call.database(), find.collection)?;
         for arg in call.args().skip(1) {
             match arg.name_bytes() {
-                b"filter" if arg.is_null() => return Err(arg.wrong_type(&[Type::Document])),
-                b"filter" => find.filter = arg.doc()?,
-                b"sort" => find.sort = arg.doc()?.filter(|sort| !sort.is_empty()),
-                b"projection" => find.projection = arg.doc()?.filter(|fields| !fields.is_empty()),
+                b"filter" => find.filter = Some(arg.doc_not_null()?),
+                b"sort" => find.sort = non_empty(&arg)?,
+                b"projection" => find.projection = non_empty(&arg)?,
                 b"hint" => find.hint = hint(&arg)?,
                 b"skip" => find.skip = arg.int_at_least(0)?.unwrap_or(0) as u64,
                 b"limit" => {
@@ -102,25 +107,24 @@ impl<'a> Find<'a> {
                     find.limit = limit.map(|limit| limit as u64);
                 }
                 b"batchSize" => find.batch_size = arg.batch_size()?,
-                b"singleBatch" => find.single_batch = arg.bool()?.unwrap_or(false),
+                b"singleBatch" => find.single_batch = arg.bool_not_null()?,
                 b"let" => find.let_vars = arg.doc()?,
                 b"collectionUUID" => collection_uuid::check(call, arg)?,
-                b"noCursorTimeout" => find.no_timeout = arg.bool()?.unwrap_or(false),
-                b"allowDiskUse" => find.allow_disk_use = arg.bool()?,
+                b"noCursorTimeout" => find.no_timeout = arg.bool_not_null()?,
+                b"allowDiskUse" => find.allow_disk_use = Some(arg.bool_not_null()?),
                 b"allowPartialResults"
                 | b"oplogReplay"
                 | b"mirrored"
                 | b"includeQueryStatsMetrics" => {
-                    arg.bool()?;
+                    arg.bool_not_null()?;
                 }
                 b"collation" => collation(&arg)?,
-                b"tailable" => find.tailable = arg.bool()?.unwrap_or(false),
-                b"awaitData" => find.await_data = arg.bool()?.unwrap_or(false),
-                b"returnKey" => find.return_key = arg.bool()?.unwrap_or(false),
-                b"showRecordId" => find.show_record_id = arg.bool()?.unwrap_or(false),
+                b"tailable" => find.tailable = arg.bool_not_null()?,
+                b"awaitData" => find.await_data = arg.bool_not_null()?,
+                b"returnKey" => find.return_key = arg.bool_not_null()?,
+                b"showRecordId" => find.show_record_id = arg.bool_not_null()?,
                 b"min" | b"max" => {
-                    let end = arg.doc()?.filter(|end| !end.is_empty());
-                    if let Some(end) = end {
+                    if let Some(end) = non_empty(&arg)? {
                         let ends = find.between.get_or_insert(Between {
                             min: None,
                             max: None,
@@ -242,7 +246,7 @@ impl<'a> Find<'a> {
         if positional && filter.has_expression() {
             return Err(Error::new(
                 Code::QueryFeatureNotAllowed,
-                "$expr is not supported in the filter of a positional projection",
+                "$expr is not allowed in this context",
             ));
         }
         let expose_ts = context.config.expose_ts;

@@ -12,7 +12,7 @@ use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::query::stage::Slice;
-use crate::query::update::{Style, Update};
+use crate::query::update::Update;
 use crate::query::{Naming, Scope, Vars};
 use crate::session;
 use crate::ttl::TS_FIELD;
@@ -123,6 +123,9 @@ impl<'a> Args<'a> {
                 "stmtId" => {
                     read.stmt_id = arg.int()?.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
                 }
+                // Accepted and without effect, as in mongod.
+                "batchSize" => drop(arg.i32()?),
+                "singleBatch" => drop(arg.strict_bool()?),
                 "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),
                 _ => return Err(arg.unknown()),
             }
@@ -176,6 +179,9 @@ impl<'a> Args<'a> {
                 } else {
                     Shows::Before
                 };
+                if self.upsert {
+                    write::check_upsert(&selection)?;
+                }
                 let updating = Updating::new(selection, update, self.upsert).showing(shows);
                 Action::Update(Box::new(updating))
             }
@@ -192,13 +198,12 @@ impl<'a> Args<'a> {
 }
 
 fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -> Result<Update> {
-    let parsed = Update::parse(update, filters, scope)?;
-    if parsed.style() == Style::Pipeline && filters.is_some() {
+    if update.as_array().is_some() && filters.is_some() {
         return Err(Error::failed_to_parse(
-            "arrayFilters may not be specified for pipeline-style updates",
+            "Cannot specify arrayFilters and a pipeline update",
         ));
     }
-    Ok(parsed)
+    Update::parse(update, filters, scope)
 }
 
 // === impl FindAndModify ===

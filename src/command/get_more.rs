@@ -65,6 +65,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let id = required(id, "getMore", "getMore")?;
     let collection = required(collection, "getMore", "collection")?;
+    if collection.is_empty() {
+        return Err(Error::new(
+            Code::InvalidNamespace,
+            "Collection names cannot be empty",
+        ));
+    }
     check_collection(call.database(), collection)?;
     let open = call.context.cursors.check_out(id)?;
     if let Err(refusal) = check(call, collection, id, &open.info) {

@@ -105,10 +105,10 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
             "topologyVersion" => seen = arg.doc()?,
             "maxAwaitTimeMS" => patience = arg.int_at_least(0)?,
             "client" => {
-                let metadata = arg.doc()?;
-                if let Some(metadata) = metadata {
-                    introduce(call, metadata)?;
-                }
+                let metadata = arg.value().as_doc().ok_or_else(|| {
+                    Error::type_mismatch("The client metadata document must be a document")
+                })?;
+                introduce(call, metadata)?;
             }
             "saslSupportedMechs" => {
                 hello.user = Some(read_user(arg.value())?);
@@ -119,8 +119,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
                 }
             }
             "speculativeAuthenticate" => hello.login = login::speculate(call, &arg)?,
-            // Everything else is passed over, as in MongoDB: drivers announce what they can do here
-            // (loadBalanced, ...).
+            "loadBalanced" => drop(arg.strict_bool()?),
+            // Everything else is passed over, as in MongoDB: drivers announce what they can do here.
             _ => {}
         }
     }
@@ -169,14 +169,16 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
             format!("The client metadata document must be less then or equal to {most} bytes"),
         ));
     }
-    let name = metadata
-        .get("application")
-        .as_doc()
-        .map(|app| app.get("name"));
-    if name
-        .and_then(ValueRef::as_str)
-        .is_some_and(|name| name.len() > APP_NAME)
-    {
+    let text = |part: &str, field: &str| {
+        let value = metadata.get(part).as_doc().map(|part| part.get(field));
+        match value.filter(|value| !value.is_missing()) {
+            Some(value) if value.as_str().is_none() => Err(Error::type_mismatch(format!(
+                "The '{part}.{field}' field must be a string in the client metadata document"
+            ))),
+            value => Ok(value.and_then(|value| value.as_str())),
+        }
+    };
+    if text("application", "name")?.is_some_and(|name| name.len() > APP_NAME) {
         return Err(Error::new(
             Code::ClientMetadataAppNameTooLarge,
             format!(
@@ -186,18 +188,18 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
     }
     let invalid = |message: String| Err(Error::new(Code::ClientMetadataMissingField, message));
     for part in ["driver", "os"] {
-        let Some(doc) = metadata.get(part).as_doc() else {
+        if metadata.get(part).as_doc().is_none() {
             return invalid(format!(
                 "Missing required field '{part}' in the client metadata document"
             ));
-        };
+        }
         let required: &[&str] = if part == "driver" {
             &["name", "version"]
         } else {
             &["type"]
         };
         for field in required {
-            if doc.get(field).as_str().is_none() {
+            if text(part, field)?.is_none() {
                 return invalid(format!(
                     "Missing required field '{part}.{field}' in the client metadata document"
                 ));
@@ -237,7 +239,7 @@ fn read_user(value: ValueRef<'_>) -> Result<UserName> {
             "hello",
             "saslSupportedMechs",
             value.ty(),
-            &[Type::String],
+            &[Type::String, Type::Document],
         ));
     }
     value

@@ -57,17 +57,9 @@ pub(super) enum Unknown {
 }
 
 pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
-    let options = Options::read(spec, unknown)?;
-    let key = options.key.ok_or_else(|| {
-        Error::failed_to_parse("The 'key' field is a required property of an index specification")
-    })?;
-    let name = options.name.ok_or_else(|| {
-        Error::failed_to_parse("The 'name' field is a required property of an index specification")
-    })?;
-    check_key(key)?;
-    if name.is_empty() {
-        return Err(cannot("The index name cannot be empty"));
-    }
+    let in_spec = |error| in_specification(spec, error);
+    let options = Options::read(spec, unknown).map_err(in_spec)?;
+    let (key, name) = options.key_and_name().map_err(in_spec)?;
     // It stands for all indexes when they are dropped.
     if name == "*" {
         return Err(Error::bad_value("The index name '*' is not valid."));
@@ -88,20 +80,20 @@ pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
     if options.expire.is_some() && names_ts(key) {
         return options.default_ttl(name, key, spec);
     }
-    check_kind(key)?;
-    if let Some(option) = options.foreign {
-        return Err(match option {
-            "wildcardProjection" => Error::bad_value(
-                "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
-            ),
-            _ => cannot(format!(
-                "The field '{option}' is not valid for this kind of index. Specification: {spec}"
-            )),
-        });
-    }
+    check_kind(key)
+        .and_then(|()| options.check_foreign(spec))
+        .map_err(in_spec)?;
     options
         .index(name, key, spec)
         .map(|index| WantedIndex::Index(Box::new(index)))
+}
+
+/// mongod leads in what it says of most mistakes with the specification. What is not built is said plainly.
+fn in_specification(spec: Doc<'_>, error: Error) -> Error {
+    match error.code() {
+        Code::NotImplemented => error,
+        _ => error.caused(&format!("Error in specification {spec}")),
+    }
 }
 
 fn cannot(message: impl Into<String>) -> Error {
@@ -149,7 +141,7 @@ fn check_key(key: Doc<'_>) -> Result<()> {
         }
     }
     if count == 0 {
-        return Err(cannot("Index keys cannot be an empty object"));
+        return Err(cannot("Index keys cannot be empty."));
     }
     Ok(())
 }
@@ -213,6 +205,38 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
+    /// What every index has.
+    fn key_and_name(&self) -> Result<(Doc<'a>, &'a str)> {
+        let required = |name: &str| {
+            Error::failed_to_parse(format!(
+                "The '{name}' field is a required property of an index specification"
+            ))
+        };
+        let key = self.key.ok_or_else(|| required("key"))?;
+        let name = self.name.ok_or_else(|| required("name"))?;
+        check_key(key)?;
+        match name {
+            "" => Err(cannot("index name cannot be empty")),
+            _ => Ok((key, name)),
+        }
+    }
+
+    /// Options of other kinds of index.
+    fn check_foreign(&self, spec: Doc<'_>) -> Result<()> {
+        match self.foreign {
+            None => Ok(()),
+            Some("wildcardProjection") => Err(Error::bad_value(
+                "The field 'wildcardProjection' is only allowed in an 'wildcard' index",
+            )),
+            Some("weights") => Err(cannot(format!(
+                "Invalid index specification {spec}; the field 'weights' can only be specified with text indexes"
+            ))),
+            Some(option) => Err(cannot(format!(
+                "The field '{option}' is not valid for this kind of index. Specification: {spec}"
+            ))),
+        }
+    }
+
     fn read_one(
         &mut self,
         name: &'a str,
@@ -229,7 +253,7 @@ impl<'a> Options<'a> {
         let flag = || match value.ty() {
             ty if ty.is_number() || ty == Type::Bool => Ok(super::args::truthy(value)),
             _ => Err(Error::type_mismatch(format!(
-                "The field '{name}' has value {name}: {value}, which is not convertible to bool"
+                "The field '{name} has value {name}: {value}, which is not convertible to bool"
             ))),
         };
         match name {
@@ -243,9 +267,13 @@ impl<'a> Options<'a> {
                 flag()?;
             }
             "clustered" => {
-                if flag()? {
-                    return Err(Error::not_implemented("index option 'clustered'"));
+                if !flag()? {
+                    return Err(Error::location(
+                        6492800,
+                        "Value 'false' for field 'clustered' is invalid",
+                    ));
                 }
+                return Err(Error::not_implemented("index option 'clustered'"));
             }
             "expireAfterSeconds" => self.expire = Some(value),
             "partialFilterExpression" => {
@@ -350,26 +378,31 @@ impl<'a> Options<'a> {
             index.expire_after = Some(expire_after(value, key, spec)?);
         }
         if let Some(partial) = self.partial {
-            if self.sparse {
-                return Err(cannot(
-                    "cannot mix \"partialFilterExpression\" and \"sparse\" options",
-                ));
-            }
-            let filter = Filter::parse_plain(partial, &Scope::new())?;
-            if Naming::of(TS_FIELD, |naming| filter.names(naming)) {
-                // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
-                return Err(cannot(format!(
-                    "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
-                )));
-            }
-            check_partial(filter.root(), partial, 0)?;
-            index.partial = Some(Partial {
-                filter: DocBuf::from(partial),
-                condition: Arc::new(PartialFilter(Arc::new(filter))),
-            });
+            let read = read_partial(partial, self.sparse);
+            index.partial = Some(read.map_err(|error| in_specification(spec, error))?);
         }
         Ok(index)
     }
+}
+
+fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
+    if sparse {
+        return Err(cannot(
+            "cannot mix \"partialFilterExpression\" and \"sparse\" options",
+        ));
+    }
+    let filter = Filter::parse_plain(partial, &Scope::new())?;
+    if Naming::of(TS_FIELD, |naming| filter.names(naming)) {
+        // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
+        return Err(cannot(format!(
+            "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
+        )));
+    }
+    check_partial(filter.root(), partial, 0)?;
+    Ok(Partial {
+        filter: DocBuf::from(partial),
+        condition: Arc::new(PartialFilter(Arc::new(filter))),
+    })
 }
 
 fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {

@@ -101,8 +101,8 @@ impl<'a> Statement<'a> for Update<'a> {
                     }
                     update = Some(arg.value());
                 }
-                b"multi" => multi = names.flag(&arg)?,
-                b"upsert" => upsert = names.flag(&arg)?,
+                b"multi" => multi = arg.strict_bool()?.unwrap_or(false),
+                b"upsert" => upsert = arg.strict_bool()?.unwrap_or(false),
                 b"arrayFilters" => {
                     arg.docs()?;
                     array_filters = arg.array()?;
@@ -166,6 +166,9 @@ impl<'a> Statement<'a> for Update<'a> {
             return Err(Error::failed_to_parse(
                 "multi update is not supported for replacement-style update",
             ));
+        }
+        if self.upsert {
+            write::check_upsert(&selection)?;
         }
         Ok(Updating::new(selection, update, self.upsert))
     }

@@ -49,11 +49,15 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let on = |name: &str| set.contains(&name);
-    if on("background") && (on("full") || on("repair")) {
-        return Err(Error::new(
-            Code::InvalidOptions,
-            "Running the validate command with both { background: true } and { full: true } or { repair: true } is not supported.",
-        ));
+    for other in ["full", "repair"] {
+        if on("background") && on(other) {
+            return Err(Error::new(
+                Code::InvalidOptions,
+                format!(
+                    "Running the validate command with both {{ background: true }} and {{ {other}: true }} is not supported."
+                ),
+            ));
+        }
     }
     if on("metadata") && set.len() > 1 {
         return Err(Error::new(

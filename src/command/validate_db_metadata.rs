@@ -5,7 +5,7 @@ use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
 use crate::engine::ddl;
 use crate::error::{Code, Error, Result};
-use crate::value::{ArrayBuilder, Doc, DocBuilder, Type};
+use crate::value::{ArrayBuilder, Doc, DocBuilder};
 
 pub(super) const COMMAND: Command = Command::ready(
     "validateDBMetadata",
@@ -70,10 +70,7 @@ fn read(parameters: Doc<'_>) -> Result<bool> {
         match field.name() {
             "version" => version = field.str()?,
             name @ ("strict" | "deprecationErrors") => {
-                let Some(flag) = field.value().as_bool() else {
-                    return Err(field.wrong_type(&[Type::Bool]));
-                };
-                strict |= flag && name == "strict";
+                strict |= field.bool_not_null()? && name == "strict";
             }
             _ => return Err(field.unknown()),
         }
@@ -85,7 +82,7 @@ fn read(parameters: Doc<'_>) -> Result<bool> {
 /// Here a name may have a dollar, as nowhere else.
 fn check_database(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::location(28539, "db name must not be empty"));
+        return Err(Error::location(28539, "need a valid database name"));
     }
     if name.contains(['/', '\\', ' ', '"']) {
         return Err(Error::location(13280, format!("invalid db name: {name}")));

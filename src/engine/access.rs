@@ -378,7 +378,7 @@ impl Walk {
                 Err(Error::new(
                     Code::CappedPositionLost,
                     format!(
-                        "CollectionScan died due to position in capped collection being deleted. Last seen record id: \
+                        "CollectionScan died due to failure to restore tailable cursor position. Last seen record id: \
                          RecordId({})",
                         last.0
                     ),

@@ -114,8 +114,8 @@ fn beginning_of(index: &IndexSpec, bound: Doc<'_>) -> Result<Vec<u8>> {
     let mut fields = pattern.iter();
     for elem in bound {
         let Some(field) = fields.next() else {
-            return Err(Error::location(
-                16649,
+            return Err(Error::new(
+                Code::KeyPatternShorterThanBound,
                 format!("keyPattern {pattern} shorter than bound {bound}"),
             ));
         };

@@ -176,8 +176,8 @@ impl Merging {
             match merge.when_not_matched {
                 WhenNotMatched::Discard => return Ok(()),
                 WhenNotMatched::Fail => {
-                    return Err(Error::location(
-                        13113,
+                    return Err(Error::new(
+                        Code::MergeStageNoMatchingDocument,
                         "$merge could not find a matching document in the target collection for at least one document in the source collection",
                     ));
                 }

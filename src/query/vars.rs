@@ -120,8 +120,8 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
         if expr.reads_document() {
             return Err(Error::location(
                 4890500,
-                "Command let Expression tried to access a field, but this is not allowed because command let \
-                 expressions run before the query examines any documents.",
+                "Command let Expression tried to access a field, but this is not allowed because Command let \
+                 Expressions run before the query examines any documents.",
             ));
         }
         let value = shallow(expr.eval(Doc::EMPTY, &vars)?)?.into_value();

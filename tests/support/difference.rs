@@ -46,6 +46,9 @@ const STANDALONE: &[&str] = &[
     "only allowed on a replica set member or mongos",
 ];
 
+/// What no client looks at: the code is the same, and so is the meaning.
+const WORDS: &str = "wording: not pursued";
+
 /// What 6.0.5 says of an operator that it does not know.
 const UNKNOWN_OPERATOR: &[&str] = &[
     "Unknown expression $",
@@ -83,7 +86,11 @@ fn evident(ours: &str, theirs: &str) -> &'static str {
         "wording: 8.2 says which command failed"
     } else if named == theirs_plain {
         "version: 8.2 names the codes 40414 and 40415"
-    } else if code(ours).is_none() && letters(&plain) == letters(&theirs_plain) {
+    } else if named == theirs_plain.replace("']", "]'") {
+        "version: 8.2 closes the list of types"
+    } else if theirs.contains("Tree: ") && theirs.contains("error processing query") {
+        "wording: Sundown does not print the query"
+    } else if !fails(ours) && letters(&plain) == letters(&theirs_plain) {
         "order: the same fields"
     } else if ours.contains("error 238 NotImplemented") {
         "unbuilt: Sundown refuses it by name"
@@ -95,20 +102,33 @@ fn evident(ours: &str, theirs: &str) -> &'static str {
         "version: 8.2 has BadValue for a number out of range"
     } else if theirs.starts_with("error 0: ") {
         "version: 6.0 gives no code"
-    } else if code(ours).is_some() && code(ours) == code(theirs) {
-        "wording: the code is the same"
+    } else if fails(ours) && without_words(ours) == without_words(theirs) {
+        WORDS
     } else {
         "?"
     }
 }
 
-/// `error 14 TypeMismatch: ...`: the code.
-fn code(answer: &str) -> Option<&str> {
-    answer
-        .strip_prefix("error ")?
-        .split([' ', ':'])
-        .next()
-        .filter(|_| !answer.contains('\n'))
+/// The error that a line tells, of a statement or of one of its writes: `error 14 TypeMismatch: ...`, `[0] error 11000: ...`.
+pub fn error(line: &str) -> Option<&str> {
+    let error = match line.strip_prefix('[') {
+        Some(write) => write.split_once("] ")?.1,
+        None => line,
+    };
+    error.starts_with("error ").then_some(error)
+}
+
+fn fails(answer: &str) -> bool {
+    answer.lines().any(|line| error(line).is_some())
+}
+
+/// An answer whose errors have only their codes: `error 14` of `error 14 TypeMismatch: ...`.
+fn without_words(answer: &str) -> String {
+    let lines = answer.lines().map(|line| match error(line) {
+        Some(error) => error.split([' ', ':']).take(2).collect(),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A text with every lead-in taken out.

@@ -144,16 +144,8 @@ impl<'a> Runner<'a> {
                 for error in reply.get_array("writeErrors").into_iter().flatten() {
                     if let Some(error) = error.as_document() {
                         let index = error.get("index").and_then(number).unwrap_or(-1);
-                        let shown = self.error(error);
-                        // One statement needs no number.
-                        lines.push(match index {
-                            0 => shown,
-                            n => format!("[{n}] {shown}"),
-                        });
+                        lines.push(format!("[{index}] {}", self.error(error)));
                     }
-                }
-                if reply.contains_key("writeErrors") && lines[0].starts_with("n=0") {
-                    lines.remove(0);
                 }
             }
             "findAndModify" => {

@@ -40,7 +40,7 @@ pub(in crate::command) const AUTHENTICATE: Command = Command::ready(
     "authenticate",
     Access::None,
     "Logs in with a certificate, which always fails.",
-    |_, _| Err(failed()),
+    authenticate,
 )
 .with(FLAGS)
 .needs(Needs::Nothing);
@@ -74,6 +74,32 @@ struct Proving {
 
 fn failed() -> Error {
     Error::new(Code::AuthenticationFailed, "Authentication failed.")
+}
+
+fn unavailable(mechanism: &str) -> Error {
+    Error::new(
+        Code::MechanismUnavailable,
+        format!("Received authentication for mechanism {mechanism} which is not enabled"),
+    )
+}
+
+/// There is one mechanism for this command, and no client proves by a certificate who it is.
+fn authenticate(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+    let mut mechanism = None;
+    for arg in call.args().skip(1) {
+        match arg.name() {
+            "mechanism" => mechanism = arg.str()?,
+            "user" => drop(arg.str()?),
+            _ => return Err(arg.unknown()),
+        }
+    }
+    match required(mechanism, "authenticate", "mechanism")? {
+        "MONGODB-X509" => Err(Error::new(
+            Code::AuthenticationFailed,
+            "No verified subject name available from client",
+        )),
+        other => Err(unavailable(other)),
+    }
 }
 
 fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -207,14 +233,7 @@ impl<'a> Start<'a> {
         }
         let name = required(mechanism, path, "mechanism")?;
         let payload = required(payload, path, "payload")?;
-        let mechanism = Mechanism::find(name).ok_or_else(|| {
-            Error::new(
-                Code::MechanismUnavailable,
-                format!(
-                    "Received authentication for mechanism {name} which is unknown or not enabled"
-                ),
-            )
-        })?;
+        let mechanism = Mechanism::find(name).ok_or_else(|| unavailable(name))?;
         Ok(Self {
             db,
             mechanism,

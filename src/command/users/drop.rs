@@ -26,7 +26,7 @@ fn drop(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     if call.context.users.remove(&name) {
         Ok(Outcome::Reply)
     } else {
-        Err(no_such_user(&name))
+        Err(no_such_user(format_args!("'{name}'")))
     }
 }
 

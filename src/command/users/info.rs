@@ -112,7 +112,7 @@ impl Wanted {
             return Ok(Self::Named(names));
         }
         match target.as_num() {
-            Some(number) if number.to_f64() == 1.0 => Ok(Self::OfDatabase),
+            Some(number) if number.to_i64_saturating() == 1 => Ok(Self::OfDatabase),
             _ => Ok(Self::Named(vec![name(target, call.database())?])),
         }
     }

@@ -16,6 +16,8 @@ pub(super) use info::INFO as USERS_INFO;
 pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
 pub(super) use shown::{put_privileges, put_roles};
 
+use std::fmt::Display;
+
 use super::Call;
 use super::args::{Arg, fields, required};
 use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
@@ -35,7 +37,7 @@ fn named(call: &Call<'_>) -> Result<UserName> {
     })?;
     if name.is_empty() || name.contains('\0') {
         return Err(Error::bad_value(
-            "User document needs 'user' field to be a non-empty string",
+            "User document needs 'user' field to be non-empty",
         ));
     }
     Ok(UserName::new(name, call.database()))
@@ -86,8 +88,9 @@ fn no_such_role(problem: NoSuchRole) -> Error {
     Error::new(Code::RoleNotFound, problem.to_string())
 }
 
-fn no_such_user(name: &UserName) -> Error {
-    Error::new(Code::UserNotFound, format!("User '{name}' not found"))
+/// mongod has the name in quotes where a user is dropped.
+fn no_such_user(name: impl Display) -> Error {
+    Error::new(Code::UserNotFound, format!("User {name} not found"))
 }
 
 /// An option that MongoDB has and that would keep somebody out: to pass it over would let them in.

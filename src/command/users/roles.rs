@@ -44,7 +44,7 @@ fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
         return roles.collect::<Result<_>>().map(Some);
     }
     match target.as_num() {
-        Some(number) if number.to_f64() == 1.0 => Ok(None),
+        Some(number) if number.to_i64_saturating() == 1 => Ok(None),
         _ => Ok(Some(vec![role(target, call.database())?])),
     }
 }

@@ -47,10 +47,7 @@ fn users_are_made_changed_and_dropped_in_mongods_words() {
         ),
         (
             doc! {"createUser": "", "pwd": "x", "roles": []},
-            Some((
-                2,
-                "User document needs 'user' field to be a non-empty string",
-            )),
+            Some((2, "User document needs 'user' field to be non-empty")),
         ),
         (
             doc! {"createUser": 5, "pwd": "x", "roles": []},
@@ -85,7 +82,7 @@ fn users_are_made_changed_and_dropped_in_mongods_words() {
         ),
         (
             doc! {"updateUser": "bob", "roles": []},
-            Some((11, "User 'bob@shop' not found")),
+            Some((11, "User bob@shop not found")),
         ),
         (
             doc! {"updateUser": "ann", "mechanisms": ["SCRAM-SHA-256"]},

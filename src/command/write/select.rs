@@ -3,7 +3,7 @@
 use crate::command::args::Arg;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Wanted};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Naming, Scope, Vars};
 use crate::ttl::TS_FIELD;
@@ -65,6 +65,17 @@ pub struct Selecting<'a> {
     /// The command offers `$$NOW` and `$$CLUSTER_TIME`.
     pub constants: bool,
     pub multi: bool,
+}
+
+/// An upsert takes over what its filter says of a document, and cannot tell what an expression says.
+pub fn check_upsert(selection: &Selection) -> Result<()> {
+    match &selection.wanted {
+        Wanted::Filter(filter) if filter.has_expression() => Err(Error::new(
+            Code::QueryFeatureNotAllowed,
+            "$expr is not allowed in the query predicate for an upsert",
+        )),
+        _ => Ok(()),
+    }
 }
 
 // === impl Selecting ===

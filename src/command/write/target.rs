@@ -13,7 +13,7 @@ pub struct Names {
     /// The field that says what the statement is; empty where the command says so.
     pub kind: &'static str,
     pub filter: &'static str,
-    /// Flags take no numbers, and `multi` stands for a limit.
+    /// `multi` stands for the limit of a delete.
     pub bulk: bool,
 }
 
@@ -22,19 +22,6 @@ pub struct Names {
 pub struct Target<'a> {
     filter: Option<Doc<'a>>,
     pub hint: Option<Hint>,
-}
-
-// === impl Names ===
-
-impl Names {
-    pub fn flag(&self, arg: &Arg<'_>) -> Result<bool> {
-        let flag = if self.bulk {
-            arg.strict_bool()?
-        } else {
-            arg.bool()?
-        };
-        Ok(flag.unwrap_or(false))
-    }
 }
 
 // === impl Target ===

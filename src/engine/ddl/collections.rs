@@ -56,9 +56,8 @@ impl DropDatabase {
 impl RenameCollection {
     /// Checks the names: neither may be one of the server's own.
     pub fn new(from: Namespace, to: Namespace, drop_target: bool) -> Result<Self> {
-        for name in [&from, &to] {
-            check_renamed(name)?;
-        }
+        check_renamed("source", &from)?;
+        check_renamed("target", &to)?;
         if from == to {
             return Err(Error::new(
                 Code::IllegalOperation,
@@ -108,21 +107,21 @@ impl RenameCollection {
     }
 }
 
-fn check_renamed(namespace: &Namespace) -> Result<()> {
+fn check_renamed(which: &str, namespace: &Namespace) -> Result<()> {
     let illegal = |why: String| Err(Error::new(Code::IllegalOperation, why));
     let name = namespace.collection();
     if name.starts_with("system.") {
         return illegal(format!(
-            "error with namespace: cannot rename system collection {namespace}"
+            "error with {which} namespace: cannot rename system collection {namespace}"
         ));
     }
     if namespace.database() == "local" && name.starts_with("oplog.") {
         return illegal(format!(
-            "error with namespace: cannot rename the oplog {namespace}"
+            "error with {which} namespace: cannot rename the oplog {namespace}"
         ));
     }
     match check_created(namespace.database(), name) {
         Ok(()) => Ok(()),
-        Err(error) => illegal(format!("error with namespace: {}", error.message())),
+        Err(error) => illegal(format!("error with {which} namespace: {}", error.message())),
     }
 }

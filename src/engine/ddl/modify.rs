@@ -141,9 +141,7 @@ impl ModifyCollection {
             return Ok(None);
         }
         let Some(cap) = view.options().cap else {
-            return Err(invalid(
-                "option not supported on a collection that is not capped: cappedSize, cappedMax",
-            ));
+            return Err(invalid("Collection must be capped."));
         };
         Ok(Some(Cap {
             bytes: self.size.unwrap_or(cap.bytes),
@@ -214,7 +212,7 @@ impl ModifyIndex {
         {
             if self.expire_after.is_some() || self.hidden.is_some() || self.unique {
                 return Err(invalid(
-                    "cannot combine 'prepareUnique' with other modifications of an index",
+                    "prepareUnique cannot be combined with any other modification.",
                 ));
             }
             resolved.modified.prepare_unique = Some((!prepare, prepare));

@@ -93,7 +93,9 @@ pub fn check_written(database: &str, name: &str) -> Result<()> {
 #[inline]
 pub fn check_read(database: &str, name: &str) -> Result<()> {
     if name.contains('$') && (database, name) != ("local", "oplog.$main") {
-        return invalid(format!("Invalid collection name: {database}.{name}"));
+        return invalid(format!(
+            "Invalid collection name specified '{database}.{name}'"
+        ));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     aside,
     error::{Error, Result},
-    value::{Elem, Num, Type, ValueRef},
+    value::{Elem, Type, ValueRef},
 };
 
 #[derive(Debug)]
@@ -190,27 +190,10 @@ fn is_set(data: &[u8], position: u32) -> bool {
 
 /// One entry of a list of positions.
 fn position(elem: Elem<'_>) -> Result<u32> {
-    let value = elem.value;
-    let refuse = |why: &str| {
-        Error::bad_value(format!(
-            "bit positions {why}: {}: {}",
-            elem.name(),
-            integer::show(value)
-        ))
-    };
-    let number = match value.as_num() {
-        None => return Err(refuse("must be an integer but got")),
-        Some(Num::Double(x)) if x.is_nan() => return Err(refuse("cannot take a NaN")),
-        Some(Num::Double(x)) if x.abs() > f64::from(i32::MAX) => {
-            return Err(refuse("cannot be represented as a 32-bit signed integer"));
-        }
-        Some(num) => num
-            .to_i64_exact()
-            .ok_or_else(|| refuse("must be an integer but got"))?,
-    };
-    let number = i32::try_from(number)
-        .map_err(|_| refuse("cannot be represented as a 32-bit signed integer"))?;
-    u32::try_from(number).map_err(|_| refuse("must be >= 0 but got"))
+    let number = integer::non_negative_int(elem.name(), elem.value).map_err(|why| {
+        Error::bad_value(format!("Failed to parse bit position. {}", why.message()))
+    })?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
@@ -394,7 +377,7 @@ mod tests {
             (
                 doc! {"a": {"$bitsAllSet": [-1]}},
                 2,
-                "bit positions must be >= 0 but got: 0: -1",
+                "Failed to parse bit position. Expected a non-negative number in: 0: -1",
             ),
         ]);
     }

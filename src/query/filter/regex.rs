@@ -115,7 +115,7 @@ mod tests {
             (
                 doc! {"a": {"$regex": "a", "$options": "g"}},
                 51108,
-                "invalid flag in regex options: g",
+                " invalid flag in regex options: g",
             ),
             (
                 doc! {"a": {"$regex": "["}},

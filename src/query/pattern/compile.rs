@@ -51,7 +51,7 @@ impl Pattern {
         if let Some(flag) = flags.chars().find(|flag| !"imsux".contains(*flag)) {
             return Err(Error::location(
                 51108,
-                format!("invalid flag in regex options: {flag}"),
+                format!(" invalid flag in regex options: {flag}"),
             ));
         }
         // A pattern that repeats can take milliseconds to compile, and for each of the texts in an array.

@@ -87,7 +87,7 @@ pub(super) fn parse(
                     return Err(Error::location(
                         40243,
                         format!(
-                            "The $bucketAuto 'buckets' field must be greater than 0, but found: {whole}."
+                            "The $bucketAuto 'buckets' field must be greater than 0, but found: {whole}"
                         ),
                     ));
                 }

@@ -83,7 +83,10 @@ pub(super) fn parse(
         .as_doc()
         .filter(|spec| !spec.is_empty())
         .ok_or_else(|| {
-            Error::location(40169, "the $facet specification must be a non-empty object")
+            Error::location(
+                40169,
+                format!("the $facet specification must be a non-empty object, but found: $facet: {value}"),
+            )
         })?;
     let mut parts: Vec<(Box<str>, Pipeline)> = Vec::new();
     for elem in spec {

@@ -24,6 +24,8 @@ pub(super) struct Group {
 /// Which group a row belongs to.
 pub(super) enum Key {
     Value(Expr),
+    /// A document with this field alone, which is null where its value is missing.
+    SoleField(Box<str>, Expr),
     Buckets(super::bucket::Buckets),
 }
 
@@ -73,14 +75,13 @@ pub(super) fn parse(
             _ => fields.add(elem.name(), elem.value, place.scope)?,
         }
     }
-    let key = Key::Value(
-        id.ok_or_else(|| Error::location(15955, "a group specification must include an _id"))?,
-    );
+    let key =
+        id.ok_or_else(|| Error::location(15955, "a group specification must include an _id"))?;
     push(Stage::Op(Arc::new(Group { key, fields })));
     Ok(())
 }
 
-fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
+fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
     // {a: 1} looks like an inclusion and is refused; anything else in a document is an expression.
     let plain = value.as_doc().filter(|doc| {
         doc.first()
@@ -94,7 +95,12 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
             ));
         }
     }
-    Expr::parse(value, scope)
+    let expr = Expr::parse(value, scope)?;
+    let sole = plain.filter(|doc| doc.count() == 1);
+    Ok(match sole.and_then(|doc| doc.first()) {
+        Some(field) => Key::SoleField(field.name().into(), expr),
+        None => Key::Value(expr),
+    })
 }
 
 /// A key that is not constant, as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which
@@ -109,6 +115,12 @@ fn shown(id: ValueRef<'_>) -> Value {
         }
         _ => id.to_value(),
     }
+}
+
+fn sole_null(name: &str) -> Value {
+    let mut doc = DocBuf::new();
+    doc.put(name, ValueRef::NULL);
+    Value::document(doc.into_bytes())
 }
 
 /// So many fields may take long for one row.
@@ -261,13 +273,13 @@ impl Op for Group {
 
     /// As the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
     fn only_counts(&self) -> bool {
-        matches!(&self.key, Key::Value(expr) if !expr.reads_document())
+        matches!(&self.key, Key::Value(expr) | Key::SoleField(_, expr) if !expr.reads_document())
             && !self.fields.reads_document()
     }
 
     fn names(&self, naming: &mut Naming<'_>) {
         match &self.key {
-            Key::Value(expr) => naming.expr(expr),
+            Key::Value(expr) | Key::SoleField(_, expr) => naming.expr(expr),
             Key::Buckets(buckets) => buckets.names(naming),
         }
         self.fields.names(naming);
@@ -282,6 +294,13 @@ impl Running {
         for row in self.batch.iter() {
             let id = match &self.stage.key {
                 Key::Value(expr) => expr.eval(row.doc, cx.vars)?,
+                Key::SoleField(name, expr) => {
+                    let id = expr.eval(row.doc, cx.vars)?;
+                    match id.as_ref().as_doc() {
+                        Some(doc) if doc.is_empty() => sole_null(name).into(),
+                        _ => id,
+                    }
+                }
                 Key::Buckets(buckets) => buckets.find(row.doc, cx.vars)?,
             };
             // A missing key is the null group's.

@@ -34,14 +34,15 @@ pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Resu
     let root = root.ok_or_else(|| Error::missing_field("$replaceRoot", "newRoot"))?;
     Ok(Arc::new(ReplaceRoot {
         root,
-        argument: "'newRoot' expression",
+        // The second space is mongod's.
+        argument: "'newRoot' expression ",
     }))
 }
 
 pub(super) fn parse_replace_with(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
     Ok(Arc::new(ReplaceRoot {
         root: Expr::parse(value, place.scope)?,
-        argument: "'replacement document'",
+        argument: "'replacement document' ",
     }))
 }
 

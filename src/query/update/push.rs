@@ -89,7 +89,7 @@ fn sort(value: ValueRef<'_>) -> Result<Option<ElementOrder>> {
     if let Some(pattern) = value.as_doc() {
         if pattern.is_empty() {
             return Err(Error::bad_value(
-                "The $sort pattern is empty when it should be a set of fields.",
+                "The sort pattern is empty when it should be a set of fields.",
             ));
         }
         let mut fields = Vec::new();

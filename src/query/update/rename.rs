@@ -72,7 +72,7 @@ impl Modify for From {
             return Err(Error::new(
                 Code::ImmutableField,
                 format!(
-                    "Unsetting the path '{}' using $rename would modify the immutable field '_id'",
+                    "Performing an update on the path '{}' would modify the immutable field '_id'",
                     at.trail.dotted()
                 ),
             ));
