@@ -153,8 +153,11 @@ impl Setup {
 // === impl Unfit ===
 
 impl From<RenameError> for Unfit {
-    fn from(_: RenameError) -> Self {
-        Self::Gone
+    fn from(error: RenameError) -> Self {
+        match error {
+            RenameError::Damaged(damaged) => Self::Changed(damaged.into()),
+            _ => Self::Gone,
+        }
     }
 }
 

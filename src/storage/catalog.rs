@@ -70,6 +70,8 @@ pub enum RenameError {
     /// Of one of the two, which has this UUID.
     IndexBuild(Uuid),
     OtherCase(OtherCase),
+    /// One of the two, which can only be dropped.
+    Damaged(Damaged),
 }
 
 /// There is a database whose name differs from the wanted one in nothing but upper and lower case.
@@ -125,12 +127,6 @@ impl Catalog {
             false => Ok(Some(Arc::clone(&entry))),
             true => Err(Damaged(entry.key().clone())),
         }
-    }
-
-    /// Whether there is a collection of that name, damaged or not.
-    pub fn contains(&self, database: &str, collection: &str) -> bool {
-        self.collections
-            .contains_key(&(database, collection) as &dyn Names)
     }
 
     /// The collection, made first if there is none. Says whether it was made.
@@ -245,19 +241,14 @@ impl Catalog {
         let alone = self.alone();
         let moved = self.found(from).ok_or(RenameError::NoSuchSource)?;
         let replaced = self.found(to).filter(|_| drop_target);
-        let builds = |of: &&Arc<Collection>| {
-            of.shared()
-                .contents()
+        for of in [Some(&moved), replaced.as_ref()].into_iter().flatten() {
+            let state = of.shared();
+            if View::new(&state, Millis(i64::MIN))
                 .indexes()
-                .iter()
                 .any(|index| !index.ready)
-        };
-        if let Some(of) = [Some(&moved), replaced.as_ref()]
-            .into_iter()
-            .flatten()
-            .find(builds)
-        {
-            return Err(RenameError::IndexBuild(of.uuid()));
+            {
+                return Err(RenameError::IndexBuild(of.uuid()));
+            }
         }
         self.place(alone, &moved, to, |target| match target {
             Some(_) if !drop_target => Err(RenameError::TargetExists),
@@ -296,13 +287,20 @@ impl Catalog {
         if from == *to {
             return Ok(()); // it has its own place
         }
+        let replaced = self.found(to);
+        // One that is damaged must not be taken for another, and none must go for it.
+        for (of, name) in [(Some(moved), &from), (replaced.as_ref(), to)] {
+            if of.is_some_and(|of| of.is_damaged()) {
+                return Err(RenameError::Damaged(Damaged(name.clone())).into());
+            }
+        }
         let take_place = || {
             self.collections.remove(&from);
             // The only place where somebody waits for a second collection: one that has a name of its own till now.
             moved.rename(to.clone());
             self.collections.insert(to.clone(), Arc::clone(moved));
         };
-        match self.found(to) {
+        match replaced {
             Some(replaced) => {
                 let size = replaced.shared().contents().totals().count;
                 free(
@@ -451,6 +449,7 @@ pub fn free(contents: impl Send + 'static, entries: u64) {
 mod tests {
     use super::*;
     use crate::ttl::DefaultTtl;
+    use crate::value::DocBuf;
     use bson::doc;
     use std::sync::atomic::AtomicBool;
 
@@ -483,5 +482,66 @@ mod tests {
             }
             over.store(true, Ordering::Relaxed);
         });
+    }
+
+    fn add(catalog: &Catalog, name: &str, ids: std::ops::Range<i32>) -> Arc<Collection> {
+        let (made, _) = catalog.get_or_create("db", name).unwrap();
+        for id in ids {
+            let document = doc! {"_id": id}.to_vec().unwrap();
+            made.write(Millis(0), |w| w.insert(&document))
+                .unwrap()
+                .unwrap();
+        }
+        made
+    }
+
+    #[test]
+    fn a_collection_whose_ids_are_being_ordered_can_be_renamed_and_replaced() {
+        let catalog = Catalog::new();
+        let [from, to] = ["from", "to"].map(|name| Namespace::new("db", name));
+        let builds = ["from", "to"].map(|name| {
+            let made = add(&catalog, name, 0..300);
+            let mut build = made.begin_id_order(Millis(0)).unwrap();
+            assert!(!build.step());
+            build
+        });
+        catalog.rename(&from, &to, true).unwrap();
+        for mut build in builds {
+            while !build.step() {}
+        }
+        let there = catalog.get("db", "to").unwrap().unwrap();
+        there.read(crate::storage::ReadPoint::at(Millis(0)), |view| {
+            let ids = view.way(crate::storage::index::ID_INDEX).unwrap();
+            assert_eq!((ids.ready, ids.len()), (true, 300));
+        });
+        // An index that a client is building is in the way.
+        let spec = crate::storage::index::IndexSpec::new("a", DocBuf::from(doc! {"a": 1}));
+        there.write(Millis(0), |w| w.begin_index(spec)).unwrap();
+        let refused = catalog.rename(&to, &from, false);
+        assert_eq!(refused, Err(RenameError::IndexBuild(there.uuid())));
+    }
+
+    #[test]
+    fn a_damaged_collection_neither_takes_a_place_nor_gives_way() {
+        let catalog = Catalog::new();
+        let [good, bad] = ["good", "bad"].map(|name| Namespace::new("db", name));
+        add(&catalog, "good", 0..3);
+        let damaged = add(&catalog, "bad", 0..3);
+        damaged.panic_half_way();
+        let document = doc! {"_id": 9}.to_vec().unwrap();
+        let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ = damaged.write(Millis(0), |w| w.insert(&document));
+        }));
+        assert!(written.is_err());
+        let refused = Err(RenameError::Damaged(Damaged(bad.clone())));
+        for drop_target in [true, false] {
+            assert_eq!(catalog.rename(&bad, &good, drop_target), refused);
+            assert_eq!(catalog.rename(&good, &bad, drop_target), refused);
+        }
+        let there = catalog.get("db", "good").unwrap().unwrap();
+        assert_eq!(there.shared().contents().totals().count, 3);
+        // Dropped, it is out of the way.
+        catalog.drop_collection("db", "bad").unwrap();
+        catalog.rename(&good, &bad, false).unwrap();
     }
 }

@@ -87,6 +87,13 @@ pub struct Written {
 
 type AllKeys = SmallVec<[IndexKeys; 2]>;
 
+/// A document's keys in each index before and after a write; empty if they are all the same.
+#[derive(Default)]
+struct Rekeyed {
+    before: AllKeys,
+    after: AllKeys,
+}
+
 // === impl NewTtl ===
 
 impl NewTtl {
@@ -223,11 +230,11 @@ impl<'a> Writer<'a> {
             return Ok(None);
         };
         let before = Before::of(&stored);
-        self.update_found(id, before, new, new_ttl).map(Some)
+        self.update_found(id, before, new, new_ttl)
     }
 
     /// The one way to write to a document that is there: its clock restarts, whatever it becomes. The caller has found it in
-    /// this lock hold.
+    /// this lock hold; it is looked up again only where its keys are needed. `None`: it is not visible then.
     #[inline]
     pub fn update_found(
         &mut self,
@@ -235,7 +242,7 @@ impl<'a> Writer<'a> {
         before: Before,
         new: &New,
         new_ttl: NewTtl,
-    ) -> Result<Written, Refused> {
+    ) -> Result<Option<Written>, Refused> {
         let Before {
             ts: before,
             own,
@@ -249,53 +256,86 @@ impl<'a> Writer<'a> {
                 self.state.contents_mut().commit(change);
             }
             New::Same if !self.indexes().iter().any(|index| index.spec.names_ts()) => {
-                self.state.contents_mut().commit(Change::Touch { id, ts });
+                let (before, after) = (&[], &[]);
+                self.state.contents_mut().commit(Change::Touch {
+                    id,
+                    before,
+                    after,
+                    ts,
+                });
             }
             New::Same => {
-                // The key of an index is the time of the last write, and it may be unique.
-                let bytes = self.visible(id).map(|stored| stored.bytes.to_vec());
-                self.replace(id, &bytes.unwrap_or_default(), ts, own)?;
+                // The key of an index is the time of the last write.
+                let Some(keys) = self.rekey(id, None, ts)? else {
+                    return Ok(None);
+                };
+                self.state.contents_mut().commit(Change::Touch {
+                    id,
+                    before: &keys.before,
+                    after: &keys.after,
+                    ts,
+                });
             }
             New::Bytes(bytes) => {
                 self.check_size(bytes)?;
-                self.replace(id, bytes, ts, new_ttl.read(bytes, own))?;
+                if !self.replace(id, bytes, ts, new_ttl.read(bytes, own))? {
+                    return Ok(None);
+                }
                 len = bytes.len();
             }
         }
-        Ok(Written { before, ts, len })
+        Ok(Some(Written { before, ts, len }))
     }
 
+    /// `false`: it is not visible, which is asked where there are indexes.
     fn replace(
         &mut self,
         id: RecordId,
         bytes: &[u8],
         ts: Millis,
         own: OwnTtl,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         let doc = Doc::new(bytes);
-        let (mut before, mut after) = (AllKeys::new(), AllKeys::new());
-        if !self.indexes().is_empty()
-            && let Some(stored) = self.visible(id)
-        {
-            before = self.keys_of(Doc::new(stored.bytes), stored.ts)?;
-            after = self.keys_of(doc, ts)?;
-            let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
-            for (index, (before, after)) in self.indexes().iter().zip(before.iter().zip(&after)) {
-                if before != after {
-                    self.check_unique(index, after, Some((id, before)), &mut in_the_way)?;
-                }
-            }
-            self.free(&in_the_way);
+        let mut keys = Rekeyed::default();
+        if !self.indexes().is_empty() {
+            let Some(rekeyed) = self.rekey(id, Some(doc), ts)? else {
+                return Ok(false);
+            };
+            keys = rekeyed;
         }
         let stamp = self.stamp(doc, ts, own);
         self.state.contents_mut().commit(Change::Replace {
             id,
             bytes,
-            before: &before,
-            after: &after,
+            before: &keys.before,
+            after: &keys.after,
             stamp,
         });
-        Ok(())
+        Ok(true)
+    }
+
+    /// The keys of a document that becomes another one (`None`: stays what it is) and is written at `ts`. Ended documents that hold
+    /// a unique key make way. `None`: it is not visible.
+    fn rekey(
+        &mut self,
+        id: RecordId,
+        new: Option<Doc<'_>>,
+        ts: Millis,
+    ) -> Result<Option<Rekeyed>, Refused> {
+        let Some(stored) = self.visible(id) else {
+            return Ok(None);
+        };
+        let old = Doc::new(stored.bytes);
+        let before = self.keys_of(old, stored.ts)?;
+        let after = self.keys_of(new.unwrap_or(old), ts)?;
+        let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
+        for (index, (before, after)) in self.indexes().iter().zip(before.iter().zip(&after)) {
+            if before != after {
+                self.check_unique(index, after, Some((id, before)), &mut in_the_way)?;
+            }
+        }
+        self.free(&in_the_way);
+        Ok(Some(Rekeyed { before, after }))
     }
 
     pub(super) fn check_size(&self, bytes: &[u8]) -> Result<(), Refused> {

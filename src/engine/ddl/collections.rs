@@ -103,6 +103,7 @@ impl RenameCollection {
                 ),
             )),
             Err(RenameError::OtherCase(other)) => Err(other_case(&other)),
+            Err(RenameError::Damaged(damaged)) => Err(damaged.into()),
         }
     }
 }

@@ -117,10 +117,10 @@ impl Candidate<'_> {
             let written = collection.write(at.now(), |writer| {
                 match self.was_touched(writer, id, ts) || !writer.is_unchanged(id, self.current) {
                     true => Ok(None),
-                    false => match writer.update(id, &new, self.new_ttl).transpose() {
-                        None => Ok(None),
-                        Some(written) => told(writer, id, &new, written).map(Some),
-                    },
+                    false => {
+                        let written = writer.update(id, &new, self.new_ttl);
+                        told(writer, id, &new, written)
+                    }
                 }
             });
             match written {
@@ -159,8 +159,10 @@ impl Candidate<'_> {
         let before = Before::of(&stored);
         let new = compute(Doc::new(stored.bytes), stored.ts, Some(writer))?;
         let written = writer.update_found(id, before, &new, self.new_ttl);
-        let written = told(writer, id, &new, written)?;
-        Ok(Look::Done(new, written))
+        Ok(match told(writer, id, &new, written)? {
+            Some(written) => Look::Done(new, written),
+            None => Look::None,
+        })
     }
 
     /// Finds the document by its `_id` and copies it.
@@ -247,8 +249,8 @@ fn told(
     writer: &Writer<'_>,
     id: RecordId,
     new: &New,
-    written: Result<Written, Refused>,
-) -> Result<Written> {
+    written: Result<Option<Written>, Refused>,
+) -> Result<Option<Written>> {
     written.map_err(|reason| {
         let view = writer.view();
         let bytes = match new {

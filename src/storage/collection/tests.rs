@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::monotonic;
 use crate::storage::index::IndexSpec;
 use crate::storage::{
-    Cap, Catalog, DateRuleChange, DateRuleMigration, IndexSelection, New, NewTtl, RecordId,
+    Before, Cap, Catalog, DateRuleChange, DateRuleMigration, IndexSelection, New, NewTtl, RecordId,
     Refused, Rules,
 };
 use crate::ttl::DefaultTtl;
@@ -181,6 +181,28 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
         let written = c.write(Millis(9_000), |w| w.update(id, &new, NewTtl::Same));
         assert_eq!(written.unwrap(), Ok(None));
     }
+}
+
+/// Whoever says that a document was found must be right, or nothing is written.
+#[test]
+fn what_is_not_there_is_not_written_to() {
+    let c = collection(DefaultTtl::Seconds(10));
+    c.set_up(Millis(0), |rules| {
+        rules.add_index(IndexSpec::new("_ts_1", DocBuf::from(doc! {"_ts": 1})));
+    });
+    let id = add(&c, 0, doc! {"_id": 1}).unwrap();
+    let before = c.read(ReadPoint::at(Millis(0)), |view| {
+        Before::of(&view.get(id).unwrap())
+    });
+    let bytes = doc! {"_id": 1, "n": 1}.to_vec().unwrap();
+    for new in [New::Same, New::Bytes(bytes)] {
+        let update = |w: &mut Writer<'_>| w.update_found(id, before, &new, NewTtl::Unknown);
+        assert_eq!(c.write(Millis(10_000), update).unwrap(), Ok(None));
+    }
+    assert_eq!(reap(&c, 10_000), 1);
+    c.read(ReadPoint::at(Millis(10_000)), |view| {
+        assert_eq!(view.index("_ts_1").unwrap().len(), 0);
+    });
 }
 
 /// A statement over many documents takes a while, and its `_ts` is the moment at which it began.

@@ -91,7 +91,13 @@ pub(super) enum Change<'a> {
         ts: Millis,
     },
     /// A write that reached it and changed nothing but its `_ts`.
-    Touch { id: RecordId, ts: Millis },
+    Touch {
+        id: RecordId,
+        /// Its keys in each index before and after; empty if they are all the same.
+        before: &'a [IndexKeys],
+        after: &'a [IndexKeys],
+        ts: Millis,
+    },
     /// All that belongs to it, whether it has ended or not.
     Remove { id: RecordId, cause: Cause },
 }
@@ -264,14 +270,7 @@ impl Contents {
                 after,
                 stamp,
             } => {
-                for (index, (before, after)) in
-                    self.indexes.iter_mut().zip(before.iter().zip(after))
-                {
-                    if before != after {
-                        index.remove(before, id);
-                        index.insert(after, id);
-                    }
-                }
+                self.rekey(id, before, after);
                 self.half_way();
                 if let Some(segment) = self.segments.get_mut(id.segment()) {
                     let len = segment.replace(id.slot(), bytes, stamp);
@@ -284,7 +283,13 @@ impl Contents {
                 self.write_in_place(id, patch, ts);
                 id
             }
-            Change::Touch { id, ts } => {
+            Change::Touch {
+                id,
+                before,
+                after,
+                ts,
+            } => {
+                self.rekey(id, before, after);
                 self.write_in_place(id, &Patch::default(), ts);
                 id
             }
@@ -296,6 +301,17 @@ impl Contents {
                     Cause::Evicted => self.evicted = Some(id),
                 }
                 id
+            }
+        }
+    }
+
+    /// Enters a document in each index under its new keys.
+    #[inline]
+    fn rekey(&mut self, id: RecordId, before: &[IndexKeys], after: &[IndexKeys]) {
+        for (index, (before, after)) in self.indexes.iter_mut().zip(before.iter().zip(after)) {
+            if before != after {
+                index.remove(before, id);
+                index.insert(after, id);
             }
         }
     }
