@@ -8,7 +8,7 @@ use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Naming, Scope};
-use crate::ttl::{TS_FIELD, TsIndex, is_ts_key, names_ts, out_of_range, parse_seconds};
+use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
 /// A compound key has at most that many fields.
@@ -359,10 +359,8 @@ impl<'a> Options<'a> {
                 "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
             )));
         }
-        let default = parse_seconds(value)
-            .ok_or_else(|| cannot(out_of_range("expireAfterSeconds", value)))?;
         Ok(WantedIndex::Default {
-            default,
+            default: Expiry::Create(spec).parse_default(value)?,
             shown: TsIndex::new(Some(name), Some(key)),
         })
     }
@@ -375,7 +373,7 @@ impl<'a> Options<'a> {
         index.hidden = self.hidden;
         index.shown = self.shown;
         if let Some(value) = self.expire {
-            index.expire_after = Some(expire_after(value, key, spec)?);
+            index.expire_after = Some(Expiry::Create(spec).parse(value, key)?);
         }
         if let Some(partial) = self.partial {
             let read = read_partial(partial, self.sparse);
@@ -418,31 +416,6 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
             "Invalid index specification {spec}; cannot create an index with v={value}"
         ))),
     }
-}
-
-/// `expireAfterSeconds` of an index on dates: 0 ... 2147483647; fractions are cut off.
-fn expire_after(value: ValueRef<'_>, key: Doc<'_>, spec: Doc<'_>) -> Result<i32> {
-    let Some(number) = value.as_num() else {
-        return Err(cannot(format!(
-            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'. Index spec: {spec}",
-            value.ty().alias()
-        )));
-    };
-    let seconds = i32::try_from(number.to_i64_saturating())
-        .ok()
-        .filter(|&n| n >= 0 && !number.is_nan())
-        .ok_or_else(|| {
-            cannot(format!(
-                "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than \
-                 {value}. Index spec: {spec}"
-            ))
-        })?;
-    if key.count() != 1 {
-        return Err(cannot(format!(
-            "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
-        )));
-    }
-    Ok(seconds)
 }
 
 /// What a partial index's filter may say: comparisons, existence, type, and their combinations.

@@ -12,6 +12,5 @@ pub use crate::value::TS_FIELD;
 pub use date_rule::date_end;
 pub use rule::{DefaultTtl, End, OwnTtl};
 pub use settings::{
-    IndexingMode, TS_INDEX, TsIndex, check_mode, is_ts_key, names_ts, out_of_range, parse_default,
-    parse_seconds,
+    Expiry, IndexingMode, TS_INDEX, TsIndex, check_mode, is_ts_key, names_ts, parse_default,
 };

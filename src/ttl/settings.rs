@@ -1,4 +1,4 @@
-//! `DefaultTTL` as clients set it and see it, and the indexing mode that it needs.
+//! What documents live by, as clients set it and see it: `DefaultTTL`, the indexing mode that it needs, and TTL indexes on dates.
 
 use super::DefaultTtl;
 use crate::error::{Code, Error, Result};
@@ -22,6 +22,15 @@ pub enum IndexingMode {
     None,
 }
 
+/// Which command gives an index its `expireAfterSeconds`: MongoDB has another code and other words for each.
+#[derive(Clone, Copy)]
+pub enum Expiry<'a> {
+    /// createIndexes, with the whole specification.
+    Create(Doc<'a>),
+    /// collMod, which takes a number that is too large for the largest.
+    Change,
+}
+
 /// `defaultTtl` of create and collMod.
 pub fn parse_default(value: ValueRef<'_>) -> Result<DefaultTtl> {
     if value.is_nullish() {
@@ -38,11 +47,11 @@ pub fn parse_default(value: ValueRef<'_>) -> Result<DefaultTtl> {
 }
 
 /// Whole seconds in the range that a default has. (A decimal counts if it is a whole number.)
-pub fn parse_seconds(value: ValueRef<'_>) -> Option<DefaultTtl> {
+fn parse_seconds(value: ValueRef<'_>) -> Option<DefaultTtl> {
     DefaultTtl::from_seconds(value.as_num()?.to_i64_exact()?)
 }
 
-pub fn out_of_range(option: &str, value: ValueRef<'_>) -> String {
+fn out_of_range(option: &str, value: ValueRef<'_>) -> String {
     format!("'{option}' must be -1 or a whole number from 1 to 2147483647, but found: {value}")
 }
 
@@ -69,6 +78,81 @@ pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -
         ));
     }
     Ok(())
+}
+
+// === impl Expiry ===
+
+impl Expiry<'_> {
+    /// `expireAfterSeconds` of the index on `_ts`, which is the default.
+    pub fn parse_default(self, value: ValueRef<'_>) -> Result<DefaultTtl> {
+        parse_seconds(value)
+            .ok_or_else(|| Error::new(self.code(), out_of_range("expireAfterSeconds", value)))
+    }
+
+    /// `expireAfterSeconds` of an index on dates: 0 ... 2147483647; fractions are cut off.
+    pub fn parse(self, value: ValueRef<'_>, key: Doc<'_>) -> Result<i32> {
+        let of_id = key.count() == 1 && !key.get("_id").is_missing();
+        match self {
+            // Whether `_id` can have one is no question of createIndexes, and the number comes first.
+            Self::Create(_) => {
+                let seconds = self.seconds(value)?;
+                self.check_single(key).map(|()| seconds)
+            }
+            Self::Change if of_id => {
+                Err(self.refused("the _id field does not support TTL indexes"))
+            }
+            Self::Change => self.check_single(key).and_then(|()| self.seconds(value)),
+        }
+    }
+
+    fn seconds(self, value: ValueRef<'_>) -> Result<i32> {
+        let out_of_range = || {
+            self.refused(format!(
+                "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than {value}"
+            ))
+        };
+        let number = match (self, value.as_num()) {
+            (_, Some(number)) => number,
+            (Self::Change, None) => return Err(out_of_range()),
+            (Self::Create(_), None) => {
+                return Err(self.refused(format!(
+                    "TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{}'",
+                    value.ty().alias()
+                )));
+            }
+        };
+        let seconds = match self {
+            Self::Create(_) if number.is_nan() => return Err(out_of_range()),
+            Self::Create(_) => number.to_i64_saturating(),
+            Self::Change => number.to_i64_saturating().min(i32::MAX.into()),
+        };
+        let seconds = i32::try_from(seconds).ok().filter(|&n| n >= 0);
+        seconds.ok_or_else(out_of_range)
+    }
+
+    fn check_single(self, key: Doc<'_>) -> Result<()> {
+        match key.count() {
+            1 => Ok(()),
+            _ => Err(self.refused(
+                "TTL indexes are single-field indexes, compound indexes do not support TTL",
+            )),
+        }
+    }
+
+    fn code(self) -> Code {
+        match self {
+            Self::Create(_) => Code::CannotCreateIndex,
+            Self::Change => Code::InvalidOptions,
+        }
+    }
+
+    fn refused(self, why: impl std::fmt::Display) -> Error {
+        let message = match self {
+            Self::Create(spec) => format!("{why}. Index spec: {spec}"),
+            Self::Change => why.to_string(),
+        };
+        Error::new(self.code(), message)
+    }
 }
 
 // === impl TsIndex ===
@@ -100,5 +184,64 @@ impl IndexingMode {
     pub fn parse(name: &str) -> Option<Self> {
         let named = Self::NAMES.iter().find(|(known, _)| *known == name)?;
         Some(named.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{Bson, doc};
+
+    #[test]
+    fn each_command_refuses_an_expiry_in_its_own_words() {
+        let (one, id, two) = (
+            doc! {"at": 1},
+            doc! {"_id": "hashed"},
+            doc! {"at": 1, "b": 1},
+        );
+        let acceptable = "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than";
+        let numeric = "TTL index 'expireAfterSeconds' option must be numeric, but received a type of 'string'";
+        let single = "TTL indexes are single-field indexes, compound indexes do not support TTL";
+        let of_id = "the _id field does not support TTL indexes";
+        let max = i32::MAX;
+        // For createIndexes and for collMod.
+        let rows: &[(&bson::Document, Bson, Result<i32, &str>, Result<i32, &str>)] = &[
+            (&one, 0.into(), Ok(0), Ok(0)),
+            (&one, max.into(), Ok(max), Ok(max)),
+            (&one, 1.9.into(), Ok(1), Ok(1)),
+            (&one, (-1).into(), Err(acceptable), Err(acceptable)),
+            (&one, (1_i64 << 31).into(), Err(acceptable), Ok(max)),
+            (&one, f64::INFINITY.into(), Err(acceptable), Ok(max)),
+            (&one, f64::NAN.into(), Err(acceptable), Ok(0)),
+            (&one, "1".into(), Err(numeric), Err(acceptable)),
+            (&id, 1.into(), Ok(1), Err(of_id)),
+            (&two, 1.into(), Err(single), Err(single)),
+            (&two, "1".into(), Err(numeric), Err(single)),
+        ];
+        let spec = DocBuf::from(doc! {"name": "n"});
+        for (key, value, create, change) in rows {
+            let key = DocBuf::from((*key).clone());
+            let given = DocBuf::from(doc! {"value": value.clone()});
+            let given = given.as_doc().get("value");
+            for (door, code, end, expected) in [
+                (
+                    Expiry::Create(spec.as_doc()),
+                    Code::CannotCreateIndex,
+                    ". Index spec: { name: \"n\" }",
+                    create,
+                ),
+                (Expiry::Change, Code::InvalidOptions, "", change),
+            ] {
+                let parsed = door.parse(given, key.as_doc()).map_err(|error| {
+                    assert_eq!(error.code(), code, "{error}");
+                    error.message().to_owned()
+                });
+                let expected = expected.map_err(|words| match words == acceptable {
+                    true => format!("{words} {given}{end}"),
+                    false => format!("{words}{end}"),
+                });
+                assert_eq!(parsed, expected, "{key:?} {value}");
+            }
+        }
     }
 }

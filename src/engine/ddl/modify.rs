@@ -12,10 +12,8 @@ use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{
     Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, ReadPoint, Rules, View, Writer,
 };
-use crate::ttl::{
-    DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key, out_of_range, parse_seconds,
-};
-use crate::value::{Doc, Millis, Value, ValueRef};
+use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key};
+use crate::value::{Millis, Value, ValueRef};
 
 /// Changes settings of a collection; what is `None` stays as it is.
 #[derive(Debug, Clone)]
@@ -162,7 +160,7 @@ impl ModifyIndex {
             if on_ts {
                 resolve_default(view, &name, value.as_ref(), resolved)?;
             } else if let Some(index) = index {
-                let seconds = seconds(value.as_ref(), &name, index.spec.key.as_doc())?;
+                let seconds = Expiry::Change.parse(value.as_ref(), index.spec.key.as_doc())?;
                 resolved.modified.expire_after = Some((index.spec.expire_after, seconds));
                 resolved.expire = Some(seconds);
             } else {
@@ -257,8 +255,7 @@ fn resolve_default(
     value: ValueRef<'_>,
     resolved: &mut Resolved,
 ) -> Result<()> {
-    let default =
-        parse_seconds(value).ok_or_else(|| invalid(out_of_range("expireAfterSeconds", value)))?;
+    let default = Expiry::Change.parse_default(value)?;
     let new = default.seconds().unwrap_or(-1);
     resolved.modified.expire_after = Some((view.default_ttl().seconds(), new));
     if resolved.default.is_some_and(|other| other != default) {
@@ -286,27 +283,6 @@ fn not_plain() -> Error {
     invalid(
         "The TTL index on _ts sets the collection's default: it cannot be unique, sparse or partial",
     )
-}
-
-fn seconds(value: ValueRef<'_>, name: &str, key: Doc<'_>) -> Result<i32> {
-    if name == ID_INDEX || (key.count() == 1 && !key.get("_id").is_missing()) {
-        return Err(invalid("the _id field does not support TTL indexes"));
-    }
-    if key.count() != 1 {
-        return Err(invalid(
-            "TTL indexes are single-field indexes, compound indexes do not support TTL",
-        ));
-    }
-    let number = value.as_num();
-    number
-        // What is too large means the largest here, unlike in createIndexes.
-        .and_then(|n| i32::try_from(n.to_i64_saturating().min(i32::MAX.into())).ok())
-        .filter(|&n| n >= 0)
-        .ok_or_else(|| {
-            invalid(format!(
-                "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different number than {value}"
-            ))
-        })
 }
 
 // === impl Resolved ===
