@@ -11,7 +11,7 @@ use sundown::engine::write::insert_batch;
 use sundown::engine::{EngineSources, ReadPoint};
 use sundown::query::stage::{Batch, Cx, Endless, Flow, Limits, Pipeline, Place};
 use sundown::query::{Scope, Vars};
-use sundown::storage::Catalog;
+use sundown::storage::{Catalog, Namespace, Options};
 use sundown::value::{DocBuf, Millis};
 
 /// About 1 KB in eleven fields.
@@ -55,7 +55,10 @@ fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
 
 fn pipeline(c: &mut Criterion) {
     let catalog = Arc::new(Catalog::new());
-    let (collection, _) = catalog.get_or_create("db", "c").expect("a new name");
+    let name = Namespace::new("db", "c");
+    let collection = catalog
+        .create(name, Options::default(), Millis(1), |_| ())
+        .expect("a new name");
     let many: Vec<DocBuf> = (0..10_000).map(document).collect();
     for some in many.chunks(100) {
         insert_batch(&collection, some.iter().map(DocBuf::bytes), Millis(1)).unwrap();

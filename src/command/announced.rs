@@ -72,7 +72,7 @@ fn put(
     write: impl FnOnce(&mut DocBuilder<'_>),
 ) {
     let document = DocBuf::build(write);
-    let (there, _) = collection_for(&context.catalog, database, collection)
+    let (there, _) = collection_for(&context.catalog, database, collection, context.clock.now())
         .expect("no database of another case is there yet");
     let added = there.write(context.clock.now(), |writer| {
         writer.insert(document.as_doc().bytes()).is_ok()

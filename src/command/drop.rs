@@ -30,7 +30,11 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         }
     }
     let namespace = Namespace::new(call.database(), name);
-    let change = SchemaChange::DropCollection(DropCollection { namespace });
+    let change = DropCollection {
+        namespace,
+        uuid: None,
+    };
+    let change = SchemaChange::DropCollection(change);
     schema::run(call, reply, change)
 }
 

@@ -54,7 +54,7 @@ impl Task for Changing {
 /// The fields of the reply. What is kept of a collection elsewhere goes with it.
 fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     match done {
-        Done::Created | Done::Renamed | Done::NothingToDrop => {}
+        Done::Created | Done::NothingToCreate | Done::Renamed | Done::NothingToDrop => {}
         Done::Modified(modified) => put_modified(modified, reply),
         Done::BuiltIndexes(built) => {
             reply

@@ -185,7 +185,8 @@ impl Merging {
             }
             let added = self.added(row, &merge.when_matched);
             let admitted = intake.admit(added.as_doc())?;
-            let (collection, _) = collection_for(&self.catalog, &merge.into.db, &merge.into.coll)?;
+            let (into, now) = (&merge.into, vars.now());
+            let (collection, _) = collection_for(&self.catalog, &into.db, &into.coll, now)?;
             let Ok(inserted) =
                 insert_batch(&collection, std::iter::once(admitted.as_ref()), vars.now())
             else {

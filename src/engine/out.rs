@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ddl::{CreateCollection, check_created};
-use super::describe::put_options;
+use super::ObjectIds;
+use super::ddl::{
+    CreateCollection, DropCollection, ReplaceCollection, SchemaChange, Setup, check_created,
+    default_of, dropped,
+};
 use super::sources::WriteEffort;
-use super::write::{BATCH, Intake, insert_batch, not_created};
-use super::{ObjectIds, STEP};
-use crate::clock::monotonic;
+use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::index::IndexSpec;
-use crate::storage::{
-    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, Rules, View,
-};
-use crate::ttl::{DefaultTtl, TsIndex};
-use crate::value::{DocBuf, Millis};
+use crate::storage::{Catalog, Collection, Namespace, ReadPoint};
+use crate::value::Millis;
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
 pub struct Out {
@@ -28,23 +26,9 @@ pub struct Out {
     /// The target at the start.
     target: Setup,
     effort: WriteEffort,
+    /// When it began.
+    now: Millis,
     finished: bool,
-}
-
-/// What of the target must be at the end as it was at the start. Its DefaultTTL is no part of it: that is carried over.
-#[derive(Default)]
-struct Setup {
-    options: Options,
-    /// Those that are ready, sorted. `None`: there is no target, not even with an index on `_id`.
-    indexes: Option<Vec<DocBuf>>,
-}
-
-/// Why the target cannot be replaced now.
-enum Unfit {
-    /// Its DefaultTTL is another one by now: that has to be taken over first.
-    OtherDefault,
-    Changed(Error),
-    Gone,
 }
 
 /// Makes the collection, with the target's indexes, options and DefaultTTL.
@@ -77,15 +61,16 @@ pub fn begin(
             format!("namespace '{into}' is capped so it can't be used for $out"),
         ));
     }
-    let name = Namespace::new(&into.db, &format!("tmp.agg_out.{}", Uuid::new_v4()));
-    let create = CreateCollection {
-        namespace: name,
+    let name = format!("tmp.agg_out.{}", Uuid::new_v4());
+    let create = SchemaChange::CreateCollection(CreateCollection {
+        namespace: Namespace::new(&into.db, &name),
         options: target.options.clone(),
         default_ttl,
         ts_index,
         indexes,
-    };
-    let aside = create.make(&catalog, now).map_err(not_created)?;
+    });
+    create.begin(&catalog, now)?;
+    let aside = catalog.get(&into.db, &name)?.ok_or_else(dropped)?;
     Ok(Out {
         catalog,
         ids,
@@ -93,113 +78,12 @@ pub fn begin(
         into: Namespace::new(&into.db, &into.coll),
         target,
         effort,
+        now,
         finished: false,
     })
 }
 
-/// How a collection's DefaultTTL is set.
-fn default_of(view: &View<'_>) -> (DefaultTtl, Option<TsIndex>) {
-    (view.default_ttl(), view.ts_index().cloned())
-}
-
-fn dropped() -> Error {
-    Error::new(
-        Code::NamespaceNotFound,
-        "the collection that $out was filling was dropped",
-    )
-}
-
-// === impl Setup ===
-
-impl Setup {
-    fn of(view: Option<&View<'_>>) -> Self {
-        let Some(view) = view else {
-            return Self::default();
-        };
-        let ready = view.indexes().filter(|index| index.ready);
-        let mut indexes: Vec<_> = ready
-            .map(|index| DocBuf::build(|doc| index.spec.describe(doc)))
-            .collect();
-        indexes.sort_by(|one, other| one.bytes().cmp(other.bytes()));
-        Self {
-            options: view.options().clone(),
-            indexes: Some(indexes),
-        }
-    }
-
-    /// What was filled has the old options and indexes: it must not take the place of others.
-    fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
-        let changed = |message| Err(Error::new(Code::CommandFailed, message));
-        if self.options != now.options {
-            let shown = |setup: &Self| {
-                DocBuf::build(|out| put_options(&setup.options, DefaultTtl::Off, out)).to_string()
-            };
-            return changed(format!(
-                "collection options of target collection {target} changed during processing. Original options: {}, new \
-                 options: {}",
-                shown(self),
-                shown(now)
-            ));
-        }
-        if self.indexes != now.indexes {
-            return changed(format!(
-                "indexes of target collection {target} changed during processing."
-            ));
-        }
-        Ok(())
-    }
-}
-
-// === impl Unfit ===
-
-impl From<RenameError> for Unfit {
-    fn from(error: RenameError) -> Self {
-        match error {
-            RenameError::Damaged(damaged) => Self::Changed(damaged.into()),
-            _ => Self::Gone,
-        }
-    }
-}
-
 // === impl Out ===
-
-impl Out {
-    /// The target keeps its DefaultTTL, also one that it was given while this was being filled. Returns what this one has.
-    fn take_default(&self, now: Millis) -> (DefaultTtl, Option<TsIndex>) {
-        let target = self
-            .catalog
-            .get(self.into.database(), self.into.collection())
-            .unwrap_or_default();
-        let own = self.aside.read(ReadPoint::at(now), default_of);
-        let wanted = target.map_or_else(
-            || own.clone(),
-            |target| target.read(ReadPoint::at(now), default_of),
-        );
-        if own != wanted {
-            let mut change = |rules: &mut Rules<'_>| {
-                rules.set_default_ttl(wanted.0, wanted.1.clone());
-            };
-            while let Ok(Err(again)) = self.aside.drain_then(now, monotonic() + STEP, change) {
-                change = again;
-            }
-        }
-        wanted
-    }
-
-    /// Takes the target's place, if that can be done.
-    fn take_place(&self, now: Millis) -> Result<(), Unfit> {
-        let default = self.take_default(now);
-        self.catalog.replace(&self.aside, &self.into, |target| {
-            self.target
-                .check_same(&Setup::of(target), &self.into)
-                .map_err(Unfit::Changed)?;
-            match target {
-                Some(view) if default_of(view) != default => Err(Unfit::OtherDefault),
-                _ => Ok(()),
-            }
-        })
-    }
-}
 
 impl Sink for Out {
     fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
@@ -233,14 +117,13 @@ impl Sink for Out {
     }
 
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        loop {
-            match self.take_place(cx.vars.now()) {
-                Ok(()) => break,
-                Err(Unfit::OtherDefault) => {}
-                Err(Unfit::Changed(error)) => return Err(error),
-                Err(Unfit::Gone) => return Err(dropped()),
-            }
-        }
+        let replace = SchemaChange::ReplaceCollection(ReplaceCollection {
+            from: self.aside.namespace(),
+            uuid: Some(self.aside.uuid()),
+            to: self.into.clone(),
+            expected: self.target.clone(),
+        });
+        replace.begin(&self.catalog, cx.vars.now())?;
         self.finished = true;
         Ok(())
     }
@@ -249,7 +132,12 @@ impl Sink for Out {
 impl Drop for Out {
     fn drop(&mut self) {
         if !self.finished {
-            self.catalog.drop_this(&self.aside);
+            let drop = SchemaChange::DropCollection(DropCollection {
+                namespace: self.aside.namespace(),
+                uuid: Some(self.aside.uuid()),
+            });
+            // It is gone then, or somebody has dropped it before.
+            let _ = drop.begin(&self.catalog, self.now);
         }
     }
 }
@@ -257,12 +145,13 @@ impl Drop for Out {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::monotonic;
     use crate::engine::EngineSources;
     use crate::query::Vars;
     use crate::query::stage::{Endless, Limits};
-    use crate::storage::index::IndexSpec;
-    use crate::storage::{Cap, IndexChange, IndexSelection};
-    use crate::ttl::IndexingMode;
+    use crate::storage::{Cap, IndexChange, IndexSelection, Rules};
+    use crate::ttl::{DefaultTtl, IndexingMode};
+    use crate::value::DocBuf;
     use bson::doc;
 
     const NOW: Millis = Millis(0);
@@ -367,11 +256,11 @@ mod tests {
                 |c| writes(c, |w| w.set_indexing_mode(IndexingMode::Lazy)),
                 Some(&mode),
             ),
-            (|c| drop(c.drop_collection("db", "c")), Some(indexes)),
+            (|c| drop(c.drop_collection("db", "c", None)), Some(indexes)),
             // One that was made anew and looks the same will do.
             (
                 |c| {
-                    c.drop_collection("db", "c");
+                    c.drop_collection("db", "c", None);
                     c.get_or_create("db", "c").unwrap();
                     writes(c, |w| w.add_index(index("a")));
                 },
@@ -409,7 +298,7 @@ mod tests {
         let made = || drop(catalog.get_or_create("db", "c").unwrap());
         assert!(out(&catalog, made).is_err());
         assert!(out(&catalog, || {}).is_ok());
-        catalog.drop_collection("db", "c");
+        catalog.drop_collection("db", "c", None);
         assert!(out(&catalog, || {}).is_ok());
     }
 
@@ -419,7 +308,7 @@ mod tests {
         type Change = fn(&Catalog, &Namespace);
         let changes: [(Change, bool); 2] = [
             (
-                |c, aside| drop(c.drop_collection(aside.database(), aside.collection())),
+                |c, aside| drop(c.drop_collection(aside.database(), aside.collection(), None)),
                 false,
             ),
             (

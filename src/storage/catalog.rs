@@ -39,18 +39,11 @@ type Databases = Option<AHashMap<String, String>>;
 pub enum CreateError {
     Exists,
     OtherCase(OtherCase),
-    Damaged(Damaged),
 }
 
 /// A write to this collection failed half-way. Nothing can be done with it but to drop it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged(pub Namespace);
-
-impl From<Damaged> for CreateError {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged)
-    }
-}
 
 impl From<Damaged> for Error {
     fn from(Damaged(name): Damaged) -> Self {
@@ -130,28 +123,18 @@ impl Catalog {
     }
 
     /// The collection, made first if there is none. Says whether it was made.
+    #[cfg(test)]
     pub fn get_or_create(
         &self,
         database: &str,
         collection: &str,
-    ) -> Result<(Arc<Collection>, bool), CreateError> {
+    ) -> Result<(Arc<Collection>, bool), Damaged> {
         if let Some(found) = self.get(database, collection)? {
             return Ok((found, false));
         }
-        let mut alone = self.alone();
-        self.check_case(database, &mut alone)
-            .map_err(CreateError::OtherCase)?;
-        match self.collections.entry(Namespace::new(database, collection)) {
-            Entry::Occupied(entry) if entry.get().is_damaged() => {
-                Err(Damaged(entry.key().clone()).into())
-            }
-            Entry::Occupied(entry) => Ok((Arc::clone(entry.get()), false)),
-            Entry::Vacant(entry) => {
-                let made = self.made(entry.key(), Options::default());
-                entry.insert(Arc::clone(&made));
-                Ok((made, true))
-            }
-        }
+        let name = Namespace::new(database, collection);
+        let made = self.create(name, Options::default(), Millis(0), |_| ());
+        Ok((made.unwrap(), true))
     }
 
     /// Makes a collection; `prepare` sets it up before anybody can find it.
@@ -189,29 +172,21 @@ impl Catalog {
         Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
     }
 
-    /// Takes a collection away. Whoever still holds it finds it dropped.
-    pub fn drop_collection(&self, database: &str, collection: &str) -> Option<Arc<Collection>> {
+    /// Takes a collection away, or only the one with that UUID. Whoever still holds it finds it dropped.
+    pub fn drop_collection(
+        &self,
+        database: &str,
+        collection: &str,
+        uuid: Option<Uuid>,
+    ) -> Option<Arc<Collection>> {
         let mut alone = self.alone();
+        let name = Namespace::new(database, collection);
+        let meant =
+            |_: &Namespace, there: &Arc<Collection>| uuid.is_none_or(|uuid| uuid == there.uuid());
+        let (_, dropped) = self.collections.remove_if(&name, meant)?;
         *alone = None;
-        let (_, dropped) = self
-            .collections
-            .remove(&Namespace::new(database, collection))?;
         retire(&dropped);
         Some(dropped)
-    }
-
-    /// Takes this very collection away, whatever it is called by now, and none that has come to its name.
-    pub fn drop_this(&self, collection: &Arc<Collection>) {
-        let mut alone = self.alone();
-        let own = |_: &Namespace, there: &Arc<Collection>| Arc::ptr_eq(there, collection);
-        if self
-            .collections
-            .remove_if(&collection.namespace(), own)
-            .is_some()
-        {
-            *alone = None;
-            retire(collection);
-        }
     }
 
     /// Takes all collections of a database away; says how many.
@@ -541,7 +516,7 @@ mod tests {
         let there = catalog.get("db", "good").unwrap().unwrap();
         assert_eq!(there.shared().contents().totals().count, 3);
         // Dropped, it is out of the way.
-        catalog.drop_collection("db", "bad").unwrap();
+        catalog.drop_collection("db", "bad", None).unwrap();
         catalog.rename(&good, &bad, false).unwrap();
     }
 }

@@ -177,7 +177,7 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
     })?;
     check_database(database)?;
     check_collection(database, collection)?;
-    let (there, _) = collection_for(&call.context.catalog, database, collection)?;
+    let (there, _) = collection_for(&call.context.catalog, database, collection, call.now)?;
     let offers = &call.context.cosmos.offers;
     let mut sold = offers.collection(name, *there.uuid().as_bytes());
     let paths = |key: Doc<'_>| -> Vec<String> { key.iter().map(|e| e.name().into()).collect() };

@@ -15,7 +15,8 @@ pub fn add(
     mut went: impl FnMut(usize, Option<Error>) -> bool,
 ) -> bool {
     while !admitted.is_empty() {
-        let collection = match collection_for(place.catalog, place.database, place.collection) {
+        let (database, name, now) = (place.database, place.collection, place.now());
+        let collection = match collection_for(place.catalog, database, name, now) {
             Ok((collection, _)) => collection,
             Err(error) => match admitted.split_first() {
                 Some(((index, _), rest)) if went(*index, Some(error)) => {
@@ -27,7 +28,7 @@ pub fn add(
         };
         let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
         // Dropped in between: it is made again.
-        let Ok(inserted) = insert_batch(&collection, bytes, place.now()) else {
+        let Ok(inserted) = insert_batch(&collection, bytes, now) else {
             continue;
         };
         let (added, rest) = admitted.split_at(inserted.count);

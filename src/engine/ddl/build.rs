@@ -102,7 +102,7 @@ impl Creating {
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
         let (collection, created) =
-            collection_for(&self.catalog, name.database(), name.collection())?;
+            collection_for(&self.catalog, name.database(), name.collection(), now)?;
         self.created_collection |= created;
         let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());

@@ -1,8 +1,10 @@
 //! Collections and databases that go, and collections that get another name.
 
+use uuid::Uuid;
+
+use super::create::other_case;
 use super::{Done, check_created};
 use crate::engine::describe::count_indexes;
-use crate::engine::write::other_case;
 use crate::error::{Code, Error, Result};
 use crate::storage::{Catalog, Namespace, ReadPoint, RenameError};
 use crate::value::Millis;
@@ -11,6 +13,8 @@ use crate::value::Millis;
 #[derive(Debug, Clone)]
 pub struct DropCollection {
     pub namespace: Namespace,
+    /// Only the collection that has it.
+    pub uuid: Option<Uuid>,
 }
 
 /// Drops all collections of a database.
@@ -35,7 +39,7 @@ impl DropCollection {
         // One that a failed write has closed can be dropped, and has no indexes left.
         let there = catalog.get(database, name).unwrap_or_default();
         let indexes = there.map_or(0, |there| there.read(ReadPoint::at(now), count_indexes));
-        match catalog.drop_collection(database, name) {
+        match catalog.drop_collection(database, name, self.uuid) {
             Some(_) => Done::DroppedCollection(self.namespace, indexes),
             None => Done::NothingToDrop,
         }

@@ -2,10 +2,9 @@
 
 use super::default_ttl;
 use super::{Done, check_created};
-use crate::engine::write::not_created;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, Collection, CreateError, Namespace, Options, ReadPoint, View};
+use crate::storage::{Catalog, CreateError, Namespace, Options, OtherCase, ReadPoint, Rules, View};
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
@@ -23,42 +22,61 @@ pub struct CreateCollection {
 // === impl CreateCollection ===
 
 impl CreateCollection {
+    /// One without any settings, as a first write creates it.
+    pub fn plain(namespace: Namespace) -> Self {
+        Self {
+            namespace,
+            options: Options::default(),
+            default_ttl: DefaultTtl::Off,
+            ts_index: None,
+            indexes: Vec::new(),
+        }
+    }
+
     /// Asking for what is there already is no error.
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
-        check_mode(self.options.indexing_mode, self.default_ttl, Code::BadValue)?;
-        let name = &self.namespace;
+        let Self {
+            namespace: name,
+            options,
+            default_ttl,
+            ts_index,
+            indexes,
+        } = self;
+        check_mode(options.indexing_mode, default_ttl, Code::BadValue)?;
         check_created(name.database(), name.collection())?;
-        match self.make(catalog, now) {
+        let set_up = |rules: &mut Rules<'_>| {
+            for spec in indexes {
+                rules.add_index(spec);
+            }
+            default_ttl::set(rules, default_ttl, ts_index);
+        };
+        match catalog.create(name.clone(), options.clone(), now, set_up) {
             Ok(_) => Ok(Done::Created),
             Err(CreateError::Exists) => {
                 let there = catalog.get(name.database(), name.collection())?;
                 let agrees = |view: &View<'_>| {
-                    view.default_ttl() == self.default_ttl && *view.options() == self.options
+                    view.default_ttl() == default_ttl && *view.options() == options
                 };
                 match there.is_some_and(|there| there.read(ReadPoint::at(now), agrees)) {
-                    true => Ok(Done::Created),
+                    true => Ok(Done::NothingToCreate),
                     false => Err(Error::new(
                         Code::NamespaceExists,
                         format!("Collection {name} already exists."),
                     )),
                 }
             }
-            Err(error) => Err(not_created(error)),
+            Err(CreateError::OtherCase(other)) => Err(other_case(&other)),
         }
     }
+}
 
-    /// The same under any name, for the server's own use.
-    pub(in crate::engine) fn make(
-        &self,
-        catalog: &Catalog,
-        now: Millis,
-    ) -> Result<std::sync::Arc<Collection>, CreateError> {
-        let (name, options) = (self.namespace.clone(), self.options.clone());
-        catalog.create(name, options, now, |rules| {
-            for spec in &self.indexes {
-                rules.add_index(spec.clone());
-            }
-            default_ttl::set(rules, self.default_ttl, self.ts_index.clone());
-        })
-    }
+/// There is a database of that name in another case.
+pub(super) fn other_case(other: &OtherCase) -> Error {
+    Error::new(
+        Code::DatabaseDifferCase,
+        format!(
+            "db already exists with different case already have: [{}] trying to create [{}]",
+            other.there, other.wanted
+        ),
+    )
 }

@@ -2,7 +2,7 @@
 //!
 //! A change is a value, [`SchemaChange`]: a command makes it from a client's words, [`SchemaChange::begin`] makes the change, and
 //! [`Done`] says what came of it. Nothing in it is bound to the request that it came from, so it can be written to a log and made
-//! again. What takes long (filling an index, removing what has ended before a rule changes) runs in steps. Rules about
+//! again. There is no other way: the collection that a first write creates and those of `$out` are made so as well. What takes long (filling an index, removing what has ended before a rule changes) runs in steps. Rules about
 //! names, settings and indexes that exclude each other are checked here, in the lock hold that makes the change.
 
 mod build;
@@ -15,6 +15,7 @@ mod find_index;
 mod missing;
 mod modify;
 mod names;
+mod replace;
 mod unique;
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub use find_index::IndexName;
 pub use missing::WantedIndex;
 pub use modify::{Modified, ModifyCollection, ModifyIndex};
 pub use names::{check_collection, check_created, check_database, check_read, check_written};
+pub use replace::{ReplaceCollection, Setup};
+pub(super) use replace::{default_of, dropped};
 
 // The words in which a change is written.
 pub use crate::storage::index::{IndexSpec, Partial};
@@ -47,12 +50,15 @@ pub enum SchemaChange {
     DropCollection(DropCollection),
     DropDatabase(DropDatabase),
     RenameCollection(RenameCollection),
+    ReplaceCollection(ReplaceCollection),
 }
 
 /// What came of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     Created,
+    /// There was such a collection, which is no error.
+    NothingToCreate,
     Modified(Modified),
     BuiltIndexes(BuiltIndexes),
     DroppedIndexes(DroppedIndexes),
@@ -95,6 +101,7 @@ impl SchemaChange {
             Self::DropCollection(change) => change.run(catalog, now),
             Self::DropDatabase(change) => change.run(catalog),
             Self::RenameCollection(change) => change.run(catalog)?,
+            Self::ReplaceCollection(change) => change.run(catalog, now)?,
             Self::ModifyCollection(change) => return change.begin(catalog, now),
             Self::BuildIndexes(change) => return change.begin(catalog),
             Self::DropIndexes(change) => return change.begin(catalog, now),

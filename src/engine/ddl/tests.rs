@@ -146,6 +146,7 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
         ),
         SchemaChange::DropCollection(DropCollection {
             namespace: name("b"),
+            uuid: None,
         }),
     ];
     let (first, second) = (Arc::new(Catalog::new()), Arc::new(Catalog::new()));
@@ -174,6 +175,74 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
         "{ v: 2, key: { _ts: 1 }, name: \"ends\", expireAfterSeconds: -1 }",
     ];
     assert_eq!(before, expected);
+}
+
+/// As `$out` ends: what it filled goes by its name, or by its UUID where another may have come to the name.
+#[test]
+fn a_replacement_is_a_change_like_any_other() {
+    let changes = [
+        create("a", DefaultTtl::Seconds(60)),
+        build("a", vec![index("x", |_| {})]),
+        create("filled", DefaultTtl::Off),
+        build("filled", vec![index("x", |_| {})]),
+    ];
+    let (first, second) = (Arc::new(Catalog::new()), Arc::new(Catalog::new()));
+    for catalog in [&first, &second] {
+        for change in changes.clone() {
+            make(catalog, change).unwrap();
+        }
+    }
+    let there = |name| first.get("db", name).unwrap().unwrap();
+    let (target, filled) = (there("a"), there("filled"));
+    let expected = target.read(ReadPoint::at(NOW), |view| Setup::of(Some(view)));
+    let replace = |uuid, expected: &Setup| {
+        SchemaChange::ReplaceCollection(ReplaceCollection {
+            from: name("filled"),
+            uuid,
+            to: name("a"),
+            expected: expected.clone(),
+        })
+    };
+    for (change, code) in [
+        (
+            replace(Some(target.uuid()), &expected),
+            Code::NamespaceNotFound,
+        ),
+        (replace(None, &Setup::default()), Code::CommandFailed),
+    ] {
+        let said = make(&first, change.clone()).map_err(|error| error.code());
+        assert_eq!(said, Err(code), "{change:?}");
+    }
+    make(&first, replace(Some(filled.uuid()), &expected)).unwrap();
+    assert!(Arc::ptr_eq(&there("a"), &filled));
+    make(&second, replace(None, &expected)).unwrap();
+    let expected = [
+        "db.a { defaultTtl: 60 }",
+        "{ v: 2, key: { _id: 1 }, name: \"_id_\" }",
+        "{ v: 2, key: { x: 1 }, name: \"x\" }",
+        "{ v: 2, key: { _ts: 1 }, name: \"_ts_1\", expireAfterSeconds: 60 }",
+    ];
+    assert_eq!(schema(&first), expected);
+    assert_eq!(schema(&second), expected);
+}
+
+#[test]
+fn only_the_collection_that_is_meant_is_dropped() {
+    let catalog = Arc::new(Catalog::new());
+    for collection in ["a", "b"] {
+        make(&catalog, create(collection, DefaultTtl::Off)).unwrap();
+    }
+    let uuid = catalog.get("db", "b").unwrap().unwrap().uuid();
+    let drop_it = |collection| {
+        SchemaChange::DropCollection(DropCollection {
+            namespace: name(collection),
+            uuid: Some(uuid),
+        })
+    };
+    assert_eq!(make(&catalog, drop_it("a")), Ok(Done::NothingToDrop));
+    let dropped = Done::DroppedCollection(name("b"), 1);
+    assert_eq!(make(&catalog, drop_it("b")), Ok(dropped));
+    assert_eq!(catalog.in_database("db").len(), 1);
 }
 
 #[test]

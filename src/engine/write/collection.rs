@@ -1,41 +1,67 @@
-//! The collection that is written to, made by the first write.
+//! The collection that is written to, created by the first write.
 
 use std::sync::Arc;
 
-use crate::engine::ddl::check_created;
-use crate::error::{Code, Error, Result};
-use crate::storage::{Catalog, Collection, CreateError, OtherCase};
+use crate::engine::ddl::{Begun, CreateCollection, Done, SchemaChange};
+use crate::error::{Code, Result};
+use crate::storage::{Catalog, Collection, Namespace};
+use crate::value::Millis;
 
-/// The collection, and whether it was made just now.
+/// The collection, and whether it was created just now.
 pub fn collection_for(
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     database: &str,
     collection: &str,
+    now: Millis,
 ) -> Result<(Arc<Collection>, bool)> {
-    if let Some(there) = catalog.get(database, collection)? {
-        return Ok((there, false));
-    }
-    check_created(database, collection)?;
-    catalog
-        .get_or_create(database, collection)
-        .map_err(not_created)
-}
-
-/// Why a collection was not created.
-pub fn not_created(error: CreateError) -> Error {
-    match error {
-        CreateError::OtherCase(other) => other_case(&other),
-        CreateError::Damaged(damaged) => damaged.into(),
-        CreateError::Exists => Error::new(Code::NamespaceExists, "the collection exists already"),
+    let mut created = false;
+    loop {
+        if let Some(there) = catalog.get(database, collection)? {
+            return Ok((there, created));
+        }
+        created = create(catalog, Namespace::new(database, collection), now)?;
     }
 }
 
-pub fn other_case(other: &OtherCase) -> Error {
-    Error::new(
-        Code::DatabaseDifferCase,
-        format!(
-            "db already exists with different case already have: [{}] trying to create [{}]",
-            other.there, other.wanted
-        ),
-    )
+/// `false`: somebody else was faster.
+#[cold]
+fn create(catalog: &Arc<Catalog>, namespace: Namespace, now: Millis) -> Result<bool> {
+    let change = SchemaChange::CreateCollection(CreateCollection::plain(namespace));
+    match change.begin(catalog, now) {
+        Ok(begun) => Ok(matches!(begun, Begun::Done(Done::Created))),
+        // With other settings.
+        Err(error) if error.code() == Code::NamespaceExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Options;
+
+    #[test]
+    fn the_first_write_creates_the_collection_if_its_name_can_be_one() {
+        let catalog = Arc::new(Catalog::new());
+        let wanted = |name: &str| {
+            let found = collection_for(&catalog, "db", name, Millis(0));
+            found
+                .map(|(_, created)| created)
+                .map_err(|error| error.code())
+        };
+        assert_eq!(wanted("c"), Ok(true));
+        assert_eq!(wanted("c"), Ok(false));
+        assert_eq!(wanted("a$b"), Err(Code::InvalidNamespace));
+        // Whatever it was created with.
+        let mut options = Options::default();
+        options
+            .shown
+            .put("comment", crate::value::Value::int32(1).as_ref());
+        let name = Namespace::new("db", "d");
+        catalog
+            .create(name.clone(), options, Millis(0), |_| ())
+            .unwrap();
+        assert_eq!(create(&catalog, name, Millis(0)), Ok(false));
+        assert_eq!(wanted("d"), Ok(false));
+    }
 }

@@ -16,7 +16,7 @@ mod search;
 mod statement;
 mod wanted;
 
-pub use collection::{collection_for, not_created, other_case};
+pub use collection::collection_for;
 pub use insert::{BATCH, Inserted, insert_batch};
 pub use intake::Intake;
 pub use modify::{Candidate, Deleted, Match, Modified, Target, append_ts, with_ts};

@@ -18,7 +18,7 @@ use crate::value::{Millis, ValueRef};
 
 /// Where a statement writes, and when.
 pub struct Place<'a> {
-    pub catalog: &'a Catalog,
+    pub catalog: &'a Arc<Catalog>,
     pub ids: &'a ObjectIds,
     pub database: &'a str,
     pub collection: &'a str,

@@ -175,7 +175,8 @@ impl Updating {
         self.search.start_over();
         let made = self.make(place);
         let bytes = made.map_err(|error| self.search.failed(error))?;
-        let (collection, _) = collection_for(place.catalog, place.database, place.collection)?;
+        let (collection, _) =
+            collection_for(place.catalog, place.database, place.collection, place.now())?;
         let Ok(inserted) =
             insert_batch(&collection, std::iter::once(bytes.as_slice()), place.now())
         else {

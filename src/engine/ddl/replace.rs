@@ -1,0 +1,168 @@
+//! A collection that was filled apart takes the place of another, as `$out` does it.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::Done;
+use crate::clock::monotonic;
+use crate::engine::STEP;
+use crate::engine::describe::put_options;
+use crate::error::{Code, Error, Result};
+use crate::storage::{
+    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, Rules, View,
+};
+use crate::ttl::{DefaultTtl, TsIndex};
+use crate::value::{DocBuf, Millis};
+
+/// Puts a collection in the place of another, which goes. That one's DefaultTTL stays.
+#[derive(Debug, Clone)]
+pub struct ReplaceCollection {
+    pub from: Namespace,
+    /// Only the collection that has it.
+    pub uuid: Option<Uuid>,
+    pub to: Namespace,
+    /// How the one that goes must be set up.
+    pub expected: Setup,
+}
+
+/// How a collection is set up, but for its DefaultTTL.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    pub options: Options,
+    /// Those that are ready, sorted. `None`: there is no collection, not even with an index on `_id`.
+    indexes: Option<Vec<DocBuf>>,
+}
+
+/// Why the place cannot be taken now.
+enum Unfit {
+    /// The DefaultTTL of the one that goes is another one by now: that has to be taken over first.
+    OtherDefault,
+    Refused(Error),
+}
+
+/// How a collection's DefaultTTL is set.
+pub(in crate::engine) fn default_of(view: &View<'_>) -> (DefaultTtl, Option<TsIndex>) {
+    (view.default_ttl(), view.ts_index().cloned())
+}
+
+/// What was filled is no longer there.
+pub(in crate::engine) fn dropped() -> Error {
+    Error::new(
+        Code::NamespaceNotFound,
+        "the collection that $out was filling was dropped",
+    )
+}
+
+// === impl ReplaceCollection ===
+
+impl ReplaceCollection {
+    pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
+        let found = catalog.get(self.from.database(), self.from.collection())?;
+        let meant = |found: &Arc<Collection>| self.uuid.is_none_or(|uuid| uuid == found.uuid());
+        let moved = found.filter(meant).ok_or_else(dropped)?;
+        loop {
+            match self.take_place(catalog, &moved, now) {
+                Ok(()) => return Ok(Done::Renamed),
+                Err(Unfit::OtherDefault) => {}
+                Err(Unfit::Refused(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn take_place(
+        &self,
+        catalog: &Catalog,
+        moved: &Arc<Collection>,
+        now: Millis,
+    ) -> Result<(), Unfit> {
+        let default = self.take_default(catalog, moved, now);
+        catalog.replace(moved, &self.to, |target| {
+            self.expected
+                .check_same(&Setup::of(target), &self.to)
+                .map_err(Unfit::Refused)?;
+            match target {
+                Some(view) if default_of(view) != default => Err(Unfit::OtherDefault),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// The one that goes may have been given another DefaultTTL while the other was being filled. Returns the one that both have.
+    fn take_default(
+        &self,
+        catalog: &Catalog,
+        moved: &Collection,
+        now: Millis,
+    ) -> (DefaultTtl, Option<TsIndex>) {
+        let target = catalog
+            .get(self.to.database(), self.to.collection())
+            .unwrap_or_default();
+        let own = moved.read(ReadPoint::at(now), default_of);
+        let wanted = target.map_or_else(
+            || own.clone(),
+            |target| target.read(ReadPoint::at(now), default_of),
+        );
+        if own != wanted {
+            let mut change = |rules: &mut Rules<'_>| {
+                rules.set_default_ttl(wanted.0, wanted.1.clone());
+            };
+            while let Ok(Err(again)) = moved.drain_then(now, monotonic() + STEP, change) {
+                change = again;
+            }
+        }
+        wanted
+    }
+}
+
+// === impl Setup ===
+
+impl Setup {
+    pub(in crate::engine) fn of(view: Option<&View<'_>>) -> Self {
+        let Some(view) = view else {
+            return Self::default();
+        };
+        let ready = view.indexes().filter(|index| index.ready);
+        let mut indexes: Vec<_> = ready
+            .map(|index| DocBuf::build(|doc| index.spec.describe(doc)))
+            .collect();
+        indexes.sort_by(|one, other| one.bytes().cmp(other.bytes()));
+        Self {
+            options: view.options().clone(),
+            indexes: Some(indexes),
+        }
+    }
+
+    /// What was filled has the old options and indexes: it must not take the place of others.
+    fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
+        let changed = |message| Err(Error::new(Code::CommandFailed, message));
+        if self.options != now.options {
+            let shown = |setup: &Self| {
+                DocBuf::build(|out| put_options(&setup.options, DefaultTtl::Off, out)).to_string()
+            };
+            return changed(format!(
+                "collection options of target collection {target} changed during processing. Original options: {}, new \
+                 options: {}",
+                shown(self),
+                shown(now)
+            ));
+        }
+        if self.indexes != now.indexes {
+            return changed(format!(
+                "indexes of target collection {target} changed during processing."
+            ));
+        }
+        Ok(())
+    }
+}
+
+// === impl Unfit ===
+
+impl From<RenameError> for Unfit {
+    fn from(error: RenameError) -> Self {
+        Self::Refused(match error {
+            RenameError::Damaged(damaged) => damaged.into(),
+            _ => dropped(),
+        })
+    }
+}
