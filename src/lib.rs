@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub mod args;
 pub mod aside;
 pub mod auth;
 pub mod clock;
@@ -18,6 +19,7 @@ pub mod session;
 pub mod storage;
 pub mod ttl;
 pub mod value;
+pub mod vocabulary;
 pub mod wait;
 pub mod wire;
 

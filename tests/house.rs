@@ -15,6 +15,11 @@ mod documents;
 mod readme;
 #[path = "support/syntax.rs"]
 mod syntax;
+#[path = "support/vocabularies.rs"]
+#[allow(dead_code)] // other tests take the rest
+mod vocabularies;
+
+use vocabularies::{Word, vocabularies, vocabulary};
 
 /// Which rooms a room may know. `error` and `value` are everybody's and not named.
 ///
@@ -22,14 +27,28 @@ mod syntax;
 /// schema changes and shows them what there is. They meet wire in person (a call is made of a request). Engine asks `clock` when
 /// its time slice is over. `embed` is the one place that puts the rooms together. A permission that nobody uses is refused.
 const MAP: &[(&str, &[&str])] = &[
+    ("args", &[]),
     ("aside", &["clock", "wait"]),
     ("auth", &["clock"]),
     ("clock", &[]),
     (
         "command",
         &[
-            "aside", "auth", "clock", "config", "cosmos", "effort", "engine", "handler", "query",
-            "session", "ttl", "wait", "wire",
+            "args",
+            "aside",
+            "auth",
+            "clock",
+            "config",
+            "cosmos",
+            "effort",
+            "engine",
+            "handler",
+            "query",
+            "session",
+            "ttl",
+            "vocabulary",
+            "wait",
+            "wire",
         ],
     ),
     ("config", &["auth", "cosmos", "wire"]),
@@ -50,7 +69,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("healthcheck", &["wire"]),
     ("lib", &[]),
     ("main", &["clock", "config", "healthcheck", "server"]),
-    ("query", &["aside"]),
+    ("query", &["args", "aside", "vocabulary"]),
     (
         "server",
         &["aside", "clock", "config", "handler", "wait", "wire"],
@@ -59,19 +78,9 @@ const MAP: &[(&str, &[&str])] = &[
     ("storage", &["aside", "clock", "ttl", "wait"]),
     ("ttl", &[]),
     ("value", &[]),
+    ("vocabulary", &[]),
     ("wait", &[]),
     ("wire", &[]),
-];
-
-/// The folders with a vocabulary: every file in them serves it.
-const VOCABULARIES: &[&str] = &[
-    "src/command",
-    "src/query/accumulator",
-    "src/query/expr",
-    "src/query/filter",
-    "src/query/projection",
-    "src/query/stage",
-    "src/query/update",
 ];
 
 /// What asks the operating system for the time. An ObjectId made by the driver's library does, too.
@@ -254,51 +263,134 @@ fn only_the_clock_asks_for_the_time() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The names of a table are sorted, or it does not compile.
 #[test]
-fn tables_are_sorted_and_no_name_stands_twice() {
-    for (table, rows) in readme::tables() {
-        assert!(!rows.is_empty(), "{table}");
-        for pair in rows.windows(2) {
-            assert!(
-                pair[0].name < pair[1].name,
-                "{table}: {} before {}",
-                pair[0].name,
-                pair[1].name
-            );
+fn every_word_has_a_name_of_its_own() {
+    for listed in vocabularies() {
+        let mut names = BTreeSet::new();
+        for name in listed.words.iter().flat_map(Word::names) {
+            assert!(names.insert(name), "{}: {name} is there twice", listed.name);
+            assert!(!name.is_empty() && name.trim() == name, "{name:?}");
+            let operator = listed.name != "commands";
+            assert_eq!(name.starts_with('$'), operator, "{name}");
         }
-        for row in &rows {
-            assert_eq!(row.name.trim(), row.name, "{table}");
-            assert!(!row.name.is_empty(), "{table}");
-        }
+        assert!(!names.is_empty(), "{}", listed.name);
     }
 }
 
 #[test]
-fn operators_have_a_dollar_and_commands_have_help() {
-    for (table, rows) in readme::tables() {
-        for row in rows {
-            assert_eq!(
-                row.name.starts_with('$'),
-                table != "commands",
-                "{}",
-                row.name
-            );
-            if table == "commands" && row.ready {
-                assert!(
-                    row.help.ends_with('.') && !row.help.contains('|'),
-                    "{}: help is one sentence: {:?}",
-                    row.name,
-                    row.help
-                );
+fn commands_have_help() {
+    let commands = vocabulary("commands");
+    for word in commands.words.iter().filter(|word| word.ready) {
+        assert!(
+            word.help.ends_with('.') && !word.help.contains('|'),
+            "{}: help is one sentence: {:?}",
+            word.name,
+            word.help
+        );
+    }
+}
+
+/// To add a word: one file, one `mod` line, one row, one case. (`tests/cases/vocabulary.rs` asks for the case.)
+#[test]
+fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
+    let sources = sources();
+    let tables: Vec<_> = sources
+        .iter()
+        .filter(|(_, text)| code(without_tests(text)).any(|(_, line)| is_table(line)))
+        .map(|(file, _)| file.as_str())
+        .collect();
+    let mut expected: Vec<_> = vocabularies()
+        .iter()
+        .map(|listed| format!("{}/table.rs", listed.folder))
+        .collect();
+    expected.sort();
+    assert_eq!(tables, expected);
+    let text_of = |file: String| {
+        let found = sources.iter().find(|(name, _)| *name == file);
+        found.map(|(_, text)| text.as_str()).unwrap()
+    };
+    for listed in vocabularies() {
+        let folder = listed.folder;
+        let door = text_of(format!("{folder}/mod.rs"));
+        for (nth, line) in code(without_tests(door)) {
+            let words = [
+                "const ",
+                "enum ",
+                "fn ",
+                "impl ",
+                "macro_rules!",
+                "static ",
+                "struct ",
+            ];
+            let defines = words.iter().any(|word| line.contains(word));
+            assert!(!defines, "{folder}/mod.rs:{nth} holds more than doors");
+        }
+        let table = text_of(format!("{folder}/table.rs"));
+        let declared = format!("pub static {}: ", listed.table);
+        assert!(table.contains(&declared), "{folder}");
+        let rows = rows_of(table);
+        assert_eq!(rows.len(), listed.words.len(), "{folder}");
+        for (row, word) in rows.iter().zip(&listed.words) {
+            let name = word.name;
+            // The name of a command stands where the command is.
+            let by_name = row.contains(&format!("{name:?}"));
+            assert!(by_name || listed.name == "commands", "{name}: {row}");
+            let modules = modules_in(row);
+            assert!(!modules.is_empty() || !word.ready, "{name}: {row}");
+            for module in modules {
+                let declared =
+                    code(door).any(|(_, line)| line.ends_with(&format!("mod {module};")));
+                assert!(declared, "{name}: {module} is not in {folder}");
             }
         }
     }
+}
+
+fn is_table(line: &str) -> bool {
+    line.starts_with("pub static ") && line.contains(": Vocabulary<")
+}
+
+/// The rows of a table, each as the code that makes it.
+fn rows_of(table: &str) -> Vec<&str> {
+    let (_, rows) = table.split_once("const ROWS: ").unwrap();
+    let (_, list) = rows.split_once("= &[").unwrap();
+    let (mut depth, mut from, mut rows) = (0, 0, Vec::new());
+    for (at, c) in list.char_indices() {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ']' if depth == 0 => break,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                rows.push(list[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
+/// The modules that a piece of code names: `date` in `date::extract(arg, Part::Year)`.
+fn modules_in(code: &str) -> BTreeSet<&str> {
+    let in_name = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices("::")
+        .filter_map(|(end, _)| {
+            let start = code[..end].rfind(|c| !in_name(c)).map_or(0, |at| at + 1);
+            let first = !code[..start].ends_with("::");
+            Some(&code[start..end]).filter(|name| first && name.starts_with(char::is_lowercase))
+        })
+        .collect()
 }
 
 /// A file that nobody declares is not compiled; one that nobody names is dead.
 #[test]
 fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
     let sources = sources();
+    let vocabularies = vocabularies();
+    let mut folders: Vec<_> = vocabularies.iter().map(|listed| listed.folder).collect();
+    // Projections have no names of their own.
+    folders.push("src/query/projection");
     let mut wrong = Vec::new();
     for (file, text) in &sources {
         let path = Path::new(file);
@@ -319,9 +411,7 @@ fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
             wrong.push(format!("{file}: {list} does not declare it"));
         }
         // The files of a vocabulary: a row of the table, a sibling, or at least a re-export names each of them.
-        let vocabulary = VOCABULARIES
-            .iter()
-            .any(|known| folder.to_str().unwrap() == *known);
+        let vocabulary = folders.contains(&folder.to_str().unwrap());
         let is_test = listed.contains(&format!("#[cfg(test)]\nmod {stem};"));
         // One that only adds methods to a type of a sibling is used without being named.
         let only_methods = !text.lines().any(|line| line.starts_with("pub"));

@@ -38,11 +38,11 @@ const TEXTS: &[&str] = &[
 impl Source<'_> {
     fn name(&mut self) -> &'static str {
         match self.byte() % 8 {
-            0 => self.pick(FILTERS).name,
-            1 => self.pick(UPDATES).name,
-            2 => self.pick(EXPRESSIONS).name,
-            3 => self.pick(STAGES).name,
-            4 => self.pick(ACCUMULATORS).name,
+            0 => self.pick(FILTERS.entries()).name,
+            1 => self.pick(UPDATES.entries()).name,
+            2 => self.pick(EXPRESSIONS.entries()).name,
+            3 => self.pick(STAGES.entries()).name,
+            4 => self.pick(ACCUMULATORS.entries()).name,
             _ => *self.pick(NAMES),
         }
     }
@@ -111,7 +111,7 @@ impl Source<'_> {
     fn command(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut body = DocBuilder::begin(&mut bytes);
-        let command = self.pick(COMMANDS).name;
+        let command = self.pick(COMMANDS.entries()).name;
         let target = match self.byte() % 4 {
             0 => Value::int32(1),
             _ => Value::string("c"),

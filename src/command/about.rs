@@ -2,8 +2,8 @@
 //! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
 
 use super::announced::put_replica_set;
-use super::args::required;
-use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, Status, system};
+use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, system};
+use crate::args::required;
 use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::{self, TlsMode, Topology};
@@ -147,18 +147,18 @@ pub(super) const LOCK_INFO: Command = Command::ready(
 
 fn list_commands(_: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut commands = reply.doc("commands");
-    for command in COMMANDS {
-        if matches!(command.status, Status::Planned) {
-            continue;
-        }
+    for command in COMMANDS.entries().iter().filter(|row| row.is_ready()) {
         let mut entry = commands.doc(command.name);
         entry
-            .put_str("help", command.help)
-            .put_bool("requiresAuth", !command.flags.has(Flags::BEFORE_LOGIN))
-            .put_bool("secondaryOk", command.flags.has(Flags::SECONDARY))
-            .put_bool("adminOnly", command.flags.has(Flags::ADMIN_ONLY));
+            .put_str("help", command.facts.help)
+            .put_bool(
+                "requiresAuth",
+                !command.facts.flags.has(Flags::BEFORE_LOGIN),
+            )
+            .put_bool("secondaryOk", command.facts.flags.has(Flags::SECONDARY))
+            .put_bool("adminOnly", command.facts.flags.has(Flags::ADMIN_ONLY));
         let mut versions = entry.array("apiVersions");
-        if command.flags.has(Flags::STABLE) {
+        if command.facts.flags.has(Flags::STABLE) {
             versions.push_str("1");
         }
         versions.end();

@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use super::args::{self, Arg, required};
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::write::{collation, hint};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
+use crate::args::{self, Arg, required};
 use crate::aside::parsing;
 use crate::auth::Target;
 use crate::cosmos;
 use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, Stable};
+use crate::query::stage::{
+    self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, STAGES, Stable,
+};
 use crate::query::{Naming, Scope, Vars, bind_let};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type};
@@ -60,7 +62,7 @@ pub(super) struct Prepared {
 fn may(call: &Call<'_>) -> Result<bool> {
     let stages = call.arg("pipeline").and_then(|arg| arg.value().as_array());
     let first = stages.and_then(|stages| stage::names(stages).next());
-    let first = first.and_then(|first| Some((stage::find(first.name())?, first.value)));
+    let first = first.and_then(|first| Some((STAGES.find(first.name_bytes())?, first.value)));
     let on = match call.target().as_str() {
         Some(name) => Target::Collection(call.database(), name),
         None => Target::Database(call.database()),
@@ -183,7 +185,7 @@ impl<'a> Aggregate<'a> {
         let about_server = pipeline
             .steps()
             .first()
-            .filter(|step| step.row.rows_from == RowsFrom::Server);
+            .filter(|step| step.row.facts.rows_from == RowsFrom::Server);
         if let Some(step) = about_server {
             only_local(call.body(), step.row.name)?;
         }
@@ -285,7 +287,7 @@ fn flag(arg: &Arg<'_>) -> Result<bool> {
 /// Under `apiStrict` only the stages of the stable API may be used, at whatever level.
 fn check_stable(pipeline: Doc<'_>) -> Result<()> {
     let refuse = |words: String| Err(Error::new(Code::APIStrictError, words));
-    stage::each_stage(pipeline, &mut |row, spec| match row.stable {
+    stage::each_stage(pipeline, &mut |row, spec| match row.facts.stable {
         Stable::Always => Ok(()),
         Stable::If(is_stable, _) if is_stable(spec) => Ok(()),
         Stable::If(_, words) => refuse(words.to_owned()),

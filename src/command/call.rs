@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::args::Arg;
 use super::generic::Generic;
 use super::guard::Rights;
 use super::{Client, Command, Context};
+use crate::args::Arg;
 use crate::clock::monotonic;
 use crate::effort::Effort;
 use crate::engine::ReadPoint;

@@ -1,6 +1,6 @@
 //! What a capped collection may hold, as create and collMod say it.
 
-use super::args::Arg;
+use crate::args::Arg;
 use crate::error::{Error, Result};
 
 /// A petabyte.

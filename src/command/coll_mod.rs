@@ -1,10 +1,10 @@
 //! `collMod`: changes how a collection or one of its indexes behaves.
 
-use super::args::{Arg, NUMBERS, fields};
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, indexing_policy, schema,
 };
+use crate::args::{Arg, NUMBERS, fields};
 use crate::auth::Action;
 use crate::engine::ddl::{
     IndexName, ModifyCollection, ModifyIndex, Namespace, SchemaChange, no_collection,

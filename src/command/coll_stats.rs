@@ -1,7 +1,7 @@
 //! `collStats` and `dbStats`: figures of collections and databases, exact to the moment.
 
-use super::args::Arg;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::stats::Figures;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! `collectionUUID`: a client that names a collection by its UUID, too, means just that one.
 
 use super::Call;
-use super::args::Arg;
+use crate::args::Arg;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, Type};
 

@@ -1,6 +1,6 @@
 //! `commitQuorum` of createIndexes: how many members have to be ready before an index comes into use. There is one.
 
-use super::args::{Arg, NUMBERS};
+use crate::args::{Arg, NUMBERS};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::Type;

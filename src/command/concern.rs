@@ -1,7 +1,7 @@
 //! `readConcern` and `writeConcern`: checked as MongoDB does, then accepted. One node without disk satisfies them all.
 
-use super::args::{fields, to_f64, to_i64};
 use super::{Command, Flags};
+use crate::args::{fields, to_f64, to_i64};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
@@ -48,8 +48,10 @@ pub fn check_read(command: &Command, topology: &Topology, value: ValueRef<'_>) -
     concern.check(topology)?;
     match concern.level {
         None | Some("local") => Ok(()),
-        Some("snapshot") if command.flags.has(Flags::SNAPSHOT) => Ok(()),
-        Some(level) if level != "snapshot" && command.flags.has(Flags::READ_CONCERN) => Ok(()),
+        Some("snapshot") if command.facts.flags.has(Flags::SNAPSHOT) => Ok(()),
+        Some(level) if level != "snapshot" && command.facts.flags.has(Flags::READ_CONCERN) => {
+            Ok(())
+        }
         Some(level) => Err(Error::new(
             Code::InvalidOptions,
             format!(
@@ -156,7 +158,7 @@ pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) 
             "fsync and j options cannot be used together",
         ));
     }
-    if !command.flags.has(Flags::WRITE_CONCERN) {
+    if !command.facts.flags.has(Flags::WRITE_CONCERN) {
         return Err(Error::new(
             Code::InvalidOptions,
             "Command does not support writeConcern",

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::args::Arg;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
+use crate::args::Arg;
 use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;

@@ -55,7 +55,11 @@ impl Default for Counters {
         let shard = || Shard {
             operations: Default::default(),
             traffic: Default::default(),
-            commands: COMMANDS.iter().map(|_| Default::default()).collect(),
+            commands: COMMANDS
+                .entries()
+                .iter()
+                .map(|_| Default::default())
+                .collect(),
         };
         Self {
             shards: (0..SHARDS).map(|_| shard()).collect(),
@@ -122,13 +126,9 @@ impl Counters {
     #[inline]
     fn command(&self, shard: usize, command: &'static Command, which: usize) {
         // The row's place in the table is its place here.
-        let base = COMMANDS.as_ptr() as usize;
-        let row = (std::ptr::from_ref(command) as usize - base) / size_of::<Command>();
-        if let Some(count) = self
-            .shards
-            .get(shard)
-            .and_then(|shard| shard.commands.get(row))
-        {
+        let row = COMMANDS.entries().element_offset(command);
+        let shard = self.shards.get(shard);
+        if let Some(count) = shard.and_then(|shard| shard.commands.get(row?)) {
             count[which].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -146,7 +146,7 @@ impl Counters {
 
     /// (name, run, failed) of every command.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
-        COMMANDS.iter().enumerate().map(|(row, command)| {
+        COMMANDS.entries().iter().enumerate().map(|(row, command)| {
             let sum = |which: usize| {
                 self.shards
                     .iter()

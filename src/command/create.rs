@@ -1,7 +1,7 @@
 //! `create`: makes a collection.
 
-use super::args::Arg;
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, indexing_policy, schema};
+use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::{Cap, CreateCollection, Namespace, Options, SchemaChange};
 use crate::error::{Code, Error, Result};
@@ -107,7 +107,7 @@ impl Create {
             }
             "indexOptionDefaults" => {
                 if let Some(defaults) = arg.doc()? {
-                    for field in super::args::fields("create.indexOptionDefaults", defaults) {
+                    for field in crate::args::fields("create.indexOptionDefaults", defaults) {
                         match field.name() {
                             "storageEngine" => {
                                 check_storage_engine(field.doc()?.unwrap_or(Doc::EMPTY))?;
@@ -254,13 +254,13 @@ fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
 pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
     let path = format!("{command}.changeStreamPreAndPostImages");
     let mut enabled = None;
-    for field in super::args::fields(&path, images) {
+    for field in crate::args::fields(&path, images) {
         match field.name() {
             "enabled" => enabled = field.bool()?,
             _ => return Err(field.unknown()),
         }
     }
-    super::args::required(enabled, &path, "enabled")
+    crate::args::required(enabled, &path, "enabled")
 }
 
 /// `Ok(true)` for the simple collation, which is none.
@@ -288,7 +288,7 @@ fn check_id_index(arg: Arg<'_>) -> Result<()> {
     let Some(spec) = arg.doc()? else {
         return Ok(());
     };
-    for field in super::args::fields("create.idIndex", spec) {
+    for field in crate::args::fields("create.idIndex", spec) {
         match field.name() {
             "key" => {
                 let Some(key) = field.value().as_doc() else {

@@ -1,8 +1,8 @@
 //! `createIndexes`: builds indexes.
 
-use super::args::required;
 use super::index_spec::{self, Unknown};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, commit_quorum, schema};
+use crate::args::required;
 use crate::auth::Action;
 use crate::engine::ddl::{BuildIndexes, Namespace, SchemaChange};
 use crate::error::{Error, Result};

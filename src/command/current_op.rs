@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::args::truthy;
 use super::operations::OperationInfo;
 use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
+use crate::args::truthy;
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::engine::ListOperations;

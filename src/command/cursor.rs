@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::args::fields;
 use super::{Call, Context, Outcome, Step, Task};
+use crate::args::fields;
 use crate::clock::monotonic;
 use crate::effort::Effort;
 use crate::engine::ReadPoint;

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::args::required;
 use super::scan::{self, Gather, Scan};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::required;
 use crate::auth::{Action, Target};
 use crate::engine::access::Walk;
 use crate::engine::key_bounds::within;

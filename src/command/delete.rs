@@ -1,8 +1,8 @@
 //! `delete`: removes documents.
 
-use super::args::{self, fields};
 use super::write::{self, Names, Selecting, Statement, Target};
 use super::{Access, Command, Counted, Flags, Needs};
+use crate::args::{self, fields};
 use crate::auth::Action;
 use crate::engine::write::Deleting;
 use crate::error::{Error, Result};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::args;
 use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
+use crate::args;
 use crate::aside::{self, parsing};
 use crate::auth::Action;
 use crate::engine::ddl::check_read;

@@ -1,7 +1,7 @@
 //! `drop` and `dropDatabase`.
 
-use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
+use crate::args::required;
 use crate::auth::Action;
 use crate::engine::ddl::{DropCollection, DropDatabase, Namespace, SchemaChange};
 use crate::error::{Code, Error, Result};

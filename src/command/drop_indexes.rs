@@ -1,7 +1,7 @@
 //! `dropIndexes`.
 
-use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome, schema};
+use crate::args::required;
 use crate::auth::Action;
 use crate::engine::ddl::{DropIndexes, IndexName, Namespace, SchemaChange};
 use crate::error::{Error, Result};

@@ -3,11 +3,12 @@
 use super::{Call, Needs, Task};
 use crate::error::Result;
 use crate::value::DocBuilder;
+use crate::vocabulary::{Entry, Status};
 
 /// Everything that the framework knows of a command.
-pub struct Command {
-    /// As on the wire.
-    pub name: &'static str,
+pub type Command = Entry<Run, CommandFacts>;
+
+pub struct CommandFacts {
     /// Other spellings that old clients use.
     pub aliases: &'static [&'static str],
     pub access: Access,
@@ -16,7 +17,6 @@ pub struct Command {
     pub needs: Needs,
     /// For listCommands and the README.
     pub help: &'static str,
-    pub status: Status,
 }
 
 /// What a command does to data.
@@ -28,12 +28,6 @@ pub enum Access {
     Write,
     /// Collections, indexes, settings.
     Admin,
-}
-
-pub enum Status {
-    Ready(Run),
-    /// MongoDB has it, Sundown does not yet: refused by name.
-    Planned,
 }
 
 /// Writes the fields of the reply (the framework appends `ok`), or returns work that will.
@@ -110,39 +104,41 @@ impl Command {
     pub const fn planned(name: &'static str, access: Access, help: &'static str) -> Self {
         Self {
             name,
-            aliases: &[],
-            access,
-            flags: Flags::NONE,
-            needs: Needs::Everything,
-            help,
             status: Status::Planned,
+            facts: CommandFacts {
+                aliases: &[],
+                access,
+                flags: Flags::NONE,
+                needs: Needs::Everything,
+                help,
+            },
         }
     }
 
     /// Whether documents may stand in its reply, and make it large.
     pub fn shows_documents(&self) -> bool {
-        self.access == Access::Read || self.name == "findAndModify"
+        self.facts.access == Access::Read || self.name == "findAndModify"
     }
 
     #[must_use]
     pub const fn alias(mut self, aliases: &'static [&'static str]) -> Self {
-        self.aliases = aliases;
+        self.facts.aliases = aliases;
         self
     }
 
     #[must_use]
     pub const fn needs(mut self, needs: Needs) -> Self {
-        self.needs = needs;
+        self.facts.needs = needs;
         self
     }
 
     #[must_use]
     pub const fn with(mut self, flags: Flags) -> Self {
-        self.flags = self.flags.and(flags);
+        self.facts.flags = self.facts.flags.and(flags);
         self
     }
 
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.aliases.iter().copied())
+        std::iter::once(self.name).chain(self.facts.aliases.iter().copied())
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::args::Arg;
 use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::stream::Stream;
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
+use crate::args::Arg;
 use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::args::truthy;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::truthy;
 use crate::aside::parsing;
 use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;

@@ -4,8 +4,8 @@
 
 use smallvec::SmallVec;
 
-use super::args::{NUMBERS, truthy};
 use super::{Command, Flags, concern, read_preference};
+use crate::args::{NUMBERS, truthy};
 use crate::config::Topology;
 use crate::engine::ddl::check_database;
 use crate::error::{Code, Error, Result};
@@ -188,13 +188,13 @@ impl<'a> Generic<'a> {
         if let Some(number) = self.number {
             self.check_number(command, topology, number, in_transaction)?;
         }
-        if in_transaction && !command.flags.has(Flags::TRANSACTION) {
+        if in_transaction && !command.facts.flags.has(Flags::TRANSACTION) {
             return Err(Error::new(
                 Code::OperationNotSupportedInTransaction,
                 "multi-document transactions are not implemented in Sundown",
             ));
         }
-        if command.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
+        if command.facts.flags.has(Flags::ADMIN_ONLY) && self.database != "admin" {
             return Err(Error::new(
                 Code::Unauthorized,
                 format!(
@@ -231,7 +231,7 @@ impl<'a> Generic<'a> {
                 "Transaction numbers are only allowed on a replica set member or mongos",
             ));
         }
-        if !in_transaction && !command.flags.has(Flags::RETRYABLE) {
+        if !in_transaction && !command.facts.flags.has(Flags::RETRYABLE) {
             return Err(Error::location(
                 50768,
                 format!(
@@ -300,7 +300,7 @@ impl<'a> Rare<'a> {
                 "API version must be \"1\"",
             ));
         }
-        if self.api_strict == Some(true) && !command.flags.has(Flags::STABLE) {
+        if self.api_strict == Some(true) && !command.facts.flags.has(Flags::STABLE) {
             return Err(Error::new(
                 Code::APIStrictError,
                 format!(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::args::required;
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cursor};
+use crate::args::required;
 use crate::aside::{Limit, expired};
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;

@@ -1,8 +1,8 @@
 //! `getParameter` and `setParameter`.
 
-use super::args::{fields, truthy};
 use super::parameters::{PARAMETERS, Parameter, Parameters};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::{fields, truthy};
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Value};
@@ -38,7 +38,7 @@ fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                     None => {}
                     Some("startup") => startup_only = true,
                     Some("runtime") => runtime_only = true,
-                    Some(text) => return Err(super::args::not_a_value("setAt", text)),
+                    Some(text) => return Err(crate::args::not_a_value("setAt", text)),
                 },
                 _ => return Err(arg.unknown()),
             }

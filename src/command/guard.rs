@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::args::truthy;
 use super::{Access, Call, Command, Flags, current_op};
+use crate::args::truthy;
 use crate::auth::{Action, Privileges, Target, User};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
@@ -65,20 +65,20 @@ pub(super) fn enter(call: &mut Call<'_>) -> Result<()> {
 
 /// The same for a command that another one is about.
 pub(super) fn check(call: &Call<'_>) -> Result<()> {
-    if call.command.flags.has(Flags::BEFORE_LOGIN) {
+    if call.command.facts.flags.has(Flags::BEFORE_LOGIN) {
         return Ok(());
     }
     if matches!(call.rights, Rights::Nobody) {
         return Err(requires_login(call.command));
     }
     let database = call.database();
-    if call.command.access == Access::Write
+    if call.command.facts.access == Access::Write
         && let Some(name) = call.target().as_str()
         && !call.may_bypass(Target::Collection(database, name))
     {
         return Err(refusal(call));
     }
-    let allowed = match call.command.needs {
+    let allowed = match call.command.facts.needs {
         Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
         // A name of the wrong type is the command's to complain of: it reaches nothing.
         Needs::Collection(action) => match call.target().as_str() {
@@ -123,7 +123,7 @@ pub(super) fn refusal(call: &Call<'_>) -> Error {
 /// A command as others may see it: in errors, in currentOp.
 pub(super) fn redacted(command: &Command, request: &Request) -> Bytes {
     const SECRET: &[&str] = &["payload", "pwd", "speculativeAuthenticate"];
-    if !command.flags.has(Flags::SECRETS) {
+    if !command.facts.flags.has(Flags::SECRETS) {
         return request.body.clone();
     }
     let shown = DocBuf::build(|shown| {
@@ -175,7 +175,7 @@ pub(super) fn may_begin(
     on: Target<'_>,
 ) -> bool {
     let (need, spec) = first.map_or((Need::Find, ValueRef::MISSING), |(row, spec)| {
-        (row.needs, spec)
+        (row.facts.needs, spec)
     });
     let logged_in = || matches!(call.rights, Rights::All | Rights::User(_));
     match need {

@@ -251,7 +251,7 @@ impl<'a> Options<'a> {
             ))
         };
         let flag = || match value.ty() {
-            ty if ty.is_number() || ty == Type::Bool => Ok(super::args::truthy(value)),
+            ty if ty.is_number() || ty == Type::Bool => Ok(crate::args::truthy(value)),
             _ => Err(Error::type_mismatch(format!(
                 "The field '{name} has value {name}: {value}, which is not convertible to bool"
             ))),

@@ -1,6 +1,6 @@
 //! The indexing policy, as clients write it in create and collMod.
 
-use super::args::{Arg, fields};
+use crate::args::{Arg, fields};
 use crate::error::Result;
 use crate::ttl::IndexingMode;
 

@@ -1,7 +1,7 @@
 //! `killCursors`: forgets open cursors.
 
-use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::required;
 use crate::auth::{Action, Target};
 use crate::error::{Error, Result};
 use crate::value::{DocBuilder, Type, Value};

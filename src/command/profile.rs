@@ -3,8 +3,8 @@
 
 use parking_lot::Mutex;
 
-use super::args::required;
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::required;
 use crate::auth::Action;
 use crate::error::{Error, Result};
 use crate::value::DocBuilder;

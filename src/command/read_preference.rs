@@ -1,7 +1,7 @@
 //! `$readPreference`: checked as MongoDB does, then accepted. There is one node, and all are read from it.
 
 use super::Command;
-use super::args::{Arg, NUMBERS, fields, required};
+use crate::args::{Arg, NUMBERS, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 

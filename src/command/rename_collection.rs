@@ -1,7 +1,7 @@
 //! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
 
-use super::args::{Arg, required};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
+use crate::args::{Arg, required};
 use crate::auth::{Action, Target};
 use crate::engine::ddl::{
     Namespace, RenameCollection, SchemaChange, check_collection, check_database,

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::args::truthy;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome, build_info, system};
+use crate::args::truthy;
 use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::Topology;

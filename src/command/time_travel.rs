@@ -1,7 +1,7 @@
 //! `timeTravel`: moves or stops the server's time, for tests.
 
-use super::args::{Arg, to_f64};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::{Arg, to_f64};
 use crate::auth::Action;
 use crate::clock::Millis;
 use crate::error::{Code, Error, Result};

@@ -1,8 +1,8 @@
 //! `update`: changes documents.
 
-use super::args::{self, fields};
 use super::write::{self, Names, Selecting, Statement, Target};
 use super::{Access, Call, Command, Counted, Flags, Needs};
+use crate::args::{self, fields};
 use crate::auth::{self, Action};
 use crate::engine::write::Updating;
 use crate::error::{Error, Result};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::args::truthy;
 use super::reply::{put_count, put_uuid};
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task};
+use crate::args::truthy;
 use crate::auth::Action;
 use crate::engine::ddl::no_collection;
 use crate::engine::{Collection, Findings, validate};

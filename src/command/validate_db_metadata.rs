@@ -1,7 +1,7 @@
 //! `validateDBMetadata`: what of the collections and indexes is outside the stable API.
 
-use super::args::{fields, required};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
+use crate::args::{fields, required};
 use crate::auth::{Action, Target};
 use crate::engine::ddl;
 use crate::error::{Code, Error, Result};

@@ -4,6 +4,11 @@ use super::{Code, Error};
 use crate::value::Type;
 
 impl Error {
+    /// An error that mongod knows by its number, where `{}` in its words is the type of what was given.
+    pub fn found(number: i32, words: &str, given: Type) -> Self {
+        Self::location(number, words.replacen("{}", given.alias(), 1))
+    }
+
     /// A field that has to be there is not.
     pub fn missing_field(path: &str, name: &str) -> Self {
         Self::new(

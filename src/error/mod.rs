@@ -97,6 +97,13 @@ impl Error {
     }
 }
 
+/// The number and the words of an error that mongod knows by its number only.
+impl From<(i32, String)> for Error {
+    fn from((number, words): (i32, String)) -> Self {
+        Self::location(number, words)
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -4,18 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use bson::{Bson, Document, doc};
-use sundown::command::{self, COMMANDS};
-use sundown::query::accumulator::{self, ACCUMULATORS};
-use sundown::query::expr::{self, EXPRESSIONS};
-use sundown::query::filter::{self, FILTERS};
-use sundown::query::stage::{self, STAGES};
-use sundown::query::update::UPDATES;
+use bson::{Bson, Document};
 
 use super::scripts;
 use super::support::difference;
 use super::support::script::Script;
 use super::support::statement;
+use super::support::vocabularies::{Cases, vocabularies, vocabulary};
 use super::support::world::{Reaper, World, failure};
 
 /// A statement of a script, as the command that it sends.
@@ -72,57 +67,37 @@ fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adding an operator means adding its case, a script of its own.
+/// Adding an operator means adding its case.
 #[test]
-fn every_operator_is_named_by_its_script() {
-    let updates = UPDATES.iter().map(|row| ("update", row.name));
-    let filters = FILTERS
-        .iter()
-        .filter(|row| {
-            matches!(
-                row.status,
-                filter::Status::Top(_) | filter::Status::Field(_)
-            )
-        })
-        .map(|row| ("filter", row.name));
-    let accumulators = ACCUMULATORS
-        .iter()
-        .filter(|row| matches!(row.status, accumulator::Status::Ready(_)))
-        .map(|row| ("accumulator", row.name));
-    let stages = STAGES
-        .iter()
-        .filter(|row| matches!(row.status, stage::Status::Ready(_)))
-        .map(|row| ("stage", row.name));
+fn every_operator_is_named_by_a_script() {
     let asked = asked();
     let mut missing = Vec::new();
-    for (area, name) in updates.chain(filters).chain(accumulators).chain(stages) {
-        let script = match (area, name) {
-            // Other names for the same, and parts of another.
-            ("filter", "$options") => "regex".to_owned(),
-            ("filter", "$db" | "$id") => "ref".to_owned(),
-            ("stage", "$set") => "add_fields".to_owned(),
-            ("stage", "$replaceWith") => "replace_root".to_owned(),
-            (_, name) => snake(name),
-        };
-        let path = format!("{area}/{script}.case");
-        if !named_in(&asked, &path).contains(name) {
-            missing.push(format!("no statement of {path} has {name}"));
+    for listed in vocabularies() {
+        for name in listed.ready() {
+            let path = match listed.cases {
+                // The law below asks more of commands.
+                Cases::Anywhere => continue,
+                Cases::In(folder) => format!("{folder}/"),
+                Cases::OfItsOwn(folder) => format!("{folder}/{}.case", script(folder, name)),
+            };
+            if !named_in(&asked, &path).contains(name) {
+                missing.push(format!("no statement of {path} has {name}"));
+            }
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// Expressions stand together by family.
-#[test]
-fn every_expression_is_named_by_a_script() {
-    let named = named_in(&asked(), "expression/");
-    let missing: Vec<_> = EXPRESSIONS
-        .iter()
-        .filter(|row| matches!(row.status, expr::Status::Ready(_)))
-        .map(|row| row.name)
-        .filter(|name| !named.contains(*name))
-        .collect();
-    assert!(missing.is_empty(), "no statement has {missing:?}");
+/// The script of an operator.
+fn script(folder: &str, name: &str) -> String {
+    match (folder, name) {
+        // Other names for the same, and parts of another.
+        ("filter", "$options") => "regex".to_owned(),
+        ("filter", "$db" | "$id") => "ref".to_owned(),
+        ("stage", "$set") => "add_fields".to_owned(),
+        ("stage", "$replaceWith") => "replace_root".to_owned(),
+        (_, name) => snake(name),
+    }
 }
 
 /// Commands that never succeed in a script.
@@ -153,10 +128,7 @@ fn every_command_is_run_by_a_script() {
         })
     };
     let mut missing = Vec::new();
-    for row in COMMANDS
-        .iter()
-        .filter(|row| matches!(row.status, command::Status::Ready(_)))
-    {
+    for row in vocabulary("commands").words.iter().filter(|row| row.ready) {
         let names: Vec<&str> = row.names().collect();
         for (failed, never) in [(false, NEVER_SUCCEED), (true, NEVER_FAIL)] {
             let verb = if failed { "fails" } else { "succeeds" };
@@ -174,67 +146,21 @@ fn every_command_is_run_by_a_script() {
 fn planned_names_are_refused_by_name() {
     let mut world = World::new(Reaper::Off);
     let mut wrong = Vec::new();
-    let mut refused = |database: &str, command: Document| {
-        let reply = world.client.command(database, command).expect("a reply");
-        failure(&reply)
-    };
-    let mut check = |name: &str, refused: Option<(i64, String)>| {
-        if !matches!(&refused, Some((238, message)) if message.contains(name)) {
-            wrong.push(format!("{name}: {refused:?}"));
+    for listed in vocabularies() {
+        for word in listed.words.into_iter().filter(|word| !word.ready) {
+            let mut answers = Vec::new();
+            for (database, command) in word.uses {
+                let reply = world.client.command(database, command).expect("a reply");
+                answers.push(failure(&reply));
+            }
+            // What a stage may run on is looked at first.
+            answers.retain(|answer| !matches!(answer, Some((73, _))));
+            let name = word.name;
+            let by_name = |answer: &Option<(i64, String)>| matches!(answer, Some((238, message)) if message.contains(name));
+            if answers.is_empty() || !answers.iter().all(by_name) {
+                wrong.push(format!("{name}: {answers:?}"));
+            }
         }
-    };
-    for row in COMMANDS
-        .iter()
-        .filter(|row| matches!(row.status, command::Status::Planned))
-    {
-        for name in row.names() {
-            check(row.name, refused("admin", doc! {name: 1}));
-        }
-    }
-    for row in STAGES
-        .iter()
-        .filter(|row| matches!(row.status, stage::Status::Planned))
-    {
-        // Where it may run is looked at first.
-        let places: [(&str, Bson); 3] = [
-            ("test", "t".into()),
-            ("admin", 1.into()),
-            ("config", "system.sessions".into()),
-        ];
-        let answers = places.into_iter().map(|(database, on)| {
-            let pipeline = [doc! {row.name: {}}];
-            let command = doc! {"aggregate": on, "pipeline": &pipeline, "cursor": {}};
-            refused(database, command)
-        });
-        let elsewhere = |answer: &Option<_>| matches!(answer, Some((73, _)));
-        let answers: Vec<_> = answers.filter(|answer| !elsewhere(answer)).collect();
-        assert!(!answers.is_empty(), "{} may run nowhere", row.name);
-        for answer in answers {
-            check(row.name, answer);
-        }
-    }
-    for row in FILTERS {
-        let filter = match row.status {
-            filter::Status::PlannedTop => doc! {row.name: {}},
-            filter::Status::PlannedField => doc! {"a": {row.name: {}}},
-            filter::Status::Top(_) | filter::Status::Field(_) => continue,
-        };
-        check(
-            row.name,
-            refused("test", doc! {"find": "t", "filter": filter}),
-        );
-    }
-    let expressions = EXPRESSIONS
-        .iter()
-        .filter(|row| matches!(row.status, expr::Status::Planned))
-        .map(|row| (row.name, doc! {"$project": {"v": {row.name: {}}}}));
-    let accumulators = ACCUMULATORS
-        .iter()
-        .filter(|row| matches!(row.status, accumulator::Status::Planned))
-        .map(|row| (row.name, doc! {"$group": {"_id": 1, "v": {row.name: {}}}}));
-    for (name, stage) in expressions.chain(accumulators) {
-        let command = doc! {"aggregate": "t", "pipeline": [stage], "cursor": {}};
-        check(name, refused("test", command));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -13,4 +13,5 @@ pub mod print;
 pub mod runner;
 pub mod script;
 pub mod statement;
+pub mod vocabularies;
 pub mod world;

@@ -7,25 +7,13 @@ use std::fs;
 use std::path::Path;
 
 use bson::{Document, doc};
-use sundown::command::{self, COMMANDS};
 use sundown::config;
 use sundown::cosmos::strict::RULES;
-use sundown::query::accumulator::{self, ACCUMULATORS};
-use sundown::query::expr::{self, EXPRESSIONS};
-use sundown::query::filter::{self, FILTERS};
 use sundown::query::projection::Kind;
-use sundown::query::stage::{self, STAGES};
-use sundown::query::update::UPDATES;
 use sundown::query::{Projection, Scope};
 use sundown::value::DocBuf;
 
-/// A row of any vocabulary.
-pub struct Row {
-    pub name: &'static str,
-    pub ready: bool,
-    /// Commands have it.
-    pub help: &'static str,
-}
+use super::vocabularies::{Listed, vocabularies, vocabulary};
 
 pub struct Section {
     pub name: &'static str,
@@ -79,71 +67,6 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// Every vocabulary, in one shape.
-pub fn tables() -> Vec<(&'static str, Vec<Row>)> {
-    let row = |name, ready| Row {
-        name,
-        ready,
-        help: "",
-    };
-    vec![
-        (
-            "commands",
-            COMMANDS
-                .iter()
-                .map(|row| Row {
-                    name: row.name,
-                    ready: matches!(row.status, command::Status::Ready(_)),
-                    help: row.help,
-                })
-                .collect(),
-        ),
-        (
-            "filters",
-            FILTERS
-                .iter()
-                .map(|known| {
-                    let ready = matches!(
-                        known.status,
-                        filter::Status::Top(_) | filter::Status::Field(_)
-                    );
-                    row(known.name, ready)
-                })
-                .collect(),
-        ),
-        (
-            "updates",
-            UPDATES.iter().map(|known| row(known.name, true)).collect(),
-        ),
-        (
-            "stages",
-            STAGES
-                .iter()
-                .map(|known| row(known.name, matches!(known.status, stage::Status::Ready(_))))
-                .collect(),
-        ),
-        (
-            "accumulators",
-            ACCUMULATORS
-                .iter()
-                .map(|known| {
-                    row(
-                        known.name,
-                        matches!(known.status, accumulator::Status::Ready(_)),
-                    )
-                })
-                .collect(),
-        ),
-        (
-            "expressions",
-            EXPRESSIONS
-                .iter()
-                .map(|known| row(known.name, matches!(known.status, expr::Status::Ready(_))))
-                .collect(),
-        ),
-    ]
-}
-
 /// The text with every generated section written anew, and the names of its sections.
 pub fn renew(file: &str, text: &str) -> (String, Vec<String>) {
     let (mut fresh, mut rest, mut known) = (String::new(), text, Vec::new());
@@ -188,38 +111,31 @@ fn next_section(text: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-fn rows(table: &str) -> Vec<Row> {
-    let found = tables().into_iter().find(|(name, _)| *name == table);
-    found.expect("the sections name tables that are there").1
-}
-
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> (usize, String) {
+fn listed(names: impl Iterator<Item = &'static str>) -> (usize, String) {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     (names.len(), names.join(" "))
 }
 
 fn names(table: &str) -> String {
-    let rows = rows(table);
-    let (count, ready) = listed(rows.iter().filter(|row| row.ready).map(|row| row.name));
-    let mut text = format!("{count} built: {ready}\n");
-    text.push_str(&refused(&rows));
-    text
+    let table = vocabulary(table);
+    let (count, ready) = listed(table.ready());
+    format!("{count} built: {ready}\n{}", refused(&table))
 }
 
-fn refused(rows: &[Row]) -> String {
-    match listed(rows.iter().filter(|row| !row.ready).map(|row| row.name)) {
+fn refused(table: &Listed) -> String {
+    match listed(table.planned()) {
         (0, _) => String::new(),
         (count, names) => format!("\n{count} refused by name: {names}\n"),
     }
 }
 
 fn commands() -> String {
-    let rows = rows("commands");
+    let table = vocabulary("commands");
     let mut text = "| command | what it does |\n|---|---|\n".to_owned();
-    for row in rows.iter().filter(|row| row.ready) {
-        let _ = writeln!(text, "| `{}` | {} |", row.name, row.help);
+    for word in table.words.iter().filter(|word| word.ready) {
+        let _ = writeln!(text, "| `{}` | {} |", word.name, word.help);
     }
-    text.push_str(&refused(&rows));
+    text.push_str(&refused(&table));
     text
 }
 
@@ -338,14 +254,14 @@ fn differs() -> String {
 /// How many words of each vocabulary are built and refused, with links as the README in the root needs them.
 fn glance() -> String {
     let mut text = "| vocabulary | built | known, refused by name |\n|---|---|---|\n".to_owned();
-    for (table, rows) in tables() {
-        let page = match table {
+    for table in vocabularies() {
+        let page = match table.name {
             "commands" => "src/command/README.md".to_owned(),
             operators => format!("src/query/README.md#{operators}"),
         };
-        let built = rows.iter().filter(|row| row.ready).count();
-        let refused = rows.len() - built;
-        let _ = writeln!(text, "| [{table}]({page}) | {built} | {refused} |");
+        let (built, refused) = (table.ready().count(), table.planned().count());
+        let name = table.name;
+        let _ = writeln!(text, "| [{name}]({page}) | {built} | {refused} |");
     }
     text
 }

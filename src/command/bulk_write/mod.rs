@@ -6,10 +6,10 @@ mod results;
 
 use std::sync::Arc;
 
-use super::args::{self, fields};
 use super::write::{self, Options};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
 use super::{collection_uuid, cursor};
+use crate::args::{self, fields};
 use crate::auth::{Action, Target};
 use crate::engine::ddl::{check_collection, check_database, check_written};
 use crate::error::{Code, Error, Result};

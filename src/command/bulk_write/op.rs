@@ -1,6 +1,6 @@
 //! One operation of a bulkWrite: which collection, and what to do there.
 
-use crate::command::args::{self, Arg, fields};
+use crate::args::{self, Arg, fields};
 use crate::command::delete::{self, Delete};
 use crate::command::update::{self, Update};
 use crate::command::write::Statement;

@@ -51,7 +51,7 @@ impl Meter {
     /// statements, which are let in one by one.
     #[inline]
     pub fn begin(call: &Call<'_>) -> Result<Option<Self>> {
-        if call.command.access == Access::None {
+        if call.command.facts.access == Access::None {
             return Ok(None);
         }
         let cosmos = &call.context.cosmos;
@@ -100,7 +100,7 @@ impl Meter {
 
     /// Each of which is let in and paid for by itself.
     fn has_statements(&self) -> bool {
-        self.command.flags.has(Flags::STATEMENTS)
+        self.command.facts.flags.has(Flags::STATEMENTS)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use crate::cosmos::strict;
 use crate::error::Result;
-use crate::query::stage::{self, Changes};
+use crate::query::stage::{self, Changes, STAGES};
 use crate::value::{Doc, ValueRef};
 
 /// The stages of a pipeline, and of those within it.
@@ -20,10 +20,10 @@ pub fn sorts_of_source(stages: Doc<'_>) -> Vec<Doc<'_>> {
     // The stages in front that change their rows.
     let mut changes: Vec<(Changes, ValueRef<'_>)> = Vec::new();
     for stage in stage::names(stages) {
-        let Some(row) = stage::find(stage.name()) else {
+        let Some(row) = STAGES.find(stage.name_bytes()) else {
             break;
         };
-        match row.changes {
+        match row.facts.changes {
             Changes::Everything => break,
             Changes::Nothing if row.name == "$sort" => {
                 let sort = stage.value.as_doc().unwrap_or(Doc::EMPTY);

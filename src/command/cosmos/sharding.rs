@@ -1,7 +1,7 @@
 //! What clients say and ask about shards. There is one server, whatever it is told.
 
+use crate::args::{fields, required};
 use crate::auth::{Action, Target};
-use crate::command::args::{fields, required};
 use crate::command::write::collation;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::engine::ddl::{check_collection, check_database};

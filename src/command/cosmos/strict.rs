@@ -8,7 +8,7 @@ use crate::value::{Doc, DocBuf, ValueRef};
 
 pub fn check(call: &Call<'_>) -> Result<()> {
     strict::check_command(call.command.name)?;
-    if call.transaction_number().is_some() && call.command.flags.has(Flags::RETRYABLE) {
+    if call.transaction_number().is_some() && call.command.facts.flags.has(Flags::RETRYABLE) {
         return Err(strict::retryable());
     }
     let doc_of = |name| call.arg(name).and_then(|arg| arg.value().as_doc());

@@ -16,7 +16,7 @@ use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::Running;
-use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Status, Task, cosmos, reply};
+use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Task, cosmos, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
 use crate::config::Topology;
@@ -25,6 +25,7 @@ use crate::error::{Code, Error, Hangup, Result};
 use crate::handler::{self, Handler, Peer, Progress, Traffic, Work};
 use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder};
+use crate::vocabulary::Status;
 use crate::wait::Wait;
 use crate::wire::{Request, Squeezed};
 
@@ -68,6 +69,7 @@ const LARGE: usize = 64 << 10;
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, ahash::RandomState>> =
     LazyLock::new(|| {
         COMMANDS
+            .entries()
             .iter()
             .flat_map(|command| command.names().map(move |name| (name.as_bytes(), command)))
             .collect()
@@ -177,7 +179,7 @@ fn attempt(
         }
     };
     context.counters.ran(shard, command);
-    if !command.flags.has(Flags::UNCOUNTED) {
+    if !command.facts.flags.has(Flags::UNCOUNTED) {
         context.counters.add(shard, Counted::Command, 1);
     }
     let ran = run(context, client, session, request, command, out);
@@ -207,7 +209,7 @@ fn look_up(request: &Request) -> Result<&'static Command> {
             format!("no such command: '{}'", name.name()),
         )
     })?;
-    if request.query_database.is_some() && !command.flags.has(Flags::LEGACY) {
+    if request.query_database.is_some() && !command.facts.flags.has(Flags::LEGACY) {
         return Err(Error::new(
             Code::UnsupportedOpQueryCommand,
             format!(
@@ -260,7 +262,7 @@ fn run(
         cosmos::check_strict(&call)?;
     }
     if let (Some(number), Some(id)) = (call.generic.number, &call.generic.session)
-        && command.flags.has(Flags::RETRYABLE)
+        && command.facts.flags.has(Flags::RETRYABLE)
     {
         match context.sessions.get(id, session)?.check_out(number)? {
             Ok(checked_out) => call.retry = Some(checked_out),
@@ -269,7 +271,7 @@ fn run(
     }
     // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
     let terse = call.generic.unacknowledged
-        && command.access == Access::Write
+        && command.facts.access == Access::Write
         && command.name != "findAndModify";
     let meter = cosmos::Meter::begin(&call)?;
     let start = out.len();
@@ -316,14 +318,14 @@ fn planned(context: &Context, client: &Client, command: &Command) -> Error {
     if context.users.is_on() && client.standing.user(&context.users).is_none() {
         return guard::requires_login(command);
     }
-    Error::not_implemented(format_args!("command {}", command.name))
+    COMMANDS.refuse(command)
 }
 
 /// The reply to any command with `help: true`.
 #[cold]
 fn put_help(command: &Command, out: &mut Vec<u8>) {
     let mut reply = DocBuilder::begin(out);
-    let text = format!("help for: {} {}", command.name, command.help);
+    let text = format!("help for: {} {}", command.name, command.facts.help);
     reply.put_str("help", &text).put_f64("ok", 1.0);
     reply.end();
 }

@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::args;
 use super::build_info::VERSION;
 use super::generic::Generic;
 use super::guard;
 use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, cosmos, reply};
+use crate::args;
 use crate::clock::monotonic;
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};

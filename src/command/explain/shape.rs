@@ -61,7 +61,7 @@ impl Shape {
     pub fn stage(&mut self, row: &Entry, spec: ValueRef<'_>) {
         let name = row.name;
         self.query.push_str(&format!(" {name} {}", anything(spec)));
-        if row.in_plan_shape {
+        if row.facts.in_plan_shape {
             self.plan.push_str(&format!(" {name}"));
         }
     }

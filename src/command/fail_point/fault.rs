@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::args::{Arg, fields};
+use crate::args::{Arg, fields};
 use crate::command::{Client, Command, Flags, find};
 use crate::cosmos::{TOO_MANY_REQUESTS, too_many_requests};
 use crate::error::{Code, Error, Result};
@@ -120,13 +120,13 @@ impl Fault {
     }
 
     fn does_anything_to(&self, command: &Command) -> bool {
-        if self.is_rate_limit() && command.flags.has(Flags::STATEMENTS) {
+        if self.is_rate_limit() && command.facts.flags.has(Flags::STATEMENTS) {
             return false;
         }
         self.block.is_some()
             || self.close
             || self.code.is_some()
-            || self.write_concern_error.is_some() && command.flags.has(Flags::WRITE_CONCERN)
+            || self.write_concern_error.is_some() && command.facts.flags.has(Flags::WRITE_CONCERN)
     }
 
     /// It refuses as a spent budget does: of a command that brings statements those, one by one.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::args::{Arg, fields, required};
 use crate::auth::{Conversation, Guess, Mechanism, UserName};
 use crate::clock::monotonic;
-use crate::command::args::{Arg, fields, required};
 use crate::command::{Access, Call, Client, Command, Context, Flags, Needs, Outcome, Step, Task};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};

@@ -11,8 +11,9 @@ use crate::config::{Accounts, Config};
 #[test]
 fn nothing_but_the_handshake_works_before_login() {
     let free: Vec<_> = COMMANDS
+        .entries()
         .iter()
-        .filter(|command| command.flags.has(Flags::BEFORE_LOGIN))
+        .filter(|command| command.facts.flags.has(Flags::BEFORE_LOGIN))
         .map(|command| command.name)
         .collect();
     let handshake = [
@@ -33,7 +34,7 @@ fn nothing_but_the_handshake_works_before_login() {
     assert_eq!(free, handshake);
     let mut server = logged_in(&["root"]);
     server.1.client.standing.log_out();
-    for command in COMMANDS {
+    for command in COMMANDS.entries() {
         let reply = ask(&mut server, doc! {command.name: 1, "$db": "admin"});
         let refused = reply.get_i32("code").ok() == Some(13);
         assert_eq!(refused, !handshake.contains(&command.name), "{reply}");

@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 
-use super::super::{COMMANDS, Needs, Status};
+use super::super::{COMMANDS, Needs};
 use super::{code, logged_in};
 
 /// The columns of the table. A letter in a row says that the role may run the command.
@@ -401,11 +401,10 @@ fn each_role_against_each_kind_of_command() {
 
 #[test]
 fn every_command_says_what_it_needs() {
-    for command in COMMANDS {
-        let says = !matches!(command.needs, Needs::Everything);
-        let ready = matches!(command.status, Status::Ready(_));
+    for command in COMMANDS.entries() {
+        let says = !matches!(command.facts.needs, Needs::Everything);
         assert!(
-            says || !ready,
+            says || !command.is_ready(),
             "{}: add .needs(Needs::…) to its row",
             command.name
         );

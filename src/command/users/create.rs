@@ -1,9 +1,9 @@
 //! `createUser` and `updateUser`.
 
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
+use crate::args::{Arg, required};
 use crate::aside::uncut;
 use crate::auth::{Action, Credentials, Mechanism, Password, RoleName, Target, Unusable, User};
-use crate::command::args::{Arg, required};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder};

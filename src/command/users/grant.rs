@@ -1,8 +1,8 @@
 //! `grantRolesToUser` and `revokeRolesFromUser`.
 
 use super::{may_with_roles, named, no_such_role, roles};
+use crate::args::required;
 use crate::auth::{Action, RoleName};
-use crate::command::args::required;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::value::DocBuilder;

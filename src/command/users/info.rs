@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{put_privileges, put_roles};
+use crate::args::{fields, required, truthy};
 use crate::auth::{Action, Target, User, UserName};
-use crate::command::args::{fields, required, truthy};
 use crate::command::reply::put_uuid;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};

@@ -19,7 +19,7 @@ pub(super) use shown::{put_privileges, put_roles};
 use std::fmt::Display;
 
 use super::Call;
-use super::args::{Arg, fields, required};
+use crate::args::{Arg, fields, required};
 use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};

@@ -1,6 +1,6 @@
 //! What stands beside the statements of a write, and how many of them there may be.
 
-use crate::command::args::Arg;
+use crate::args::Arg;
 use crate::command::collection_uuid;
 use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};

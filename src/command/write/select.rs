@@ -1,6 +1,6 @@
 //! Which documents a command is about: its filter, hint, sort and variables, read and parsed.
 
-use crate::command::args::Arg;
+use crate::args::Arg;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Wanted};
 use crate::error::{Code, Error, Result};

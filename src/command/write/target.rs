@@ -1,7 +1,7 @@
 //! What every statement of an update or a delete says, and under which names.
 
 use super::{collation, hint};
-use crate::command::args::{self, Arg};
+use crate::args::{self, Arg};
 use crate::engine::plan::Hint;
 use crate::error::Result;
 use crate::value::Doc;

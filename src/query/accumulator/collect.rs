@@ -8,21 +8,23 @@ use crate::query::expr::object;
 use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
 /// `$push`, or `$concatArrays`.
-pub struct Listed {
+#[derive(Default)]
+struct Listed {
     list: List,
     /// The operator whose input is an array: its elements are gathered one by one.
     each_of: Option<&'static str>,
 }
 
 /// `$addToSet`, or `$setUnion`.
-pub struct Distinct {
+#[derive(Default)]
+struct Distinct {
     set: Set,
     each_of: Option<&'static str>,
 }
 
 /// `$mergeObjects`.
 #[derive(Default)]
-pub struct MergeObjects(DocBuf);
+struct MergeObjects(DocBuf);
 
 /// Values one behind the other in one buffer: tag, length, bytes. An array's names are written at the end.
 #[derive(Debug, Default)]
@@ -38,6 +40,32 @@ struct Set {
     list: List,
     /// Reused for the key of each value.
     key: Vec<u8>,
+}
+
+pub fn push() -> Box<dyn State> {
+    Box::new(Listed::default())
+}
+
+pub fn concat_arrays() -> Box<dyn State> {
+    Box::new(Listed {
+        each_of: Some("$concatArrays"),
+        ..Listed::default()
+    })
+}
+
+pub fn add_to_set() -> Box<dyn State> {
+    Box::new(Distinct::default())
+}
+
+pub fn set_union() -> Box<dyn State> {
+    Box::new(Distinct {
+        each_of: Some("$setUnion"),
+        ..Distinct::default()
+    })
+}
+
+pub fn merge_objects() -> Box<dyn State> {
+    Box::new(MergeObjects::default())
 }
 
 /// Calls with the value, or, for an operator that takes arrays, with each of its elements; then a missing value brings nothing.
@@ -64,20 +92,6 @@ fn each_value(
 }
 
 // === impl State ===
-
-impl Listed {
-    pub fn start(each_of: Option<&'static str>) -> Box<dyn State> {
-        let list = List::default();
-        Box::new(Self { list, each_of })
-    }
-}
-
-impl Distinct {
-    pub fn start(each_of: Option<&'static str>) -> Box<dyn State> {
-        let set = Set::default();
-        Box::new(Self { set, each_of })
-    }
-}
 
 impl State for Listed {
     fn add(&mut self, input: Input<'_>) -> Result<()> {

@@ -14,7 +14,15 @@ pub struct Deviation {
 
 /// `SAMPLE`: of a sample, not of the whole population.
 #[derive(Default)]
-pub struct StdDev<const SAMPLE: bool>(Deviation);
+struct StdDev<const SAMPLE: bool>(Deviation);
+
+pub fn std_dev_pop() -> Box<dyn State> {
+    Box::new(StdDev::<false>::default())
+}
+
+pub fn std_dev_samp() -> Box<dyn State> {
+    Box::new(StdDev::<true>::default())
+}
 
 // === impl StdDev ===
 

@@ -1,20 +1,44 @@
 //! `$first`, `$last`, `$firstN`, `$lastN`: the values at the ends of a group.
 
-use super::few::Few;
+use super::few::{self, Few};
+use super::rule::Accumulator;
 use super::state::{Input, State};
 use crate::error::Result;
+use crate::query::expr::Argument;
 use crate::value::{Value, ValueRef};
 
 /// The first value, or the last one.
-pub struct Edge {
+struct Edge {
     kept: Option<Value>,
     last: bool,
 }
 
 /// The first few, or the last few.
-pub struct EdgeN {
+struct EdgeN {
     kept: Few,
     last: bool,
+}
+
+pub fn first() -> Box<dyn State> {
+    Box::new(Edge {
+        kept: None,
+        last: false,
+    })
+}
+
+pub fn last() -> Box<dyn State> {
+    Box::new(Edge {
+        kept: None,
+        last: true,
+    })
+}
+
+pub fn first_n(arg: Argument<'_>) -> Result<Accumulator> {
+    few::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
+}
+
+pub fn last_n(arg: Argument<'_>) -> Result<Accumulator> {
+    few::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
 }
 
 /// What is missing becomes null: no group goes without its field, and an array has no gaps.
@@ -32,12 +56,6 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
 }
 
 // === impl Edge ===
-
-impl Edge {
-    pub fn start(last: bool) -> Box<dyn State> {
-        Box::new(Self { kept: None, last })
-    }
-}
 
 impl State for Edge {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
@@ -57,12 +75,6 @@ impl State for Edge {
 }
 
 // === impl EdgeN ===
-
-impl EdgeN {
-    pub fn start(kept: Few, last: bool) -> Box<dyn State> {
-        Box::new(Self { kept, last })
-    }
-}
 
 impl State for EdgeN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {

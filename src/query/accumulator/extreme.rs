@@ -1,21 +1,55 @@
 //! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest. Null does not count.
 
 use super::edge::{one, size_of_one};
-use super::few::Few;
+use super::few::{self, Few};
+use super::rule::Accumulator;
 use super::state::{Input, State};
 use crate::error::Result;
+use crate::query::expr::Argument;
 use crate::value::{Value, ValueRef, compare};
 
 /// The least, or the greatest.
-pub struct Extreme {
+struct Extreme {
     kept: Option<Value>,
     greatest: bool,
 }
 
 /// The least few, or the greatest few, best first.
-pub struct ExtremeN {
+struct ExtremeN {
     kept: Few,
     greatest: bool,
+}
+
+pub fn min() -> Box<dyn State> {
+    Box::new(Extreme {
+        kept: None,
+        greatest: false,
+    })
+}
+
+pub fn max() -> Box<dyn State> {
+    Box::new(Extreme {
+        kept: None,
+        greatest: true,
+    })
+}
+
+pub fn min_n(arg: Argument<'_>) -> Result<Accumulator> {
+    few::parse(arg, 5787900, |kept| {
+        Box::new(ExtremeN {
+            kept,
+            greatest: false,
+        })
+    })
+}
+
+pub fn max_n(arg: Argument<'_>) -> Result<Accumulator> {
+    few::parse(arg, 5787900, |kept| {
+        Box::new(ExtremeN {
+            kept,
+            greatest: true,
+        })
+    })
 }
 
 /// Keeps the least, or the greatest; null does not count. Of equal ones the first stays.
@@ -41,15 +75,6 @@ pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
 
 // === impl Extreme ===
 
-impl Extreme {
-    pub fn start(greatest: bool) -> Box<dyn State> {
-        Box::new(Self {
-            kept: None,
-            greatest,
-        })
-    }
-}
-
 impl State for Extreme {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         keep(&mut self.kept, input.value, self.greatest);
@@ -66,12 +91,6 @@ impl State for Extreme {
 }
 
 // === impl ExtremeN ===
-
-impl ExtremeN {
-    pub fn start(kept: Few, greatest: bool) -> Box<dyn State> {
-        Box::new(Self { kept, greatest })
-    }
-}
 
 impl State for ExtremeN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::rule::Accumulator;
 use super::state::{Rule, State};
 use crate::error::{Error, Result};
-use crate::query::expr::array_of;
+use crate::query::expr::args::n_and_input;
 use crate::query::expr::array_order::check_n;
+use crate::query::expr::{Argument, array_of};
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
@@ -20,9 +22,9 @@ pub enum Count {
 
 /// A rule that keeps a few values.
 #[derive(Debug)]
-pub struct FewRule {
-    pub n: Count,
-    pub start: fn(Few) -> Box<dyn State>,
+struct FewRule {
+    n: Count,
+    start: fn(Few) -> Box<dyn State>,
 }
 
 /// At most `n` values, and the bytes that they take.
@@ -31,6 +33,18 @@ pub struct Few {
     n: usize,
     values: VecDeque<Value>,
     size: usize,
+}
+
+/// Parses `{n, input}`; `not_an_object` is the number of what is refused as such.
+pub fn parse(
+    arg: Argument<'_>,
+    not_an_object: i32,
+    start: fn(Few) -> Box<dyn State>,
+) -> Result<Accumulator> {
+    let (n, input) = n_and_input(arg, not_an_object)?;
+    let n = Count::parse(n, arg.scope)?;
+    let input = Expr::parse(input, arg.scope)?;
+    Ok(Accumulator::new(Arc::new(FewRule { n, start }), input))
 }
 
 /// MongoDB runs groups in its newer engine, which has one code for every `n` that is none.

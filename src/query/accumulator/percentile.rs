@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use super::rule::Accumulator;
 use super::state::{Input, Rule, State};
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::expr::args::named;
+use crate::query::expr::Argument;
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{ArrayBuilder, Value, ValueRef};
 
@@ -25,46 +27,37 @@ struct Numbers {
     numbers: Vec<f64>,
 }
 
-pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Percentile)> {
-    let median = name == "$median";
-    let code = if median { 7436100 } else { 7429703 };
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            code,
+pub fn median(arg: Argument<'_>) -> Result<Accumulator> {
+    let (input, spec) = Percentile::median(arg)?;
+    Ok(Accumulator::new(Arc::new(spec), input))
+}
+
+pub fn percentile(arg: Argument<'_>) -> Result<Accumulator> {
+    let (input, spec) = Percentile::parse(arg)?;
+    Ok(Accumulator::new(Arc::new(spec), input))
+}
+
+fn words(arg: Argument<'_>, not_an_object: i32) -> impl Fn(Wrong<'_>) -> Error + Copy {
+    let Argument { name, value, .. } = arg;
+    move |wrong| match wrong {
+        Wrong::NotAnObject(_) => Error::location(
+            not_an_object,
             format!("specification must be an object; found {name} :{value}"),
-        )
-    })?;
-    let [input, p, method] = named(doc, ["input", "p", "method"], |field| {
-        Error::unknown_field(name, field)
-    })?;
-    let missing = |field: &str| Error::missing_field(name, field);
-    let input = Expr::parse(input.ok_or_else(|| missing("input"))?, scope)?;
-    let method = method.ok_or_else(|| missing("method"))?;
-    let continuous = match method.as_str() {
-        Some("approximate" | "discrete") => false,
-        Some("continuous") => true,
-        _ => {
-            return Err(Error::bad_value(
-                "Currently only 'approximate', 'discrete', and 'continuous' can be used as percentile 'method'.",
-            ));
-        }
-    };
-    let ranks = match (median, p) {
-        (true, None) => vec![0.5],
-        (true, Some(_)) => {
-            return Err(Error::unknown_field(name, "p"));
-        }
-        (false, Some(p)) => self::ranks(p, scope)?,
-        (false, None) => return Err(missing("p")),
-    };
-    Ok((
-        input,
-        Percentile {
-            ranks,
-            median,
-            continuous,
-        },
-    ))
+        ),
+        Wrong::Unknown(field) => Error::unknown_field(name, field),
+        Wrong::Missing(field) => Error::missing_field(name, field),
+    }
+}
+
+/// Whether the method `continuous` is asked for.
+fn is_continuous(method: ValueRef<'_>) -> Result<bool> {
+    match method.as_str() {
+        Some("approximate" | "discrete") => Ok(false),
+        Some("continuous") => Ok(true),
+        _ => Err(Error::bad_value(
+            "Currently only 'approximate', 'discrete', and 'continuous' can be used as percentile 'method'.",
+        )),
+    }
 }
 
 fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
@@ -133,6 +126,31 @@ impl State for Numbers {
 // === impl Percentile ===
 
 impl Percentile {
+    /// `{input, method}`, and the expression that gives the numbers.
+    pub fn median(arg: Argument<'_>) -> Result<(Expr, Self)> {
+        let [input, method] = arg.named(["input", "method"], words(arg, 7436100))?;
+        let input = Expr::parse(input.required()?, arg.scope)?;
+        let spec = Self {
+            ranks: vec![0.5],
+            median: true,
+            continuous: is_continuous(method.required()?)?,
+        };
+        Ok((input, spec))
+    }
+
+    /// `{input, p, method}`
+    pub fn parse(arg: Argument<'_>) -> Result<(Expr, Self)> {
+        let [input, p, method] = arg.named(["input", "p", "method"], words(arg, 7429703))?;
+        let input = Expr::parse(input.required()?, arg.scope)?;
+        let continuous = is_continuous(method.required()?)?;
+        let spec = Self {
+            ranks: ranks(p.required()?, arg.scope)?,
+            median: false,
+            continuous,
+        };
+        Ok((input, spec))
+    }
+
     /// What the numbers come to. They are put in order for it.
     pub fn finish(&self, numbers: &mut [f64]) -> Value {
         numbers.sort_unstable_by(f64::total_cmp);

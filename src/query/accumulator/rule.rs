@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::state::{Input, Rule, State};
-use super::table::{self, Status};
+use super::state::{Input, Plain, Rule, State};
+use super::table::{ACCUMULATORS, Parse};
 use crate::error::{Code, Error, Result};
+use crate::query::expr::Argument;
 use crate::query::{Expr, Naming, Scope, Vars};
 use crate::value::{Doc, Type, ValueRef};
 
@@ -26,7 +27,8 @@ impl Accumulator {
 
     /// From `{$sum: "$a"}`: the operator's name and its argument.
     pub fn parse(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
-        let row = table::find(name)
+        let row = ACCUMULATORS
+            .find(name.as_bytes())
             .ok_or_else(|| Error::location(15952, format!("unknown group operator '{name}'")))?;
         if value.ty() == Type::Array {
             return Err(Error::location(
@@ -34,9 +36,16 @@ impl Accumulator {
                 format!("The {name} accumulator is a unary operator"),
             ));
         }
-        match row.status {
-            Status::Ready(parse) => parse(row.name, value, scope),
-            Status::Planned => Err(Error::not_implemented(format_args!("Accumulator {name}"))),
+        match *ACCUMULATORS.ready(row)? {
+            Parse::Plain(start) => {
+                let input = Expr::parse(value, scope)?;
+                Ok(Self::new(Arc::new(Plain(start)), input))
+            }
+            Parse::Own(parse) => parse(Argument {
+                name: row.name,
+                value,
+                scope,
+            }),
         }
     }
 

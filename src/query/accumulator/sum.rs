@@ -1,17 +1,42 @@
 //! `$sum`, `$avg` and `$count`.
 
-use super::state::{Input, State};
-use crate::error::Result;
+use std::sync::Arc;
+
+use super::rule::Accumulator;
+use super::state::{Input, Plain, State};
+use crate::error::{Error, Result};
+use crate::query::Expr;
+use crate::query::expr::Argument;
 use crate::query::expr::total::Total;
 use crate::value::{Decimal, Num, Value};
 
 #[derive(Default)]
-pub struct Sum(Total);
+struct Sum(Total);
 
 #[derive(Default)]
-pub struct Average {
+struct Average {
     total: Total,
     count: u64,
+}
+
+pub fn sum() -> Box<dyn State> {
+    Box::new(Sum::default())
+}
+
+pub fn avg() -> Box<dyn State> {
+    Box::new(Average::default())
+}
+
+/// `$count: {}` is `$sum: 1`.
+pub fn count(arg: Argument<'_>) -> Result<Accumulator> {
+    let Argument { name, value, .. } = arg;
+    if !value.as_doc().is_some_and(|doc| doc.is_empty()) {
+        return Err(Error::type_mismatch(format!(
+            "{name} takes no arguments, i.e. {name}:{{}}"
+        )));
+    }
+    let one = Expr::Const(Value::int32(1));
+    Ok(Accumulator::new(Arc::new(Plain(sum)), one))
 }
 
 /// Null of nothing; a decimal where one was among the numbers.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::few::Count;
 use super::rule::Accumulator;
 use super::state::{Input, Rule, State};
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::expr::{args::named, array_of};
-use crate::query::{Expr, Scope, Vars, sort::Sort};
+use crate::query::expr::{Argument, array_of};
+use crate::query::{Expr, Vars, sort::Sort};
 use crate::value::{Value, ValueRef};
 
 #[derive(Debug)]
@@ -33,46 +34,79 @@ struct Kept {
     output: Value,
 }
 
-pub fn parse(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Accumulator> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5788001,
-            format!("specification must be an object; found {name}: {value}"),
-        )
-    })?;
-    let [n, output, sort_by] = named(doc, ["n", "output", "sortBy"], |field| {
-        Error::location(5788002, format!("Unknown argument to {name} '{field}'"))
-    })?;
-    let single = !name.ends_with('N');
-    let n = match (single, n) {
-        (true, None) => Count::Known(1),
-        (true, Some(_)) => {
-            return Err(Error::location(
-                5788002,
-                format!("Unknown argument to {name} 'n'"),
-            ));
-        }
-        (false, Some(n)) => Count::parse(n, scope)?,
-        (false, None) => return Err(Error::location(5788003, "Missing value for 'n'")),
-    };
-    let output = output.ok_or_else(|| Error::location(5788004, "Missing value for 'output'"))?;
-    let sort_by = sort_by.ok_or_else(|| Error::location(5788005, "Missing value for 'sortBy'"))?;
+pub fn top(arg: Argument<'_>) -> Result<Accumulator> {
+    single(arg, false)
+}
+
+pub fn bottom(arg: Argument<'_>) -> Result<Accumulator> {
+    single(arg, true)
+}
+
+pub fn top_n(arg: Argument<'_>) -> Result<Accumulator> {
+    several(arg, false)
+}
+
+pub fn bottom_n(arg: Argument<'_>) -> Result<Accumulator> {
+    several(arg, true)
+}
+
+fn single(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
+    let [output, sort_by] = arg.named(["output", "sortBy"], words(arg))?;
+    let (output, sort_by) = (output.required()?, sort_by.required()?);
+    by_order(arg, output, sort_by, |order| Top {
+        order,
+        n: Count::Known(1),
+        bottom,
+        single: true,
+    })
+}
+
+fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
+    let [n, output, sort_by] = arg.named(["n", "output", "sortBy"], words(arg))?;
+    let n = Count::parse(n.required()?, arg.scope)?;
+    let (output, sort_by) = (output.required()?, sort_by.required()?);
+    by_order(arg, output, sort_by, |order| Top {
+        order,
+        n,
+        bottom,
+        single: false,
+    })
+}
+
+fn by_order(
+    arg: Argument<'_>,
+    output: ValueRef<'_>,
+    sort_by: ValueRef<'_>,
+    rule: impl FnOnce(Sort) -> Top,
+) -> Result<Accumulator> {
     let sort_by = sort_by.as_doc().ok_or_else(|| {
+        let name = arg.name;
         Error::location(
             5788604,
             format!("expected 'sortBy' to already be an object in the arguments to {name}"),
         )
     })?;
-    let spec = Top {
-        order: Sort::parse(sort_by)?,
-        n,
-        bottom: name.starts_with("$bottom"),
-        single,
-    };
-    Ok(Accumulator::new(
-        Arc::new(spec),
-        Expr::parse(output, scope)?,
-    ))
+    let rule = rule(Sort::parse(sort_by)?);
+    let output = Expr::parse(output, arg.scope)?;
+    Ok(Accumulator::new(Arc::new(rule), output))
+}
+
+fn words(arg: Argument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+    move |wrong| match wrong {
+        Wrong::NotAnObject(_) => (5788001, arg.not_an_object()),
+        Wrong::Unknown(field) => {
+            let words = format!("Unknown argument to {} '{field}'", arg.name);
+            (5788002, words)
+        }
+        Wrong::Missing(field) => {
+            let number = match field {
+                "n" => 5788003,
+                "output" => 5788004,
+                _ => 5788005,
+            };
+            (number, format!("Missing value for '{field}'"))
+        }
+    }
 }
 
 // === impl Rule ===

@@ -2,67 +2,83 @@
 
 use super::Env;
 use super::node::Expr;
+use super::parse;
+use crate::args::{self, NamedArg, Wrong};
 use crate::error::{Error, Result};
+use crate::query::Scope;
 use crate::value::{Doc, Val, Value, ValueRef};
 
-/// The argument of an operator that takes an object.
-pub fn object<'a>(name: &str, value: ValueRef<'a>, code: i32) -> Result<Doc<'a>> {
-    value.as_doc().ok_or_else(|| {
-        Error::location(
-            code,
-            format!("{name} only supports an object as its argument"),
-        )
-    })
+/// `{$operator: value}`: what an operator with a syntax of its own parses.
+#[derive(Clone, Copy)]
+pub struct Argument<'a> {
+    /// The operator. Messages need it: siblings share a parser.
+    pub name: &'static str,
+    pub value: ValueRef<'a>,
+    pub scope: &'a Scope,
 }
 
-/// A field of it that must be there.
-pub fn needed<T>(value: Option<T>, name: &str, field: &str, code: i32) -> Result<T> {
-    value.ok_or_else(|| Error::location(code, format!("Missing '{field}' parameter to {name}")))
-}
-
-/// Picks the named fields of an operator that takes an object; `unknown` words the complaint about any other.
-pub fn named<'a, const N: usize>(
-    doc: Doc<'a>,
-    names: [&str; N],
-    unknown: impl Fn(&str) -> Error,
-) -> Result<[Option<ValueRef<'a>>; N]> {
-    let mut found = [None; N];
-    for elem in doc {
-        let slot = names
-            .iter()
-            .position(|name| name.as_bytes() == elem.name_bytes())
-            .and_then(|at| found.get_mut(at));
-        match slot {
-            Some(slot) => *slot = Some(elem.value),
-            None => return Err(unknown(elem.name())),
+/// The words of many operators with named arguments, which they call arguments or parameters. The numbers are for what is no
+/// object, for an unknown argument and for one that is missing.
+pub fn unrecognized(
+    what: &str,
+    name: &str,
+    [not_an_object, unknown]: [i32; 2],
+    missing: fn(&str) -> i32,
+) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+    move |wrong| match wrong {
+        Wrong::NotAnObject(_) => {
+            let words = format!("{name} only supports an object as its argument");
+            (not_an_object, words)
+        }
+        Wrong::Unknown(field) => {
+            let words = format!("Unrecognized {what} to {name}: {field}");
+            (unknown, words)
+        }
+        Wrong::Missing(field) => {
+            let words = format!("Missing '{field}' parameter to {name}");
+            (missing(field), words)
         }
     }
-    Ok(found)
 }
 
-/// The two fields of an operator that takes the first (or last, or largest) n of its input.
-pub fn n_and_input<'a>(name: &str, value: ValueRef<'a>) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
-    let Some(doc) = value.as_doc() else {
-        // The operator decides on the code, as an accumulator and as an expression.
-        let code = match name {
-            "$maxN" | "$minN" => 5787900,
-            _ => 5787801,
-        };
-        let shown = show(value);
-        return Err(Error::location(
-            code,
-            format!("specification must be an object; found {name}: {shown}"),
-        ));
-    };
-    let [n, input] = named(doc, ["n", "input"], |field| {
-        Error::location(
-            5787901,
-            format!("Unknown argument for 'n' operator: {field}"),
-        )
+/// The words of the other operators with named arguments.
+pub fn found_unknown(
+    name: &str,
+    [not_an_object, unknown]: [i32; 2],
+    missing: fn(&str) -> i32,
+) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+    move |wrong| match wrong {
+        Wrong::NotAnObject(ty) => {
+            let words = format!("{name} requires an object as an argument, found: {ty}");
+            (not_an_object, words)
+        }
+        Wrong::Unknown(field) => (
+            unknown,
+            format!("{name} found an unknown argument: {field}"),
+        ),
+        Wrong::Missing(field) => {
+            let words = format!("{name} requires '{field}' to be specified");
+            (missing(field), words)
+        }
+    }
+}
+
+/// The arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the number of what
+/// is refused as such.
+pub fn n_and_input<'a>(
+    arg: Argument<'a>,
+    not_an_object: i32,
+) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
+    let [n, input] = arg.named(["n", "input"], |wrong| match wrong {
+        Wrong::NotAnObject(_) => (not_an_object, arg.not_an_object()),
+        Wrong::Unknown(field) => {
+            let words = format!("Unknown argument for 'n' operator: {field}");
+            (5787901, words)
+        }
+        Wrong::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
+        Wrong::Missing(field) => (5787907, format!("Missing value for '{field}'")),
     })?;
-    let n = n.ok_or_else(|| Error::location(5787906, "Missing value for 'n'"))?;
-    let input = input.ok_or_else(|| Error::location(5787907, "Missing value for 'input'"))?;
-    Ok((n, input))
+    Ok((n.required()?, input.required()?))
 }
 
 /// What an operand that may be left out comes to.
@@ -99,4 +115,51 @@ pub fn count_val<'a>(count: usize) -> Result<Val<'a>> {
 /// A value as messages print it.
 pub fn show(value: ValueRef<'_>) -> String {
     value.to_string()
+}
+
+// === impl Argument ===
+
+impl<'a> Argument<'a> {
+    /// The named arguments, where they are given in an object.
+    pub fn named<const N: usize, W, E>(
+        self,
+        names: [&'static str; N],
+        words: W,
+    ) -> Result<[NamedArg<'a, W>; N]>
+    where
+        W: Fn(Wrong<'_>) -> E + Copy,
+        E: Into<Error>,
+    {
+        args::named(self.value, names, words)
+    }
+
+    /// The words for an argument that has to be an object.
+    pub fn not_an_object(self) -> String {
+        let Self { name, value, .. } = self;
+        format!("specification must be an object; found {name}: {value}")
+    }
+
+    /// A part of the argument as an expression.
+    pub fn operand(self, value: ValueRef<'_>) -> Result<Expr> {
+        parse::operand(value, self.scope)
+    }
+
+    /// The same for a part that may be left out.
+    pub fn optional(self, value: Option<ValueRef<'_>>) -> Result<Option<Expr>> {
+        value.map(|value| self.operand(value)).transpose()
+    }
+
+    /// An array is the list of arguments; anything else is the only one.
+    pub fn list(self) -> Result<Vec<Expr>> {
+        parse::arguments(self.value, self.scope)
+    }
+
+    /// A document that is no operator, so that it may hold named arguments.
+    pub fn plain_object(self) -> Option<Doc<'a>> {
+        let is_operator = |doc: &Doc<'_>| {
+            let first = doc.first();
+            first.is_some_and(|elem| elem.name().starts_with('$'))
+        };
+        self.value.as_doc().filter(|doc| !is_operator(doc))
+    }
 }

@@ -1,12 +1,11 @@
 //! Arrays made from something else: `$range`, `$zip`.
 
-use super::args::{integral_i32, named, show};
+use super::args::{Argument, integral_i32, show};
 use super::array::items;
 use super::node::{Call, Expr, Op};
-use super::parse::operand;
 use super::{Env, Kept, fuel};
+use crate::args::Wrong;
 use crate::error::{Code, Error, Result};
-use crate::query::Scope;
 use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
@@ -77,47 +76,37 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-pub fn zip(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            34460,
-            format!(
-                "$zip only supports an object as an argument, found {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let list = |value: Option<ValueRef<'_>>, code, what: &str| -> Result<Vec<Expr>> {
+pub fn zip(arg: Argument<'_>) -> Result<Expr> {
+    let [inputs, defaults, longest] = arg.named(
+        ["inputs", "defaults", "useLongestLength"],
+        |wrong| match wrong {
+            Wrong::NotAnObject(ty) => {
+                let words = format!("$zip only supports an object as an argument, found {ty}");
+                (34460, words)
+            }
+            // No argument has to be there.
+            Wrong::Unknown(field) | Wrong::Missing(field) => {
+                (34464, format!("$zip found an unknown argument: {field}"))
+            }
+        },
+    )?;
+    let list = |value: Option<ValueRef<'_>>, number, words| -> Result<Vec<Expr>> {
         let Some(value) = value else {
             return Ok(Vec::new());
         };
-        let array = value.as_array().ok_or_else(|| {
-            Error::location(
-                code,
-                format!(
-                    "{what} must be an array of expressions, found {}",
-                    value.ty().alias()
-                ),
-            )
-        })?;
-        items(array).map(|item| operand(item, scope)).collect()
+        let array = value.as_array();
+        let array = array.ok_or_else(|| Error::found(number, words, value.ty()))?;
+        items(array).map(|item| arg.operand(item)).collect()
     };
-    let [inputs, defaults, longest] =
-        named(doc, ["inputs", "defaults", "useLongestLength"], |field| {
-            Error::location(34464, format!("$zip found an unknown argument: {field}"))
-        })?;
-    let inputs = list(inputs, 34461, "inputs")?;
-    let defaults = list(defaults, 34462, "defaults")?;
-    let longest = match longest {
+    let words = "inputs must be an array of expressions, found {}";
+    let inputs = list(inputs.value(), 34461, words)?;
+    let words = "defaults must be an array of expressions, found {}";
+    let defaults = list(defaults.value(), 34462, words)?;
+    let longest = match longest.value() {
         None => false,
         Some(value) => value.as_bool().ok_or_else(|| {
-            Error::location(
-                34463,
-                format!(
-                    "useLongestLength must be a bool, found {}",
-                    value.ty().alias()
-                ),
-            )
+            let words = "useLongestLength must be a bool, found {}";
+            Error::found(34463, words, value.ty())
         })?,
     };
     if inputs.is_empty() {

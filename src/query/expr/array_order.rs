@@ -1,14 +1,13 @@
 //! Arrays by order: `$sortArray`, and the first, last, greatest and least few (`$firstN`, `$lastN`, `$maxN`, `$minN`).
 
 use super::Env;
-use super::args::{integral_i64, n_and_input, named, show};
+use super::args::{Argument, found_unknown, integral_i64, n_and_input, show};
 use super::array::{build, items};
 use super::node::{Expr, Op};
-use super::parse::operand;
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::query::direction::Direction;
 use crate::query::element_order::ElementOrder;
-use crate::query::{Naming, Scope};
 use crate::value::{Doc, Path, Type, Val, ValueRef, compare};
 
 #[derive(Debug)]
@@ -19,33 +18,25 @@ struct SortArray {
 
 #[derive(Debug)]
 struct TakeN {
-    name: &'static str,
+    take: Take,
     n: Expr,
     input: Expr,
 }
 
-pub fn sort_array(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            2942500,
-            format!(
-                "$sortArray requires an object as an argument, found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let [input, by] = named(doc, ["input", "sortBy"], |field| {
-        Error::location(
-            2942501,
-            format!("$sortArray found an unknown argument: {field}"),
-        )
-    })?;
-    let input = input
-        .ok_or_else(|| Error::location(2942502, "$sortArray requires 'input' to be specified"))?;
-    let by =
-        by.ok_or_else(|| Error::location(2942503, "$sortArray requires 'sortBy' to be specified"))?;
+/// Picks n elements of an array.
+type Take = fn(usize, Doc<'_>) -> Result<Val<'static>>;
+
+pub fn sort_array(arg: Argument<'_>) -> Result<Expr> {
+    let [input, by] = arg.named(
+        ["input", "sortBy"],
+        found_unknown("$sortArray", [2942500, 2942501], |field| match field {
+            "input" => 2942502,
+            _ => 2942503,
+        }),
+    )?;
+    let (input, by) = (input.required()?, by.required()?);
     Ok(Expr::op(SortArray {
-        input: operand(input, scope)?,
+        input: arg.operand(input)?,
         order: order(by)?,
     }))
 }
@@ -86,14 +77,44 @@ fn order(by: ValueRef<'_>) -> Result<ElementOrder> {
     Ok(ElementOrder::Fields(keys))
 }
 
-/// `$firstN`, `$lastN`, `$maxN`, `$minN` over an array.
-pub fn take_n(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let (n, input) = n_and_input(name, value)?;
+pub fn first_n(arg: Argument<'_>) -> Result<Expr> {
+    take_n(arg, 5787801, |n, array| build(items(array).take(n)))
+}
+
+pub fn last_n(arg: Argument<'_>) -> Result<Expr> {
+    take_n(arg, 5787801, |n, array| {
+        build(items(array).skip(array.count().saturating_sub(n)))
+    })
+}
+
+pub fn max_n(arg: Argument<'_>) -> Result<Expr> {
+    take_n(arg, 5787900, |n, array| {
+        build(in_order(array).into_iter().rev().take(n))
+    })
+}
+
+pub fn min_n(arg: Argument<'_>) -> Result<Expr> {
+    take_n(arg, 5787900, |n, array| {
+        build(in_order(array).into_iter().take(n))
+    })
+}
+
+fn take_n(arg: Argument<'_>, not_an_object: i32, take: Take) -> Result<Expr> {
+    let (n, input) = n_and_input(arg, not_an_object)?;
     Ok(Expr::op(TakeN {
-        name,
-        n: operand(n, scope)?,
-        input: operand(input, scope)?,
+        take,
+        n: arg.operand(n)?,
+        input: arg.operand(input)?,
     }))
+}
+
+/// The elements that are not null, the least first.
+fn in_order(array: Doc<'_>) -> Vec<ValueRef<'_>> {
+    let mut all: Vec<_> = items(array)
+        .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
+        .collect();
+    all.sort_by(|a, b| compare(*a, *b));
+    all
 }
 
 /// The `n` of `$firstN` and its kin: positive and whole.
@@ -181,29 +202,12 @@ impl Op for TakeN {
                 format!("Input must be an array, found {}", show(input)),
             ));
         };
-        take(self.name, n, array)
+        (self.take)(n, array)
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(&self.n);
         visit(&self.input);
-    }
-}
-
-fn take<'a>(name: &str, n: usize, array: Doc<'_>) -> Result<Val<'a>> {
-    match name {
-        "$firstN" => build(items(array).take(n)),
-        "$lastN" => build(items(array).skip(array.count().saturating_sub(n))),
-        _ => {
-            let mut all: Vec<_> = items(array)
-                .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
-                .collect();
-            all.sort_by(|a, b| compare(*a, *b));
-            if name == "$maxN" {
-                all.reverse();
-            }
-            build(all.into_iter().take(n))
-        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
 
-use super::args::{integral_i32, named, needed, object, show};
+use super::args::{Argument, found_unknown, integral_i32, show, unrecognized};
 use super::node::{Expr, Op, check_depth};
-use super::parse::{operand, optional};
+use super::parse::operand;
 use super::{Env, Kept, fuel};
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::{Scope, scope::check_definable};
+use crate::query::scope::check_definable;
 use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size, is_true};
 
 #[derive(Debug)]
@@ -44,13 +44,16 @@ struct Reduce {
     pass: u64,
 }
 
-pub fn let_(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$let", value, 16874)?;
-    let [vars, body] = named(doc, ["vars", "in"], |field| {
-        Error::location(16875, format!("Unrecognized parameter to $let: {field}"))
-    })?;
-    let vars = needed(vars, "$let", "vars", 16876)?;
-    let body = needed(body, "$let", "in", 16877)?;
+pub fn let_(arg: Argument<'_>) -> Result<Expr> {
+    let scope = arg.scope;
+    let [vars, body] = arg.named(
+        ["vars", "in"],
+        unrecognized("parameter", "$let", [16874, 16875], |field| match field {
+            "vars" => 16876,
+            _ => 16877,
+        }),
+    )?;
+    let (vars, body) = (vars.required()?, body.required()?);
     let vars = vars
         .as_doc()
         .or(vars.as_array())
@@ -81,67 +84,66 @@ fn variable(given: Option<ValueRef<'_>>) -> Result<String> {
     Ok(name.to_owned())
 }
 
-pub fn map(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$map", value, 16878)?;
-    let [input, name, body] = named(doc, ["input", "as", "in"], |field| {
-        Error::location(16879, format!("Unrecognized parameter to $map: {field}"))
-    })?;
-    let input = needed(input, "$map", "input", 16880)?;
-    let body = needed(body, "$map", "in", 16882)?;
-    let input = operand(input, scope)?;
-    let name = variable(name)?;
-    let body = operand(body, &scope.with([name.as_str()]))?;
+pub fn map(arg: Argument<'_>) -> Result<Expr> {
+    let [input, name, body] = arg.named(
+        ["input", "as", "in"],
+        unrecognized("parameter", "$map", [16878, 16879], |field| match field {
+            "input" => 16880,
+            _ => 16882,
+        }),
+    )?;
+    let (input, body) = (input.required()?, body.required()?);
+    let input = arg.operand(input)?;
+    let name = variable(name.value())?;
+    let body = operand(body, &arg.scope.with([name.as_str()]))?;
     Ok(Expr::op(Map {
-        slot: scope.len(),
+        slot: arg.scope.len(),
         input,
         pass: pass(&body),
         body,
     }))
 }
 
-pub fn filter(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$filter", value, 28646)?;
-    let [input, name, test, limit] = named(doc, ["input", "as", "cond", "limit"], |field| {
-        Error::location(28647, format!("Unrecognized parameter to $filter: {field}"))
-    })?;
-    let input = needed(input, "$filter", "input", 28648)?;
-    let test = needed(test, "$filter", "cond", 28650)?;
-    let input = operand(input, scope)?;
-    let name = variable(name)?;
-    let test = operand(test, &scope.with([name.as_str()]))?;
-    let limit = optional(limit, scope)?;
+pub fn filter(arg: Argument<'_>) -> Result<Expr> {
+    let [input, name, test, limit] = arg.named(
+        ["input", "as", "cond", "limit"],
+        unrecognized(
+            "parameter",
+            "$filter",
+            [28646, 28647],
+            |field| match field {
+                "input" => 28648,
+                _ => 28650,
+            },
+        ),
+    )?;
+    let (input, test) = (input.required()?, test.required()?);
+    let input = arg.operand(input)?;
+    let name = variable(name.value())?;
+    let test = operand(test, &arg.scope.with([name.as_str()]))?;
     Ok(Expr::op(Filter {
-        slot: scope.len(),
+        slot: arg.scope.len(),
         input,
+        limit: arg.optional(limit.value())?,
         pass: pass(&test),
         test,
-        limit,
     }))
 }
 
-pub fn reduce(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40075,
-            format!(
-                "$reduce requires an object as an argument, found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let [input, initial, body] = named(doc, ["input", "initialValue", "in"], |field| {
-        Error::location(40076, format!("$reduce found an unknown argument: {field}"))
-    })?;
-    let need = |value: Option<_>, code, field| {
-        value.ok_or_else(|| {
-            Error::location(code, format!("$reduce requires '{field}' to be specified"))
-        })
-    };
-    let input = operand(need(input, 40077, "input")?, scope)?;
-    let initial = operand(need(initial, 40078, "initialValue")?, scope)?;
-    let body = operand(need(body, 40079, "in")?, &scope.with(["this", "value"]))?;
+pub fn reduce(arg: Argument<'_>) -> Result<Expr> {
+    let [input, initial, body] = arg.named(
+        ["input", "initialValue", "in"],
+        found_unknown("$reduce", [40075, 40076], |field| match field {
+            "input" => 40077,
+            "initialValue" => 40078,
+            _ => 40079,
+        }),
+    )?;
+    let input = arg.operand(input.required()?)?;
+    let initial = arg.operand(initial.required()?)?;
+    let body = operand(body.required()?, &arg.scope.with(["this", "value"]))?;
     Ok(Expr::op(Reduce {
-        first: scope.len(),
+        first: arg.scope.len(),
         input,
         initial,
         pass: pass(&body),

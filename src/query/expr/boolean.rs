@@ -1,22 +1,14 @@
 //! `$and`, `$or`, `$not`.
 
 use super::Env;
-use super::args::bool_val;
+use super::args::{Argument, bool_val};
 use super::node::{Call, Eval, Expr};
-use super::parse::arguments;
 use crate::error::Result;
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef, is_true};
+use crate::value::{Val, Value, is_true};
 
 /// A constant that decides ends the matter wherever it stands, as MongoDB's optimizer has it.
-fn parse(
-    name: &'static str,
-    value: ValueRef<'_>,
-    scope: &Scope,
-    decides: bool,
-    eval: Eval,
-) -> Result<Expr> {
-    let args = arguments(value, scope)?;
+fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
+    let args = arg.list()?;
     let decided = args.iter().any(|arg| {
         arg.as_const()
             .is_some_and(|value| is_true(value) == decides)
@@ -24,15 +16,15 @@ fn parse(
     if decided && args.iter().all(|arg| arg.failure().is_none()) {
         return Ok(Expr::Const(Value::boolean(decides)));
     }
-    Ok(Expr::call(name, args, eval))
+    Ok(Expr::call(arg.name, args, eval))
 }
 
-pub fn and(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    parse(name, value, scope, false, all)
+pub fn and(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, false, all)
 }
 
-pub fn or(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    parse(name, value, scope, true, any)
+pub fn or(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, true, any)
 }
 
 /// True without arguments; stops at the first that is false.

@@ -1,12 +1,11 @@
 //! `$cond`, `$ifNull`, `$switch`: only what is chosen is run.
 
-use super::args::named;
+use super::args::{Argument, found_unknown, unrecognized};
 use super::node::{Call, Expr, Op};
-use super::parse::{arguments, operand, optional};
 use super::{Arity, Env};
+use crate::args::{Wrong, named};
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, ValueRef, is_true};
+use crate::value::{Doc, Val, ValueRef, is_true};
 
 #[derive(Debug)]
 struct Cond {
@@ -23,26 +22,26 @@ struct Switch {
 }
 
 /// `[if, then, else]` or `{if, then, else}`.
-pub fn cond(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let parts = match value.as_doc() {
-        Some(doc) => {
-            let [test, then, otherwise] = named(doc, ["if", "then", "else"], |field| {
-                Error::location(17083, format!("Unrecognized parameter to $cond: {field}"))
-            })?;
-            let missing = |code, field: &str| {
-                Error::location(code, format!("Missing '{field}' parameter to $cond"))
-            };
-            [
-                operand(test.ok_or_else(|| missing(17080, "if"))?, scope)?,
-                operand(then.ok_or_else(|| missing(17081, "then"))?, scope)?,
-                operand(otherwise.ok_or_else(|| missing(17082, "else"))?, scope)?,
-            ]
-        }
-        None => {
-            let args = arguments(value, scope)?;
-            Arity::Exactly(3).check(name, args.len())?;
-            args.try_into().expect("three arguments were counted")
-        }
+pub fn cond(arg: Argument<'_>) -> Result<Expr> {
+    let parts = if arg.value.as_doc().is_some() {
+        let [test, then, otherwise] = arg.named(
+            ["if", "then", "else"],
+            // Anything but an object is the list of arguments, so the first number is never needed.
+            unrecognized("parameter", "$cond", [17083, 17083], |field| match field {
+                "if" => 17080,
+                "then" => 17081,
+                _ => 17082,
+            }),
+        )?;
+        [
+            arg.operand(test.required()?)?,
+            arg.operand(then.required()?)?,
+            arg.operand(otherwise.required()?)?,
+        ]
+    } else {
+        let args = arg.list()?;
+        Arity::Exactly(3).check(arg.name, args.len())?;
+        args.try_into().expect("three arguments were counted")
     };
     let [test, then, otherwise] = parts;
     if let Some(value) = test.as_const() {
@@ -55,15 +54,15 @@ pub fn cond(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Ex
     }))
 }
 
-pub fn if_null(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let args = arguments(value, scope)?;
+pub fn if_null(arg: Argument<'_>) -> Result<Expr> {
+    let args = arg.list()?;
     if args.len() < 2 {
         return Err(Error::location(
             1257300,
             format!("$ifNull needs at least two arguments, had: {}", args.len()),
         ));
     }
-    Ok(Expr::call(name, args, first_not_null))
+    Ok(Expr::call(arg.name, args, first_not_null))
 }
 
 /// The first argument that is not null; failing all, the last one, whatever it is.
@@ -78,37 +77,23 @@ fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(last)
 }
 
-pub fn switch(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let Some(doc) = value.as_doc() else {
-        return Err(Error::location(
-            40060,
-            format!(
-                "$switch requires an object as an argument, found: {}",
-                value.ty().alias()
-            ),
-        ));
-    };
-    let [branches, default] = named(doc, ["branches", "default"], |field| {
-        Error::location(40067, format!("$switch found an unknown argument: {field}"))
-    })?;
-    let list = match branches {
-        None => None,
-        Some(value) => Some(value.as_array().ok_or_else(|| {
-            Error::location(
-                40061,
-                format!(
-                    "$switch expected an array for 'branches', found: {}",
-                    value.ty().alias()
-                ),
-            )
-        })?),
+pub fn switch(arg: Argument<'_>) -> Result<Expr> {
+    let [branches, default] = arg.named(
+        ["branches", "default"],
+        found_unknown("$switch", [40060, 40067], |_| 40068),
+    )?;
+    let list = match branches.value() {
+        None => Doc::EMPTY,
+        Some(value) => value.as_array().ok_or_else(|| {
+            let words = "$switch expected an array for 'branches', found: {}";
+            Error::found(40061, words, value.ty())
+        })?,
     };
     let branches = list
-        .into_iter()
-        .flatten()
-        .map(|elem| branch(elem.value, scope))
+        .iter()
+        .map(|elem| branch(elem.value, arg))
         .collect::<Result<Vec<_>>>()?;
-    let default = optional(default, scope)?;
+    let default = arg.optional(default.value())?;
     if branches.is_empty() {
         return Err(Error::location(
             40068,
@@ -148,35 +133,27 @@ fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr>
     }))
 }
 
-fn branch(value: ValueRef<'_>, scope: &Scope) -> Result<(Expr, Expr)> {
-    let Some(doc) = value.as_doc() else {
-        return Err(Error::location(
-            40062,
-            format!(
-                "$switch expected each branch to be an object, found: {}",
-                value.ty().alias()
-            ),
-        ));
-    };
-    let [case, then] = named(doc, ["case", "then"], |field| {
-        Error::location(
-            40063,
-            format!("$switch found an unknown argument to a branch: {field}"),
-        )
+fn branch(value: ValueRef<'_>, arg: Argument<'_>) -> Result<(Expr, Expr)> {
+    let [case, then] = named(value, ["case", "then"], |wrong| match wrong {
+        Wrong::NotAnObject(ty) => {
+            let words = format!("$switch expected each branch to be an object, found: {ty}");
+            (40062, words)
+        }
+        Wrong::Unknown(field) => {
+            let words = format!("$switch found an unknown argument to a branch: {field}");
+            (40063, words)
+        }
+        Wrong::Missing("case") => {
+            let words = "$switch requires each branch have a 'case' expression";
+            (40064, words.to_owned())
+        }
+        Wrong::Missing(field) => {
+            let words = format!("$switch requires each branch have a '{field}' expression.");
+            (40065, words)
+        }
     })?;
-    let case = case.ok_or_else(|| {
-        Error::location(
-            40064,
-            "$switch requires each branch have a 'case' expression",
-        )
-    })?;
-    let then = then.ok_or_else(|| {
-        Error::location(
-            40065,
-            "$switch requires each branch have a 'then' expression.",
-        )
-    })?;
-    Ok((operand(case, scope)?, operand(then, scope)?))
+    let (case, then) = (case.required()?, then.required()?);
+    Ok((arg.operand(case)?, arg.operand(then)?))
 }
 
 // === impl Cond ===

@@ -1,11 +1,11 @@
 //! One field by its name, whatever the name looks like: `$getField`, `$setField`, `$unsetField`.
 
 use super::Env;
-use super::args::{named, show};
+use super::args::{Argument, found_unknown, show};
 use super::node::{Expr, Op};
-use super::parse::operand;
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::{Naming, Scope};
+use crate::query::Naming;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
@@ -24,31 +24,22 @@ struct SetField {
 }
 
 /// `{field, input}`, or the field's name alone for one of the document.
-pub fn get_field(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().filter(|doc| {
-        // An operator in this place computes the name.
-        !doc.first().is_some_and(|elem| elem.name().starts_with('$'))
-    });
-    let (field, input) = match doc {
-        None => (
-            operand(value, scope)?,
-            super::parse::path("$$CURRENT", scope)?,
-        ),
-        Some(doc) => {
-            let [field, input] = named(doc, ["field", "input"], |field| {
-                Error::location(
-                    3041701,
-                    format!("$getField found an unknown argument: {field}"),
-                )
-            })?;
-            let field = field.ok_or_else(|| {
-                Error::location(3041702, "$getField requires 'field' to be specified")
-            })?;
-            let input = input.ok_or_else(|| {
-                Error::location(3041703, "$getField requires 'input' to be specified")
-            })?;
-            (operand(field, scope)?, operand(input, scope)?)
-        }
+pub fn get_field(arg: Argument<'_>) -> Result<Expr> {
+    // An operator in this place computes the name.
+    let (field, input) = if arg.plain_object().is_none() {
+        let field = arg.operand(arg.value)?;
+        (field, super::parse::path("$$CURRENT", arg.scope)?)
+    } else {
+        let [field, input] = arg.named(
+            ["field", "input"],
+            // Anything but an object is the name of the field, so the first number is never needed.
+            found_unknown("$getField", [3041701, 3041701], |field| match field {
+                "field" => 3041702,
+                _ => 3041703,
+            }),
+        )?;
+        let (field, input) = (field.required()?, input.required()?);
+        (arg.operand(field)?, arg.operand(input)?)
     };
     if let Some(name) = field.as_const()
         && name.as_str().is_none()
@@ -68,37 +59,43 @@ fn not_a_name(value: ValueRef<'_>) -> Error {
     )
 }
 
-pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            4161100,
-            format!(
-                "{name} only supports an object as its argument, found {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let unset = name == "$unsetField";
-    let unknown = |field: &str| {
-        Error::location(
-            4161101,
-            format!("{name} found an unknown argument: {field}"),
-        )
-    };
-    let [field, input, value] = named(doc, ["field", "input", "value"], unknown)?;
-    if unset && value.is_some() {
-        return Err(unknown("value"));
+pub fn set_field(arg: Argument<'_>) -> Result<Expr> {
+    let [field, input, value] = arg.named(["field", "input", "value"], words(arg.name))?;
+    let field = field.required()?;
+    let value = arg.operand(value.required()?)?;
+    set(arg, field, input.required()?, value)
+}
+
+pub fn unset_field(arg: Argument<'_>) -> Result<Expr> {
+    let [field, input] = arg.named(["field", "input"], words(arg.name))?;
+    let field = field.required()?;
+    set(arg, field, input.required()?, Expr::Const(Value::missing()))
+}
+
+fn words(name: &str) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+    move |wrong| match wrong {
+        Wrong::NotAnObject(ty) => {
+            let words = format!("{name} only supports an object as its argument, found {ty}");
+            (4161100, words)
+        }
+        Wrong::Unknown(field) => {
+            let words = format!("{name} found an unknown argument: {field}");
+            (4161101, words)
+        }
+        Wrong::Missing(field) => {
+            let number = match field {
+                "field" => 4161102,
+                "value" => 4161103,
+                _ => 4161109,
+            };
+            (number, format!("{name} requires '{field}' to be specified"))
+        }
     }
-    let missing = |code, what: &str| {
-        Error::location(code, format!("{name} requires '{what}' to be specified"))
-    };
-    let field = field.ok_or_else(|| missing(4161102, "field"))?;
-    let value = match (value, unset) {
-        (_, true) => Expr::Const(Value::missing()),
-        (Some(value), false) => operand(value, scope)?,
-        (None, false) => return Err(missing(4161103, "value")),
-    };
-    let input = operand(input.ok_or_else(|| missing(4161109, "input"))?, scope)?;
+}
+
+fn set(arg: Argument<'_>, field: ValueRef<'_>, input: ValueRef<'_>, value: Expr) -> Result<Expr> {
+    let name = arg.name;
+    let input = arg.operand(input)?;
     if field.as_str().is_some_and(|text| text.starts_with('$')) {
         return Err(Error::location(
             4161108,
@@ -113,7 +110,7 @@ pub fn set_field(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Resu
         Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
         None => field.ty() == Type::Array,
     };
-    let field = operand(field, scope)?;
+    let field = arg.operand(field)?;
     let Some(field) = field.as_const().filter(|_| !computed) else {
         return Err(Error::location(
             4161106,

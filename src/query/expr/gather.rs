@@ -3,12 +3,12 @@
 //! A single argument that is an array stands for its elements; among several, an array is a value like any other.
 
 use super::Env;
+use super::args::Argument;
 use super::arithmetic::num_val;
 use super::array::items;
 use super::node::{Call, Expr, Op};
 use super::total::Total;
 use crate::error::Result;
-use crate::query::Scope;
 use crate::query::accumulator::{self, Deviation, Percentile};
 use crate::value::{Val, Value, ValueRef};
 
@@ -89,8 +89,13 @@ pub fn std_dev_samp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     deviation(call, env, true)
 }
 
-pub fn quantile(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let (input, spec) = accumulator::parse_percentile(name, value, scope)?;
+pub fn median(arg: Argument<'_>) -> Result<Expr> {
+    let (input, spec) = Percentile::median(arg)?;
+    Ok(Expr::op(Quantile { input, spec }))
+}
+
+pub fn percentile(arg: Argument<'_>) -> Result<Expr> {
+    let (input, spec) = Percentile::parse(arg)?;
     Ok(Expr::op(Quantile { input, spec }))
 }
 

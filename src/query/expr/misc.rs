@@ -3,31 +3,30 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::Env;
-use super::args::{bool_val, count_val};
+use super::args::{Argument, bool_val, count_val};
 use super::node::{Call, Expr, Op};
 use super::text::string_val;
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct Rand;
 
 /// The value as it stands, whatever it looks like.
-pub fn literal(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
-    Ok(Expr::Const(value.to_value()))
+pub fn literal(arg: Argument<'_>) -> Result<Expr> {
+    Ok(Expr::Const(arg.value.to_value()))
 }
 
 /// What a search would know of a document: no stage here searches, so there is nothing to tell. What MongoDB would know of a document
 /// without one is refused by name.
-pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
+pub fn meta(arg: Argument<'_>) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
             40218,
             format!("query requires {what} metadata, but it is not available"),
         ))
     };
-    match value.as_str() {
+    match arg.value.as_str() {
         None => Err(Error::location(
             17307,
             "$meta only supports string arguments",
@@ -55,8 +54,8 @@ pub fn meta(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
     }
 }
 
-pub fn rand(_: &'static str, value: ValueRef<'_>, _: &Scope) -> Result<Expr> {
-    let Some(arguments) = value.as_doc().or(value.as_array()) else {
+pub fn rand(arg: Argument<'_>) -> Result<Expr> {
+    let Some(arguments) = arg.value.as_doc().or(arg.value.as_array()) else {
         return Err(Error::location(
             10065,
             "invalid parameter: expected an object ($rand)",

@@ -2,19 +2,15 @@
 
 use ahash::AHashSet;
 
+use super::args::Argument;
 use super::node::Expr;
-use super::table::{self, Arity, Form, Status};
+use super::table::{Arity, EXPRESSIONS, Parse};
 use super::text::check_length;
 use super::{FieldPath, field};
 use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::{Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
-
-/// An operand that may be left out.
-pub fn optional(value: Option<ValueRef<'_>>, scope: &Scope) -> Result<Option<Expr>> {
-    value.map(|value| operand(value, scope)).transpose()
-}
 
 /// An expression, a literal, or an object or array of them.
 pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
@@ -138,19 +134,19 @@ fn object(doc: Doc<'_>, scope: &Scope) -> Result<Expr> {
 }
 
 fn operator(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let Some(operator) = table::find(name) else {
+    let Some(operator) = EXPRESSIONS.find(name.as_bytes()) else {
         return Err(Error::new(
             Code::InvalidPipelineOperator,
             format!("Unrecognized expression '{name}'"),
         ));
     };
-    match operator.status {
-        Status::Planned => Err(Error::not_implemented(format_args!("Expression {name}"))),
-        Status::Ready(Form::Own(parse)) => parse(operator.name, value, scope),
-        Status::Ready(Form::Call(arity, eval)) => {
+    let name = operator.name;
+    match EXPRESSIONS.ready(operator)? {
+        Parse::Own(parse) => parse(Argument { name, value, scope }),
+        Parse::Call(arity, eval) => {
             let args = arguments(value, scope)?;
-            arity.check(operator.name, args.len())?;
-            Ok(Expr::call(operator.name, args, eval))
+            arity.check(name, args.len())?;
+            Ok(Expr::call(name, args, *eval))
         }
     }
 }

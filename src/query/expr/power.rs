@@ -1,11 +1,10 @@
 //! `$sqrt`, `$pow`, `$exp`, `$ln`, `$log`, `$log10`, `$sigmoid`.
 
 use super::Env;
+use super::args::Argument;
 use super::arithmetic::{num_val, single};
 use super::node::{Call, Expr};
-use super::parse::operand;
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::value::{Decimal, Num, Val, ValueRef};
 
 /// Runs a function over a decimal as a decimal, over all else as a double.
@@ -187,8 +186,9 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
 }
 
 /// Takes one argument as it stands: an array is an array here.
-pub fn sigmoid(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    Ok(Expr::call(name, vec![operand(value, scope)?], logistic))
+pub fn sigmoid(arg: Argument<'_>) -> Result<Expr> {
+    let only = arg.operand(arg.value)?;
+    Ok(Expr::call(arg.name, vec![only], logistic))
 }
 
 fn logistic<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {

@@ -1,18 +1,18 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
-use super::args::{bool_val, eval_or, named};
+use super::args::{Argument, bool_val, eval_or};
 use super::node::{Expr, Op};
-use super::parse::{operand, optional};
 use super::{Env, fuel};
+use crate::args::Wrong;
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::query::pattern::{Captures, Pattern, SearchError};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
 struct RegexExpr {
     name: &'static str,
+    wanted: Wanted,
     input: Expr,
     regex: Expr,
     options: Option<Expr>,
@@ -20,29 +20,46 @@ struct RegexExpr {
     ready: Option<Pattern>,
 }
 
+/// Which matches are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// None: only whether there is one.
+    Whether,
+    First,
+    All,
+}
+
 /// Longer patterns are refused, as by mongod.
 const MAX_PATTERN: usize = 16 * 1024;
 
-pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            51103,
-            format!(
-                "{name} expects an object of named arguments but found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let [input, regex, options] = named(doc, ["input", "regex", "options"], |field| {
-        Error::location(31024, format!("{name} found unknown argument: {field}"))
-    })?;
-    let input = input
-        .ok_or_else(|| Error::location(31022, format!("{name} requires 'input' parameter")))?;
-    let regex = regex
-        .ok_or_else(|| Error::location(31023, format!("{name} requires 'regex' parameter")))?;
-    let input = operand(input, scope)?;
-    let regex = operand(regex, scope)?;
-    let options = optional(options, scope)?;
+pub fn regex_match(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Wanted::Whether)
+}
+
+pub fn regex_find(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Wanted::First)
+}
+
+pub fn regex_find_all(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Wanted::All)
+}
+
+fn parse(arg: Argument<'_>, wanted: Wanted) -> Result<Expr> {
+    let name = arg.name;
+    let [input, regex, options] =
+        arg.named(["input", "regex", "options"], |wrong| match wrong {
+            Wrong::NotAnObject(ty) => {
+                let words = format!("{name} expects an object of named arguments but found: {ty}");
+                (51103, words)
+            }
+            Wrong::Unknown(field) => (31024, format!("{name} found unknown argument: {field}")),
+            Wrong::Missing("input") => (31022, format!("{name} requires 'input' parameter")),
+            Wrong::Missing(field) => (31023, format!("{name} requires '{field}' parameter")),
+        })?;
+    let (input, regex) = (input.required()?, regex.required()?);
+    let input = arg.operand(input)?;
+    let regex = arg.operand(regex)?;
+    let options = arg.optional(options.value())?;
     let constant = match (&regex, &options) {
         (Expr::Const(regex), None) => Some((regex.as_ref(), ValueRef::MISSING)),
         (Expr::Const(regex), Some(Expr::Const(options))) => {
@@ -50,7 +67,7 @@ pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<E
         }
         _ => None,
     };
-    if name == "$regexFindAll" {
+    if wanted == Wanted::All {
         aside::expect_long();
     }
     let ready = match constant {
@@ -59,6 +76,7 @@ pub fn regex(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<E
     };
     Ok(Expr::op(RegexExpr {
         name,
+        wanted,
         input,
         regex,
         options,
@@ -227,8 +245,8 @@ impl Op for RegexExpr {
             ));
         }
         let both = input.as_str().zip(pattern);
-        match self.name {
-            "$regexMatch" => {
+        match self.wanted {
+            Wanted::Whether => {
                 let Some((text, pattern)) = both else {
                     return bool_val(false);
                 };
@@ -237,14 +255,14 @@ impl Op for RegexExpr {
                 let found = pattern.matcher().is_match(text.as_bytes());
                 bool_val(found.map_err(|error| explain(self.name, error))?)
             }
-            "$regexFind" => {
+            Wanted::First => {
                 let Some((text, pattern)) = both else {
                     return Ok(Val::NULL);
                 };
                 let found = self.search(text, pattern)?.next()?;
                 Ok(found.map_or(Val::NULL, |bytes| Val::Own(Value::document(bytes))))
             }
-            _ => {
+            Wanted::All => {
                 let mut bytes = Vec::new();
                 let mut out = ArrayBuilder::begin(&mut bytes);
                 if let Some((text, pattern)) = both {

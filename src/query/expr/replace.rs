@@ -1,47 +1,57 @@
 //! `$replaceOne`, `$replaceAll`: a string for a string.
 
-use super::args::{named, show};
+use super::args::{Argument, found_unknown, show};
 use super::node::{Expr, Op};
-use super::parse::operand;
 use super::text::{check_length, string_val};
 use super::{Env, fuel};
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, ValueRef};
+use crate::value::Val;
 
 #[derive(Debug)]
 struct Replace {
     name: &'static str,
+    run: Run,
     input: Expr,
     find: Expr,
     replacement: Expr,
 }
 
-pub fn replace(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            51751,
-            format!(
-                "{name} requires an object as an argument, found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let [input, find, replacement] = named(doc, ["input", "find", "replacement"], |field| {
-        Error::location(51750, format!("{name} found an unknown argument: {field}"))
-    })?;
-    let need = |value: Option<ValueRef<'_>>, code, field| match value {
-        Some(value) => operand(value, scope),
-        None => Err(Error::location(
-            code,
-            format!("{name} requires '{field}' to be specified"),
-        )),
-    };
+/// Replaces a text in a text by another one.
+type Run = fn(&str, &str, &str) -> Result<Val<'static>>;
+
+pub fn replace_one(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, |text, find, replacement| {
+        string_val(&text.replacen(find, replacement, 1))
+    })
+}
+
+pub fn replace_all(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, |text, find, replacement| {
+        // Counted before it is built.
+        let hits = text.matches(find).count();
+        check_length(
+            (text.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())),
+        )?;
+        fuel::spend(hits as u64 / 16)?;
+        string_val(&text.replace(find, replacement))
+    })
+}
+
+fn parse(arg: Argument<'_>, run: Run) -> Result<Expr> {
+    let [input, find, replacement] = arg.named(
+        ["input", "find", "replacement"],
+        found_unknown(arg.name, [51751, 51750], |field| match field {
+            "input" => 51749,
+            "find" => 51748,
+            _ => 51747,
+        }),
+    )?;
     Ok(Expr::op(Replace {
-        name,
-        input: need(input, 51749, "input")?,
-        find: need(find, 51748, "find")?,
-        replacement: need(replacement, 51747, "replacement")?,
+        name: arg.name,
+        run,
+        input: arg.operand(input.required()?)?,
+        find: arg.operand(find.required()?)?,
+        replacement: arg.operand(replacement.required()?)?,
     }))
 }
 
@@ -73,16 +83,7 @@ impl Op for Replace {
         else {
             return Ok(Val::NULL);
         };
-        if self.name == "$replaceOne" {
-            return string_val(&text.replacen(find, replacement, 1));
-        }
-        // Counted before it is built.
-        let hits = text.matches(find).count();
-        check_length(
-            (text.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())),
-        )?;
-        fuel::spend(hits as u64 / 16)?;
-        string_val(&text.replace(find, replacement))
+        (self.run)(text, find, replacement)
     }
 
     fn each(&self, visit: &mut dyn FnMut(&Expr)) {

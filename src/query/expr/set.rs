@@ -1,12 +1,10 @@
 //! Arrays taken as sets: neither order nor repetition counts.
 
-use super::args::bool_val;
+use super::args::{Argument, bool_val};
 use super::array::{build, items};
 use super::node::{Call, Expr};
-use super::parse::arguments;
 use super::{Env, Kept, fuel};
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::value::{Val, ValueRef, check_size, compare, is_true};
 
 /// A union sorts out what it has twice when there are so many more.
@@ -36,8 +34,8 @@ fn refuse(code: i32, message: &str, value: ValueRef<'_>) -> Error {
     Error::location(code, format!("{message}{}", value.ty().alias()))
 }
 
-pub fn set_equals(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let args = arguments(value, scope)?;
+pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
+    let args = arg.list()?;
     if args.len() < 2 {
         return Err(Error::location(
             17045,
@@ -56,7 +54,7 @@ pub fn set_equals(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Res
             ));
         }
     }
-    Ok(Expr::call(name, args, same_set))
+    Ok(Expr::call(arg.name, args, same_set))
 }
 
 fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {

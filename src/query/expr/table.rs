@@ -1,5 +1,7 @@
-//! MongoDB's whole list of expression operators.
+//! Every expression operator.
 
+use super::args::Argument;
+use super::date::Part;
 use super::node::{Eval, Expr};
 use super::{
     arithmetic, array, array_make, array_order, binding, bitwise, boolean, comparison, conditional,
@@ -7,29 +9,19 @@ use super::{
     substring, text, trigonometry, trim,
 };
 use crate::error::Result;
-use crate::query::Scope;
-use crate::value::ValueRef;
-
-pub struct Operator {
-    pub name: &'static str,
-    pub status: Status,
-}
-
-#[derive(Clone, Copy)]
-pub enum Status {
-    Ready(Form),
-    /// Known, and refused by name.
-    Planned,
-}
+use crate::value::Type;
+use crate::vocabulary::{Entry, Status, Vocabulary};
 
 /// How an operator takes its arguments.
 #[derive(Clone, Copy)]
-pub enum Form {
+pub enum Parse {
     /// By position.
     Call(Arity, Eval),
     /// In its own way.
-    Own(fn(&'static str, ValueRef<'_>, &Scope) -> Result<Expr>),
+    Own(ParseOwn),
 }
+
+pub type ParseOwn = fn(Argument<'_>) -> Result<Expr>;
 
 #[derive(Clone, Copy)]
 pub enum Arity {
@@ -38,32 +30,10 @@ pub enum Arity {
     Between(usize, usize),
 }
 
-const fn call(name: &'static str, arity: Arity, eval: Eval) -> Operator {
-    Operator {
-        name,
-        status: Status::Ready(Form::Call(arity, eval)),
-    }
-}
-
-const fn own(
-    name: &'static str,
-    parse: fn(&'static str, ValueRef<'_>, &Scope) -> Result<Expr>,
-) -> Operator {
-    Operator {
-        name,
-        status: Status::Ready(Form::Own(parse)),
-    }
-}
-
-const fn planned(name: &'static str) -> Operator {
-    Operator {
-        name,
-        status: Status::Planned,
-    }
-}
+pub static EXPRESSIONS: Vocabulary<Parse> = Vocabulary::new("Expression", ROWS);
 
 /// Sorted by name.
-pub static EXPRESSIONS: &[Operator] = &[
+const ROWS: &[Entry<Parse>] = &[
     call("$abs", Arity::Exactly(1), arithmetic::abs),
     call("$acos", Arity::Exactly(1), trigonometry::acos),
     call("$acosh", Arity::Exactly(1), trigonometry::acosh),
@@ -102,13 +72,13 @@ pub static EXPRESSIONS: &[Operator] = &[
     own("$dateDiff", date::date_diff),
     own("$dateFromParts", date::date_from_parts),
     own("$dateFromString", date::date_from_string),
-    own("$dateSubtract", date::date_add),
+    own("$dateSubtract", date::date_subtract),
     own("$dateToParts", date::date_to_parts),
     own("$dateToString", date::date_to_string),
     own("$dateTrunc", date::date_trunc),
-    own("$dayOfMonth", date::extract),
-    own("$dayOfWeek", date::extract),
-    own("$dayOfYear", date::extract),
+    own("$dayOfMonth", |arg| date::extract(arg, Part::DayOfMonth)),
+    own("$dayOfWeek", |arg| date::extract(arg, Part::DayOfWeek)),
+    own("$dayOfYear", |arg| date::extract(arg, Part::DayOfYear)),
     call(
         "$degreesToRadians",
         Arity::Exactly(1),
@@ -123,13 +93,13 @@ pub static EXPRESSIONS: &[Operator] = &[
     call("$exp", Arity::Exactly(1), power::exp),
     own("$filter", binding::filter),
     call("$first", Arity::Exactly(1), array::first),
-    own("$firstN", array_order::take_n),
+    own("$firstN", array_order::first_n),
     call("$floor", Arity::Exactly(1), rounding::floor),
     planned("$function"),
     own("$getField", field_access::get_field),
     call("$gt", Arity::Exactly(2), comparison::gt),
     call("$gte", Arity::Exactly(2), comparison::gte),
-    own("$hour", date::extract),
+    own("$hour", |arg| date::extract(arg, Part::Hour)),
     own("$ifNull", conditional::if_null),
     call("$in", Arity::Exactly(2), array::in_),
     call("$indexOfArray", Arity::Between(2, 4), array::index_of_array),
@@ -141,11 +111,13 @@ pub static EXPRESSIONS: &[Operator] = &[
     call("$indexOfCP", Arity::Between(2, 4), substring::index_of_cp),
     call("$isArray", Arity::Exactly(1), array::is_array),
     call("$isNumber", Arity::Exactly(1), misc::is_number),
-    own("$isoDayOfWeek", date::extract),
-    own("$isoWeek", date::extract),
-    own("$isoWeekYear", date::extract),
+    own("$isoDayOfWeek", |arg| {
+        date::extract(arg, Part::IsoDayOfWeek)
+    }),
+    own("$isoWeek", |arg| date::extract(arg, Part::IsoWeek)),
+    own("$isoWeekYear", |arg| date::extract(arg, Part::IsoWeekYear)),
     call("$last", Arity::Exactly(1), array::last),
-    own("$lastN", array_order::take_n),
+    own("$lastN", array_order::last_n),
     own("$let", binding::let_),
     own("$literal", misc::literal),
     call("$ln", Arity::Exactly(1), power::ln),
@@ -153,25 +125,25 @@ pub static EXPRESSIONS: &[Operator] = &[
     call("$log10", Arity::Exactly(1), power::log10),
     call("$lt", Arity::Exactly(2), comparison::lt),
     call("$lte", Arity::Exactly(2), comparison::lte),
-    own("$ltrim", trim::trim),
+    own("$ltrim", trim::ltrim),
     own("$map", binding::map),
     call("$max", Arity::Any, gather::max),
-    own("$maxN", array_order::take_n),
-    own("$median", gather::quantile),
+    own("$maxN", array_order::max_n),
+    own("$median", gather::median),
     call("$mergeObjects", Arity::Any, object::merge_objects),
     own("$meta", misc::meta),
-    own("$millisecond", date::extract),
+    own("$millisecond", |arg| date::extract(arg, Part::Millisecond)),
     call("$min", Arity::Any, gather::min),
-    own("$minN", array_order::take_n),
-    own("$minute", date::extract),
+    own("$minN", array_order::min_n),
+    own("$minute", |arg| date::extract(arg, Part::Minute)),
     call("$mod", Arity::Exactly(2), arithmetic::modulo),
-    own("$month", date::extract),
+    own("$month", |arg| date::extract(arg, Part::Month)),
     call("$multiply", Arity::Any, arithmetic::multiply),
     call("$ne", Arity::Exactly(2), comparison::ne),
     call("$not", Arity::Exactly(1), boolean::not),
     call("$objectToArray", Arity::Exactly(1), object::object_to_array),
     own("$or", boolean::or),
-    own("$percentile", gather::quantile),
+    own("$percentile", gather::percentile),
     call("$pow", Arity::Exactly(2), power::pow),
     call(
         "$radiansToDegrees",
@@ -181,15 +153,15 @@ pub static EXPRESSIONS: &[Operator] = &[
     own("$rand", misc::rand),
     call("$range", Arity::Between(2, 3), array_make::range),
     own("$reduce", binding::reduce),
-    own("$regexFind", regex::regex),
-    own("$regexFindAll", regex::regex),
-    own("$regexMatch", regex::regex),
-    own("$replaceAll", replace::replace),
-    own("$replaceOne", replace::replace),
+    own("$regexFind", regex::regex_find),
+    own("$regexFindAll", regex::regex_find_all),
+    own("$regexMatch", regex::regex_match),
+    own("$replaceAll", replace::replace_all),
+    own("$replaceOne", replace::replace_one),
     call("$reverseArray", Arity::Exactly(1), array::reverse_array),
     call("$round", Arity::Between(1, 2), rounding::round),
-    own("$rtrim", trim::trim),
-    own("$second", date::extract),
+    own("$rtrim", trim::rtrim),
+    own("$second", |arg| date::extract(arg, Part::Second)),
     call("$setDifference", Arity::Exactly(2), set::set_difference),
     own("$setEquals", set::set_equals),
     own("$setField", field_access::set_field),
@@ -217,32 +189,45 @@ pub static EXPRESSIONS: &[Operator] = &[
     own("$switch", conditional::switch),
     call("$tan", Arity::Exactly(1), trigonometry::tan),
     call("$tanh", Arity::Exactly(1), trigonometry::tanh),
-    own("$toBool", convert::to),
-    own("$toDate", convert::to),
-    own("$toDecimal", convert::to),
-    own("$toDouble", convert::to),
+    own("$toBool", |arg| convert::to(arg, Type::Bool)),
+    own("$toDate", |arg| convert::to(arg, Type::Date)),
+    own("$toDecimal", |arg| convert::to(arg, Type::Decimal)),
+    own("$toDouble", |arg| convert::to(arg, Type::Double)),
     planned("$toHashedIndexKey"),
-    own("$toInt", convert::to),
-    own("$toLong", convert::to),
+    own("$toInt", |arg| convert::to(arg, Type::Int32)),
+    own("$toLong", |arg| convert::to(arg, Type::Int64)),
     call("$toLower", Arity::Exactly(1), text::to_lower),
-    own("$toObjectId", convert::to),
-    own("$toString", convert::to),
-    own("$toUUID", convert::to),
+    own("$toObjectId", |arg| convert::to(arg, Type::ObjectId)),
+    own("$toString", |arg| convert::to(arg, Type::String)),
+    own("$toUUID", |arg| convert::to(arg, Type::Binary)),
     call("$toUpper", Arity::Exactly(1), text::to_upper),
     own("$trim", trim::trim),
     call("$trunc", Arity::Between(1, 2), rounding::trunc),
     call("$tsIncrement", Arity::Exactly(1), misc::ts_increment),
     call("$tsSecond", Arity::Exactly(1), misc::ts_second),
     call("$type", Arity::Exactly(1), misc::type_),
-    own("$unsetField", field_access::set_field),
-    own("$week", date::extract),
-    own("$year", date::extract),
+    own("$unsetField", field_access::unset_field),
+    own("$week", |arg| date::extract(arg, Part::Week)),
+    own("$year", |arg| date::extract(arg, Part::Year)),
     own("$zip", array_make::zip),
 ];
 
-pub fn find(name: &str) -> Option<&'static Operator> {
-    EXPRESSIONS
-        .binary_search_by(|operator| operator.name.cmp(name))
-        .ok()
-        .and_then(|at| EXPRESSIONS.get(at))
+const fn call(name: &'static str, arity: Arity, eval: Eval) -> Entry<Parse> {
+    entry(name, Status::Ready(Parse::Call(arity, eval)))
+}
+
+const fn own(name: &'static str, parse: ParseOwn) -> Entry<Parse> {
+    entry(name, Status::Ready(Parse::Own(parse)))
+}
+
+const fn planned(name: &'static str) -> Entry<Parse> {
+    entry(name, Status::Planned)
+}
+
+const fn entry(name: &'static str, status: Status<Parse>) -> Entry<Parse> {
+    Entry {
+        name,
+        status,
+        facts: (),
+    }
 }

@@ -3,19 +3,27 @@
 use std::collections::BTreeSet;
 
 use super::Env;
-use super::args::{named, show};
+use super::args::{Argument, show};
 use super::node::{Expr, Op};
-use super::parse::{operand, optional};
 use super::text::string_val;
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::value::{Val, ValueRef};
 
 #[derive(Debug)]
 struct Trim {
     name: &'static str,
+    side: Side,
     input: Expr,
     chars: Option<Expr>,
+}
+
+/// Where characters go.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Start,
+    End,
+    Both,
 }
 
 /// What is taken for space where no characters are given, in order.
@@ -25,25 +33,33 @@ const SPACES: &[char] = &[
     '\u{200a}',
 ];
 
-pub fn trim(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            50696,
-            format!(
-                "{name} only supports an object as an argument, found {}",
-                value.ty().alias()
-            ),
-        )
+pub fn trim(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Side::Both)
+}
+
+pub fn ltrim(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Side::Start)
+}
+
+pub fn rtrim(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, Side::End)
+}
+
+fn parse(arg: Argument<'_>, side: Side) -> Result<Expr> {
+    let name = arg.name;
+    let [input, chars] = arg.named(["input", "chars"], |wrong| match wrong {
+        Wrong::NotAnObject(ty) => {
+            let words = format!("{name} only supports an object as an argument, found {ty}");
+            (50696, words)
+        }
+        Wrong::Unknown(field) => (50694, format!("{name} found an unknown argument: {field}")),
+        Wrong::Missing(field) => (50695, format!("{name} requires an '{field}' field")),
     })?;
-    let [input, chars] = named(doc, ["input", "chars"], |field| {
-        Error::location(50694, format!("{name} found an unknown argument: {field}"))
-    })?;
-    let input =
-        input.ok_or_else(|| Error::location(50695, format!("{name} requires an 'input' field")))?;
     Ok(Expr::op(Trim {
         name,
-        input: operand(input, scope)?,
-        chars: optional(chars, scope)?,
+        side,
+        input: arg.operand(input.required()?)?,
+        chars: arg.optional(chars.value())?,
     }))
 }
 
@@ -91,10 +107,10 @@ impl Op for Trim {
         };
         // There may be as many characters to look for as to look at.
         let goes = |letter: char| set.binary_search(&letter).is_ok();
-        string_val(match self.name {
-            "$ltrim" => text.trim_start_matches(goes),
-            "$rtrim" => text.trim_end_matches(goes),
-            _ => text.trim_matches(goes),
+        string_val(match self.side {
+            Side::Start => text.trim_start_matches(goes),
+            Side::End => text.trim_end_matches(goes),
+            Side::Both => text.trim_matches(goes),
         })
     }
 

@@ -23,6 +23,7 @@ mod parse;
 mod position;
 mod regex;
 mod schema;
+mod table;
 mod tree;
 mod types;
 
@@ -31,88 +32,9 @@ pub use compare::{Comparison, Op};
 pub use members::Members;
 pub use modulo::Modulo;
 pub use schema::Schema;
+pub use table::{FILTERS, Level, Parse};
 pub use tree::{Field, Filter, Node, Test};
 pub use types::TypeSet;
-
-use parse::{FieldParser, TopParser};
-
-/// A row of the vocabulary.
-pub struct Operator {
-    pub name: &'static str,
-    pub status: Status,
-}
-
-/// Where an operator stands and whether it is built. The two places have names of their own: `$and` stands where a field
-/// could, `$gt` inside a field's condition.
-#[derive(Clone, Copy)]
-pub enum Status {
-    Top(TopParser),
-    Field(FieldParser),
-    /// Known to MongoDB, refused here by name.
-    PlannedTop,
-    PlannedField,
-}
-
-use Status::{Field as F, PlannedField, PlannedTop, Top as T};
-
-macro_rules! filters {
-    ($($name:literal $status:expr,)*) => {
-        /// Every operator of the match language, sorted by name.
-        pub static FILTERS: &[Operator] = &[$(Operator { name: $name, status: $status },)*];
-    };
-}
-
-filters! {
-    "$all" F(array::all),
-    "$alwaysFalse" T(logic::always_false),
-    "$alwaysTrue" T(logic::always_true),
-    "$and" T(logic::and),
-    "$bitsAllClear" F(bits::all_clear),
-    "$bitsAllSet" F(bits::all_set),
-    "$bitsAnyClear" F(bits::any_clear),
-    "$bitsAnySet" F(bits::any_set),
-    "$comment" T(evaluation::comment),
-    "$db" T(compare::reference),
-    "$elemMatch" F(array::elem_match),
-    "$eq" F(compare::eq),
-    "$exists" F(element::exists),
-    "$expr" T(evaluation::expr),
-    "$geoIntersects" PlannedField,
-    "$geoNear" PlannedField,
-    "$geoWithin" PlannedField,
-    "$gt" F(compare::gt),
-    "$gte" F(compare::gte),
-    "$id" T(compare::reference),
-    "$in" F(members::is_in),
-    "$jsonSchema" T(evaluation::json_schema),
-    "$lt" F(compare::lt),
-    "$lte" F(compare::lte),
-    "$maxDistance" PlannedField,
-    "$minDistance" PlannedField,
-    "$mod" F(modulo::modulo),
-    "$ne" F(compare::ne),
-    "$near" PlannedField,
-    "$nearSphere" PlannedField,
-    "$nin" F(members::not_in),
-    "$nor" T(logic::nor),
-    "$not" F(logic::not),
-    "$options" F(regex::options),
-    "$or" T(logic::or),
-    "$ref" T(compare::reference),
-    "$regex" F(regex::regex),
-    "$sampleRate" T(evaluation::sample_rate),
-    "$size" F(array::size),
-    "$text" PlannedTop,
-    "$type" F(element::is_type),
-    "$where" PlannedTop,
-    "$within" PlannedField,
-}
-
-/// The row of a name.
-pub(super) fn find(name: &str) -> Option<&'static Operator> {
-    let at = FILTERS.binary_search_by(|row| row.name.cmp(name)).ok()?;
-    FILTERS.get(at)
-}
 
 #[cfg(test)]
 mod check;

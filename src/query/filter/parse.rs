@@ -2,12 +2,14 @@
 
 use smallvec::SmallVec;
 
-use super::{Comparison, Node, Op, Status, Test, find};
+use super::table::{FILTERS, Level, Parse};
+use super::{Comparison, Node, Op, Test};
 use crate::{
     aside,
     error::{Code, Error, Result},
     query::{Scope, pattern::Pattern},
     value::{Doc, Elem, Type, ValueRef},
+    vocabulary::{Entry, Status},
 };
 
 /// Parses an operator that stands where a field could. `None`: nothing to test (`$comment`).
@@ -124,21 +126,23 @@ pub(super) fn many(before: usize) -> Result<()> {
 }
 
 fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    match find(name).map(|row| row.status) {
-        Some(Status::Top(parse)) => parse(cx, name, arg),
-        Some(Status::PlannedTop) if cx.inner => Err(Error::bad_value(if name == "$where" {
+    let Some(row) = find(name, Level::Top) else {
+        return Err(Error::bad_value(format!(
+            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
+             $getField or $setField."
+        )));
+    };
+    match row.status {
+        Status::Ready(Parse::Top(parse)) => parse(cx, name, arg),
+        _ if cx.inner => Err(Error::bad_value(if name == "$where" {
             "$elemMatch cannot contain $where expression".to_string()
         } else {
             format!("{name} can only be applied to the top-level document")
         })),
-        Some(Status::PlannedTop) if cx.plain => Err(Error::bad_value(format!(
+        _ if cx.plain => Err(Error::bad_value(format!(
             "{name} is not allowed in this context"
         ))),
-        Some(Status::PlannedTop) => Err(Error::not_implemented(name)),
-        _ => Err(Error::bad_value(format!(
-            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
-             $getField or $setField."
-        ))),
+        _ => Err(FILTERS.refuse(row)),
     }
 }
 
@@ -173,22 +177,22 @@ pub(super) fn conditions(cx: &Cx<'_>, path: &str, doc: Doc<'_>, nodes: &mut Node
             siblings: doc,
         };
         many(nodes.len())?;
-        match find(name).map(|row| row.status) {
-            Some(Status::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
+        let Some(row) = find(name, Level::Field) else {
+            return Err(Error::bad_value(match name {
+                "$where" => "$where cannot be applied to a field".to_owned(),
+                _ => format!("unknown operator: {name}"),
+            }));
+        };
+        match row.status {
+            Status::Ready(Parse::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
             // These sort, which a condition cannot do.
-            Some(Status::PlannedField)
-                if cx.plain && matches!(name, "$near" | "$nearSphere" | "$geoNear") =>
-            {
+            _ if cx.plain && matches!(name, "$near" | "$nearSphere" | "$geoNear") => {
                 return Err(Error::location(
                     5_626_500,
                     "$geoNear, $near, and $nearSphere are not allowed in this context",
                 ));
             }
-            Some(Status::PlannedField) => return Err(Error::not_implemented(name)),
-            _ if name == "$where" => {
-                return Err(Error::bad_value("$where cannot be applied to a field"));
-            }
-            _ => return Err(Error::bad_value(format!("unknown operator: {name}"))),
+            _ => return Err(FILTERS.refuse(row)),
         }
     }
     Ok(())
@@ -213,18 +217,18 @@ pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
     dollar && !dbref()
 }
 
+/// The operator of that name, if it belongs to that level.
+fn find(name: &str, level: Level) -> Option<&'static Entry<Parse, Level>> {
+    let row = FILTERS.find(name.as_bytes())?;
+    (row.facts == level).then_some(row)
+}
+
 /// Whether a name is an operator that stands where a field could.
 pub(super) fn is_top(name: &str) -> bool {
-    matches!(
-        find(name).map(|row| row.status),
-        Some(Status::Top(_) | Status::PlannedTop)
-    )
+    find(name, Level::Top).is_some()
 }
 
 /// Whether a name is an operator of a field's condition.
 pub(super) fn is_field(name: &str) -> bool {
-    matches!(
-        find(name).map(|row| row.status),
-        Some(Status::Field(_) | Status::PlannedField)
-    )
+    find(name, Level::Field).is_some()
 }

@@ -9,11 +9,12 @@ use super::each::Each;
 use super::{Place, Stage};
 use crate::error::Result;
 use crate::value::{Doc, ValueRef};
+use crate::vocabulary::{self, Status};
 
 /// One row of the table.
-pub struct Entry {
-    pub name: &'static str,
-    pub status: Status,
+pub type Entry = vocabulary::Entry<Parse, StageFacts>;
+
+pub struct StageFacts {
     pub position: Position,
     pub runs_on: RunsOn,
     /// May stand in a pipeline of `$facet`.
@@ -30,13 +31,6 @@ pub struct Entry {
     pub in_plan_shape: bool,
     /// Shows the pipelines inside the stage, as the client wrote them.
     pub inner: EachInner,
-}
-
-#[derive(Clone, Copy)]
-pub enum Status {
-    Ready(Parse),
-    /// Known, and refused by name.
-    Planned,
 }
 
 /// Parses the argument of a stage.
@@ -171,21 +165,23 @@ pub(super) fn root(path: &str) -> &str {
 // === impl Entry ===
 
 impl Entry {
-    const fn new(name: &'static str, status: Status) -> Self {
+    const fn new(name: &'static str, status: Status<Parse>) -> Self {
         Self {
             name,
             status,
-            position: Position::Any,
-            runs_on: RunsOn::Collection,
-            in_facet: true,
-            in_sub: true,
-            in_view: true,
-            rows_from: RowsFrom::Input,
-            needs: Need::Find,
-            stable: Stable::Always,
-            changes: Changes::Everything,
-            in_plan_shape: false,
-            inner: |_, _| {},
+            facts: StageFacts {
+                position: Position::Any,
+                runs_on: RunsOn::Collection,
+                in_facet: true,
+                in_sub: true,
+                in_view: true,
+                rows_from: RowsFrom::Input,
+                needs: Need::Find,
+                stable: Stable::Always,
+                changes: Changes::Everything,
+                in_plan_shape: false,
+                inner: |_, _| {},
+            },
         }
     }
 
@@ -203,79 +199,74 @@ impl Entry {
 
     /// Only at the beginning of a pipeline, with rows of its own.
     pub(super) const fn first(self, rows_from: RowsFrom, needs: Need) -> Self {
-        Self {
-            position: Position::First { code: NOT_FIRST },
-            in_facet: false,
-            rows_from,
-            needs,
-            ..self
-        }
+        self.first_or(NOT_FIRST, rows_from, needs)
+    }
+
+    /// The same, where mongod refuses it elsewhere with a code of its own.
+    pub(super) const fn first_or(mut self, code: i32, rows_from: RowsFrom, needs: Need) -> Self {
+        self.facts.position = Position::First { code };
+        self.facts.in_facet = false;
+        self.facts.rows_from = rows_from;
+        self.facts.needs = needs;
+        self
     }
 
     /// The same, for a collection or a database as a whole.
-    pub(super) const fn on_both(self) -> Self {
-        Self {
-            runs_on: RunsOn::Both,
-            ..self
-        }
+    pub(super) const fn on_both(mut self) -> Self {
+        self.facts.runs_on = RunsOn::Both;
+        self
     }
 
     /// The same, for a database alone. A view is made of a collection.
-    pub(super) const fn on_database(self) -> Self {
-        Self {
-            runs_on: RunsOn::Database,
-            in_view: false,
-            ..self
-        }
+    pub(super) const fn on_database(mut self) -> Self {
+        self.facts.runs_on = RunsOn::Database;
+        self.not_in_view()
+    }
+
+    /// The same, for one collection alone.
+    pub(super) const fn on_only(mut self, db: &'static str, coll: &'static str) -> Self {
+        self.facts.runs_on = RunsOn::Only { db, coll };
+        self.not_in_view()
     }
 
     /// Only at the end of a pipeline: it writes.
-    pub(super) const fn last(self) -> Self {
-        Self {
-            position: Position::Last,
-            in_facet: false,
-            in_view: false,
-            ..self.not_in_sub()
-        }
+    pub(super) const fn last(mut self) -> Self {
+        self.facts.position = Position::Last;
+        self.not_in_facet().not_in_sub().not_in_view()
     }
 
-    pub(super) const fn not_in_sub(self) -> Self {
-        Self {
-            in_sub: false,
-            ..self
-        }
+    pub(super) const fn not_in_sub(mut self) -> Self {
+        self.facts.in_sub = false;
+        self
     }
 
-    pub(super) const fn not_in_facet(self) -> Self {
-        Self {
-            in_facet: false,
-            ..self
-        }
+    pub(super) const fn not_in_facet(mut self) -> Self {
+        self.facts.in_facet = false;
+        self
     }
 
-    pub(super) const fn not_in_view(self) -> Self {
-        Self {
-            in_view: false,
-            ..self
-        }
+    pub(super) const fn not_in_view(mut self) -> Self {
+        self.facts.in_view = false;
+        self
     }
 
-    pub(super) const fn stable(self, stable: Stable) -> Self {
-        Self { stable, ..self }
+    pub(super) const fn stable(mut self, stable: Stable) -> Self {
+        self.facts.stable = stable;
+        self
     }
 
-    pub(super) const fn changes(self, changes: Changes) -> Self {
-        Self { changes, ..self }
+    pub(super) const fn changes(mut self, changes: Changes) -> Self {
+        self.facts.changes = changes;
+        self
     }
 
-    pub(super) const fn in_plan_shape(self) -> Self {
-        Self {
-            in_plan_shape: true,
-            ..self
-        }
+    pub(super) const fn in_plan_shape(mut self) -> Self {
+        self.facts.in_plan_shape = true;
+        self
     }
 
-    pub(super) const fn inner(self, inner: EachInner) -> Self {
-        Self { inner, ..self }
+    pub(super) const fn inner(mut self, inner: EachInner) -> Self {
+        self.facts.inner = inner;
+        self
     }
 }

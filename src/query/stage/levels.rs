@@ -1,7 +1,7 @@
 //! Pipelines within pipelines, as the client wrote them: for checks that come before anything is parsed.
 
 use super::facts::{Entry, RowsFrom};
-use super::table::find;
+use super::table::STAGES;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Elem, ValueRef};
 
@@ -15,7 +15,7 @@ pub fn each_stage(
         let row = row_of(stage.name())?;
         visit(row, stage.value)?;
         let mut within = Ok(());
-        (row.inner)(stage.value, &mut |stages| {
+        (row.facts.inner)(stage.value, &mut |stages| {
             if within.is_ok() {
                 within = each_stage(stages, visit);
             }
@@ -29,12 +29,12 @@ pub fn each_stage(
 pub(super) fn brings_rows(stages: Doc<'_>) -> bool {
     names(stages)
         .next()
-        .and_then(|first| find(first.name()))
-        .is_some_and(|row| row.rows_from == RowsFrom::Command)
+        .and_then(|first| STAGES.find(first.name_bytes()))
+        .is_some_and(|row| row.facts.rows_from == RowsFrom::Command)
 }
 
 pub(super) fn row_of(name: &str) -> Result<&'static Entry> {
-    find(name).ok_or_else(|| {
+    STAGES.find(name.as_bytes()).ok_or_else(|| {
         Error::location(40324, format!("Unrecognized pipeline stage name: '{name}'"))
     })
 }

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use super::depth::{self, Depth};
 use super::each::Mapped;
-use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn, Status};
+use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn};
 use super::levels::row_of;
 use super::place::{Place, stage_is_no_document};
+use super::table::STAGES;
 use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::Naming;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::value::{Doc, Elem, Type, Value};
+use crate::vocabulary::Status;
 
 /// MongoDB's bound on the number of stages.
 const MAX_STAGES: usize = 1000;
@@ -121,7 +123,7 @@ impl Pipeline {
     pub fn is_own_source(&self) -> bool {
         self.steps
             .first()
-            .is_some_and(|step| step.row.rows_from != RowsFrom::Input)
+            .is_some_and(|step| step.row.facts.rows_from != RowsFrom::Input)
     }
 
     /// Where it writes to, if it does.
@@ -274,44 +276,43 @@ fn parse_stage(
     let row = row_of(field.name())?;
     check_collectionless(row, index, place)?;
     let refusal = match (place.within, place.in_facet) {
-        (Some(within), _) if !within.same_rows && !row.in_sub => Some(within.refuse(row.name)),
-        (_, Some(facet)) if !row.in_facet => Some(facet.refuse(row.name)),
+        (Some(within), _) if !within.same_rows && !row.facts.in_sub => {
+            Some(within.refuse(row.name))
+        }
+        (_, Some(facet)) if !row.facts.in_facet => Some(facet.refuse(row.name)),
         _ => None,
     };
     let before = steps.len();
-    match row.status {
-        Status::Ready(parse) => {
-            let levels = depth::levels(field.value);
-            let mut push = |stage| {
-                let first = steps.len() == before;
-                steps.push(Step {
-                    row,
-                    spec: if first {
-                        field.value.to_value()
-                    } else {
-                        Value::missing()
-                    },
-                    levels: match &stage {
-                        Stage::Op(_) => levels,
-                        _ => 0,
-                    },
-                    stage,
-                });
-            };
-            match parse {
-                Parse::Stages(parse) => parse(field.value, place, &mut push)?,
-                Parse::Each(parse) => {
-                    push(Stage::Op(Arc::new(Mapped(parse(field.value, place)?))));
-                }
+    if let Status::Ready(parse) = row.status {
+        let levels = depth::levels(field.value);
+        let mut push = |stage| {
+            let first = steps.len() == before;
+            steps.push(Step {
+                row,
+                spec: if first {
+                    field.value.to_value()
+                } else {
+                    Value::missing()
+                },
+                levels: match &stage {
+                    Stage::Op(_) => levels,
+                    _ => 0,
+                },
+                stage,
+            });
+        };
+        match parse {
+            Parse::Stages(parse) => parse(field.value, place, &mut push)?,
+            Parse::Each(parse) => {
+                push(Stage::Op(Arc::new(Mapped(parse(field.value, place)?))));
             }
         }
-        Status::Planned => {}
     }
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
     let begins = index == 0 && !place.is_over_same_rows();
-    if row.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
+    if row.facts.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!(
@@ -320,7 +321,7 @@ fn parse_stage(
             ),
         ));
     }
-    match row.position {
+    match row.facts.position {
         Position::First { code } if index > 0 => Err(Error::location(
             code,
             format!(
@@ -332,8 +333,7 @@ fn parse_stage(
             40601,
             format!("{} can only be the final stage in the pipeline", row.name),
         )),
-        _ if matches!(row.status, Status::Planned) => Err(Error::not_implemented(row.name)),
-        _ => Ok(()),
+        _ => STAGES.ready(row).map(|_| ()),
     }
 }
 
@@ -346,7 +346,7 @@ fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<
         ))
     };
     let begins = index == 0 && !place.is_over_same_rows();
-    match row.runs_on {
+    match row.facts.runs_on {
         RunsOn::Database if place.coll.is_some() && begins => {
             refuse("can only be run with {aggregate: 1}")
         }

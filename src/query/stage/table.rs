@@ -1,6 +1,6 @@
-//! Every stage that MongoDB 8.2 knows.
+//! Every stage.
 
-use super::facts::{Changes, Entry, Need, Position, RowsFrom, RunsOn, Stable};
+use super::facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
 use super::levels::{fused, only_pipeline};
 use super::{
     add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
@@ -8,9 +8,12 @@ use super::{
     sort, sort_by_count, union_with, unset, unwind,
 };
 use crate::value::ValueRef;
+use crate::vocabulary::Vocabulary;
+
+pub static STAGES: Vocabulary<Parse, StageFacts> = Vocabulary::new("", ROWS);
 
 /// Sorted by name.
-pub static STAGES: &[Entry] = &[
+const ROWS: &[Entry] = &[
     Entry::each("$addFields", add_fields::parse_add_fields)
         .changes(Changes::Fields(add_fields::written)),
     planned_server("$backupCursor", Need::Everything),
@@ -48,10 +51,7 @@ pub static STAGES: &[Entry] = &[
     Entry::planned("$fill")
         .changes(Changes::Fields(output))
         .stable(Stable::Never),
-    Entry {
-        position: Position::First { code: 40603 },
-        ..Entry::planned("$geoNear").first(RowsFrom::Stage, Need::Find)
-    },
+    Entry::planned("$geoNear").first_or(40603, RowsFrom::Stage, Need::Find),
     Entry::planned("$graphLookup").changes(Changes::Fields(lookup::written)),
     Entry::ready("$group", group::parse).in_plan_shape(),
     Entry::ready("$indexStats", index_stats::parse)
@@ -69,17 +69,11 @@ pub static STAGES: &[Entry] = &[
     Entry::planned("$listSearchIndexes")
         .first(RowsFrom::Stage, Need::ListSearchIndexes)
         .stable(Stable::Never),
-    Entry {
-        runs_on: RunsOn::Only {
-            db: "config",
-            coll: "system.sessions",
-        },
-        ..Entry::planned("$listSessions")
-            .first(RowsFrom::Stage, Need::ListSessions)
-            .not_in_sub()
-            .not_in_view()
-            .stable(Stable::Never)
-    },
+    Entry::planned("$listSessions")
+        .first(RowsFrom::Stage, Need::ListSessions)
+        .on_only("config", "system.sessions")
+        .not_in_sub()
+        .stable(Stable::Never),
     Entry::ready("$lookup", lookup::parse)
         .changes(Changes::Fields(lookup::written))
         .in_plan_shape()
@@ -143,11 +137,4 @@ fn output<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     for field in output.into_iter().flatten() {
         visit(field.name());
     }
-}
-
-pub fn find(name: &str) -> Option<&'static Entry> {
-    STAGES
-        .binary_search_by(|entry| entry.name.cmp(name))
-        .ok()
-        .and_then(|at| STAGES.get(at))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::each::Each;
-use super::facts::{Parse, Status};
+use super::facts::Parse;
 use super::levels::row_of;
 use super::pipeline::only_field;
 use super::place::{Place, stage_is_no_document};
@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
 use crate::query::{Naming, Scope, Vars};
 use crate::value::{Doc, ValueRef};
+use crate::vocabulary::Status;
 
 /// Stages that make one document of one document, one behind the other.
 #[derive(Clone, Default)]

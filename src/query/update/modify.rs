@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::query::Scope;
 use crate::query::update::Apply;
 use crate::value::{Doc, Val, ValueRef};
 
@@ -26,6 +27,13 @@ pub trait Modify: Send + Sync {
     fn is_quick(&self) -> bool {
         false
     }
+}
+
+/// `{$operator: {field: value}}`, the part that an operator parses.
+pub struct Argument<'a> {
+    pub field: &'a str,
+    pub value: ValueRef<'a>,
+    pub scope: &'a Scope,
 }
 
 /// A leaf as the tree holds it; shared where two trees are merged.

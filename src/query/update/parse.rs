@@ -10,15 +10,14 @@ use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
-use super::modify::Leaf;
+use super::modify::{Argument, Leaf};
 use super::patch;
 use super::path::{self, UpdatePath};
 use super::pipeline::Pipeline;
-use super::rename;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
+use super::table::{Parse, UPDATES};
 use super::tree::{self, Fields};
-use super::{Argument, Status, operator};
 
 /// An update of so many bytes may have a million fields: they are put in order first, since each takes its place among the
 /// others. (Then a conflict may be found in another order than that in which the client wrote them.)
@@ -178,17 +177,15 @@ impl Update {
 
 /// What an operator's argument for one field does, and where.
 fn leaves<'a>(
-    status: Status,
+    parse: Parse,
     argument: &Argument<'a>,
 ) -> Result<SmallVec<[(UpdatePath<'a>, Leaf); 1]>> {
-    let path = UpdatePath::parse(argument.field)?;
-    Ok(match status {
-        Status::Ready(parse) => smallvec![(path, parse(argument)?)],
-        Status::Rename => {
-            let to = UpdatePath::parse(rename::target(argument.field, argument.value)?)?;
-            let leaf: Leaf = Arc::new(rename::parse(&path, &to)?);
-            smallvec![(path, Arc::new(rename::From) as Leaf), (to, leaf)]
+    Ok(match parse {
+        Parse::Field(parse) => {
+            let path = UpdatePath::parse(argument.field)?;
+            smallvec![(path, parse(argument)?)]
         }
+        Parse::TwoFields(parse) => parse(argument)?.into_iter().collect(),
     })
 }
 
@@ -213,7 +210,7 @@ impl Operators {
         parsed.quick = !large && used.is_empty();
         let mut later = Vec::new();
         for elem in update {
-            let Some(row) = operator(elem.name_bytes()) else {
+            let Some(row) = UPDATES.find(elem.name_bytes()) else {
                 let name = elem.name();
                 return Err(Error::failed_to_parse(format!(
                     "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
@@ -226,20 +223,21 @@ impl Operators {
                     check::element(row.name, elem.value)
                 )));
             };
+            let parse = *UPDATES.ready(row)?;
             for argument in arguments {
                 let argument = Argument {
                     field: argument.name(),
                     value: argument.value,
                     scope,
                 };
-                if let Status::Ready(parse) = row.status
+                if let Parse::Field(parse) = parse
                     && !large
                     && path::is_field(argument.field)
                 {
                     parsed.insert_field(argument.field, parse(&argument)?)?;
                     continue;
                 }
-                for (path, leaf) in leaves(row.status, &argument)? {
+                for (path, leaf) in leaves(parse, &argument)? {
                     if large {
                         later.push((path, leaf));
                     } else {

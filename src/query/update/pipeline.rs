@@ -1,7 +1,7 @@
 //! Pipeline updates: `[{$set: ...}, {$unset: ...}, ...]`, each stage over the document that the one before made.
 
 use crate::error::Result;
-use crate::query::stage::{self, Transform};
+use crate::query::stage::{self, STAGES, Transform};
 use crate::query::{Naming, Scope};
 use crate::value::{Doc, TS_FIELD};
 
@@ -45,11 +45,11 @@ impl Pipeline {
 /// No stage may name `_ts` as a field to write or to remove.
 fn check_written(stages: Doc<'_>) -> Result<()> {
     for stage in stage::names(stages) {
-        let Some(row) = stage::find(stage.name()) else {
+        let Some(row) = STAGES.find(stage.name_bytes()) else {
             continue;
         };
         let mut checked = Ok(());
-        row.changes.each_written(stage.value, &mut |path| {
+        row.facts.changes.each_written(stage.value, &mut |path| {
             if checked.is_ok() {
                 checked = check_reserved(path.split('.').next().unwrap_or_default(), path);
             }

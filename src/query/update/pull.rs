@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::Vars;
-use crate::query::filter::{self, Filter, Status};
+use crate::query::filter::{FILTERS, Filter, Level};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
 use super::Argument;
@@ -56,8 +56,8 @@ pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Leaf> {
 /// `{$gt: 5}` is a condition on a value; `{$or: [...]}` and `{x: 1}` are filters on a document.
 fn begins_with_condition(doc: Doc<'_>) -> bool {
     let name = doc.first().map_or("", |elem| elem.name());
-    let status = filter::find(name).map(|row| row.status);
-    matches!(status, Some(Status::Field(_) | Status::PlannedField))
+    let operator = FILTERS.find(name.as_bytes());
+    operator.is_some_and(|row| row.facts == Level::Field)
 }
 
 /// `{e: value}`, written into a buffer that is used again and again.

@@ -1,22 +1,34 @@
 //! `$rename`: a set of the new path and an unset of the old one, both within the same walk.
 
+use std::sync::Arc;
+
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
-use super::modify::{At, Change, Missing, Modify};
+use super::modify::{Argument, At, Change, Leaf, Missing, Modify};
 use super::path::{UpdatePath, index};
 
 /// At the old path: takes the value away. Also keeps every other operator off that path.
-pub struct From;
+struct From;
 
 /// At the new path: brings the value.
-pub struct To {
+struct To {
     from: Box<str>,
 }
 
-/// Reads `{from: to}`; the path `from` stands in the tree already.
-pub fn parse(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<To> {
+/// Reads `{from: to}`: what happens at both paths.
+pub fn parse<'a>(argument: &Argument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]> {
+    let from = UpdatePath::parse(argument.field)?;
+    let to = UpdatePath::parse(target(argument.field, argument.value)?)?;
+    check(&from, &to)?;
+    let bring = To {
+        from: from.dotted.into(),
+    };
+    Ok([(from, Arc::new(From)), (to, Arc::new(bring))])
+}
+
+fn check(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<()> {
     let pair = || format!("{}: \"{}\"", from.dotted, to.dotted);
     if from.dotted == to.dotted {
         return Err(Error::bad_value(format!(
@@ -42,13 +54,11 @@ pub fn parse(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<To> {
             to.dotted
         )));
     }
-    Ok(To {
-        from: from.dotted.into(),
-    })
+    Ok(())
 }
 
 /// The path that `$rename` names in its value.
-pub fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
+fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
     let text = value.as_str().ok_or_else(|| {
         Error::bad_value(format!(
             "The 'to' field for $rename must be a string: {}",

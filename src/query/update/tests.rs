@@ -7,8 +7,8 @@ mod literal;
 use bson::{Bson, Document, doc};
 
 use super::*;
-use crate::error::Code;
-use crate::query::Vars;
+use crate::error::{Code, Result};
+use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_700_000_000_123);

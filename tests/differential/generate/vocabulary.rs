@@ -6,14 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use sundown::query::accumulator::{self, ACCUMULATORS};
-use sundown::query::expr::{self, EXPRESSIONS};
-use sundown::query::filter::{self, FILTERS};
-use sundown::query::stage::{self, STAGES};
-use sundown::query::update::UPDATES;
-
 use super::value::Kind::{self, Any, Array, Bool, Date, Int, Number, Object, Text};
-use super::{filter as filters, pipeline, update};
+use super::{filter, pipeline, update};
+use crate::support::vocabularies::vocabularies;
 
 /// Name, what it gives, what it takes.
 pub type Row = (&'static str, Kind, &'static str);
@@ -119,31 +114,24 @@ const LEFT_OUT: &[(&str, &str)] = &[
 /// Every built operator is generated, or left out with a reason.
 pub fn check_complete() {
     let out: BTreeSet<_> = LEFT_OUT.iter().map(|(name, _)| *name).collect();
-    let missing = |what: &str, built: Vec<&'static str>, said: Vec<&'static str>| {
-        let said: BTreeSet<_> = said.into_iter().collect();
-        let left: Vec<_> = built
-            .into_iter()
+    for listed in vocabularies() {
+        let said: Vec<&str> = match listed.name {
+            "expressions" => OPERATORS.iter().map(|row| row.0).collect(),
+            "accumulators" => GROUPED.iter().map(|row| row.0).collect(),
+            "stages" => pipeline::STAGES.to_vec(),
+            "filters" => filter::OPERATORS.to_vec(),
+            "updates" => update::OPERATORS.to_vec(),
+            // Whole commands are written by hand.
+            _ => continue,
+        };
+        let left: Vec<_> = listed
+            .ready()
             .filter(|name| !said.contains(name) && !out.contains(name))
             .collect();
-        assert!(left.is_empty(), "{what} that no command has: {left:?}");
-    };
-    let ready = |row: &&expr::Operator| matches!(row.status, expr::Status::Ready(_));
-    let built = EXPRESSIONS.iter().filter(ready).map(|row| row.name);
-    let said = OPERATORS.iter().map(|row| row.0);
-    missing("expressions", built.collect(), said.collect());
-    let ready = |row: &&accumulator::Row| matches!(row.status, accumulator::Status::Ready(_));
-    let built = ACCUMULATORS.iter().filter(ready).map(|row| row.name);
-    let said = GROUPED.iter().map(|row| row.0);
-    missing("accumulators", built.collect(), said.collect());
-    let ready = |row: &&stage::Entry| matches!(row.status, stage::Status::Ready(_));
-    let built = STAGES.iter().filter(ready).map(|row| row.name);
-    missing("stages", built.collect(), pipeline::STAGES.to_vec());
-    let ready = |row: &&filter::Operator| {
-        use filter::Status::{Field, Top};
-        matches!(row.status, Top(_) | Field(_))
-    };
-    let built = FILTERS.iter().filter(ready).map(|row| row.name);
-    missing("filters", built.collect(), filters::OPERATORS.to_vec());
-    let built = UPDATES.iter().map(|row| row.name);
-    missing("updates", built.collect(), update::OPERATORS.to_vec());
+        assert!(
+            left.is_empty(),
+            "{} that no command has: {left:?}",
+            listed.name
+        );
+    }
 }

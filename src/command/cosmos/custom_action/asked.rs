@@ -1,8 +1,8 @@
 //! What an action is given.
 
 use super::{AUTOSCALE, MANUAL};
+use crate::args::{Arg, fields, required};
 use crate::command::Call;
-use crate::command::args::{Arg, fields, required};
 use crate::cosmos::Offer;
 use crate::engine::ddl::check_collection;
 use crate::error::{Error, Result};

@@ -8,12 +8,11 @@ mod target;
 
 use target::{Options, convert};
 
-use super::args::{eval_or, integral_i64, named};
+use super::Env;
+use super::args::{Argument, eval_or, integral_i64};
 use super::node::{Expr, Op};
-use super::parse::{arguments, operand, optional};
-use super::{Arity, Env};
+use crate::args::Wrong;
 use crate::error::{Code, Error, Result};
-use crate::query::Scope;
 use crate::value::{Type, Val, ValueRef};
 
 #[derive(Debug)]
@@ -35,24 +34,20 @@ struct To {
     input: Expr,
 }
 
-pub fn parse(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::failed_to_parse(format!(
-            "$convert expects an object of named arguments but found: {}",
-            value.ty().alias()
-        ))
-    })?;
-    let unknown = |field: &str| {
-        Error::failed_to_parse(format!("$convert found an unknown argument: {field}"))
-    };
-    let [input, to, format, byte_order, on_error, on_null] = named(
-        doc,
+pub fn parse(arg: Argument<'_>) -> Result<Expr> {
+    let [input, to, format, byte_order, on_error, on_null] = arg.named(
         ["input", "to", "format", "byteOrder", "onError", "onNull"],
-        unknown,
+        |wrong| {
+            Error::failed_to_parse(match wrong {
+                Wrong::NotAnObject(ty) => {
+                    format!("$convert expects an object of named arguments but found: {ty}")
+                }
+                Wrong::Unknown(field) => format!("$convert found an unknown argument: {field}"),
+                Wrong::Missing(field) => format!("Missing '{field}' parameter to $convert"),
+            })
+        },
     )?;
-    let input =
-        input.ok_or_else(|| Error::failed_to_parse("Missing 'input' parameter to $convert"))?;
-    let to = to.ok_or_else(|| Error::failed_to_parse("Missing 'to' parameter to $convert"))?;
+    let (input, to) = (input.required()?, to.required()?);
     let parts = to
         .as_doc()
         .filter(|doc| !doc.first().is_some_and(|elem| elem.name().starts_with('$')));
@@ -68,40 +63,36 @@ pub fn parse(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr
         }
     };
     Ok(Expr::op(Convert {
-        input: operand(input, scope)?,
-        to: operand(to, scope)?,
-        subtype: optional(subtype, scope)?,
-        format: optional(format, scope)?,
-        byte_order: optional(byte_order, scope)?,
-        on_error: optional(on_error, scope)?,
-        on_null: optional(on_null, scope)?,
+        input: arg.operand(input)?,
+        to: arg.operand(to)?,
+        subtype: arg.optional(subtype)?,
+        format: arg.optional(format.value())?,
+        byte_order: arg.optional(byte_order.value())?,
+        on_error: arg.optional(on_error.value())?,
+        on_null: arg.optional(on_null.value())?,
     }))
 }
 
-/// The short forms. An array is a list of one argument.
-pub fn to(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let mut args = arguments(value, scope)?;
+/// The short forms; `$toUUID` is the one that makes binary data. An array is a list of one argument.
+pub fn to(arg: Argument<'_>, target: Type) -> Result<Expr> {
+    let mut args = arg.list()?;
     if args.len() != 1 {
         return Err(Error::location(
             50723,
-            format!("{name} requires a single argument, got {}", args.len()),
+            format!(
+                "{} requires a single argument, got {}",
+                arg.name,
+                args.len()
+            ),
         ));
     }
-    let (target, options) = match name {
-        "$toBool" => (Type::Bool, Options::default()),
-        "$toDate" => (Type::Date, Options::default()),
-        "$toDecimal" => (Type::Decimal, Options::default()),
-        "$toDouble" => (Type::Double, Options::default()),
-        "$toInt" => (Type::Int32, Options::default()),
-        "$toLong" => (Type::Int64, Options::default()),
-        "$toObjectId" => (Type::ObjectId, Options::default()),
-        "$toUUID" => (Type::Binary, Options::uuid()),
-        _ => (Type::String, Options::auto()),
-    };
-    Arity::Exactly(1).check(name, args.len())?;
     Ok(Expr::op(To {
         target,
-        options,
+        options: match target {
+            Type::Binary => Options::uuid(),
+            Type::String => Options::auto(),
+            _ => Options::default(),
+        },
         input: args.remove(0),
     }))
 }

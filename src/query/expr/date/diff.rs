@@ -1,16 +1,14 @@
 //! `$dateDiff`: how many times a unit begins between two dates.
 
 use super::super::Env;
-use super::super::args::{eval_or, named, needed, object};
+use super::super::args::{Argument, eval_or, unrecognized};
 use super::super::node::{Expr, Op};
-use super::super::parse::{operand, optional};
 use super::civil::iso_weekday;
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg, unrecognized};
+use super::{ZoneArg, moment_arg};
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct Diff {
@@ -21,22 +19,27 @@ struct Diff {
     week: Option<Expr>,
 }
 
-pub fn date_diff(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object(name, value, 5166301)?;
-    let [start, end, unit, zone, week] = named(
-        doc,
+pub fn date_diff(arg: Argument<'_>) -> Result<Expr> {
+    let [start, end, unit, zone, week] = arg.named(
         ["startDate", "endDate", "unit", "timezone", "startOfWeek"],
-        unrecognized(name, 5166302),
+        unrecognized(
+            "argument",
+            arg.name,
+            [5166301, 5166302],
+            |field| match field {
+                "startDate" => 5166303,
+                "endDate" => 5166304,
+                _ => 5166305,
+            },
+        ),
     )?;
-    let start = needed(start, name, "startDate", 5166303)?;
-    let end = needed(end, name, "endDate", 5166304)?;
-    let unit = needed(unit, name, "unit", 5166305)?;
+    let (start, end, unit) = (start.required()?, end.required()?, unit.required()?);
     Ok(Expr::op(Diff {
-        start: operand(start, scope)?,
-        end: operand(end, scope)?,
-        unit: operand(unit, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
-        week: optional(week, scope)?,
+        start: arg.operand(start)?,
+        end: arg.operand(end)?,
+        unit: arg.operand(unit)?,
+        zone: ZoneArg::parse(zone.value(), arg)?,
+        week: arg.optional(week.value())?,
     }))
 }
 

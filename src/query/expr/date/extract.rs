@@ -1,15 +1,14 @@
 //! One part of a date: `$year`, `$month`, `$dayOfWeek`, `$isoWeek`, ...
 
 use super::super::Env;
-use super::super::args::{named, show};
+use super::super::args::Argument;
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
 use super::civil::{iso_week, iso_weekday};
 use super::zone::Local;
 use super::{ZoneArg, moment_or_null};
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct Extract {
@@ -19,49 +18,67 @@ struct Extract {
     zone: ZoneArg,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Year,
+    Month,
+    DayOfMonth,
+    DayOfYear,
+    DayOfWeek,
+    Week,
+    IsoDayOfWeek,
+    IsoWeek,
+    IsoWeekYear,
+    Hour,
+    Minute,
+    Second,
+    Millisecond,
+}
+
 /// Weeks that begin on Sunday; days before the first Sunday are in week 0.
 pub fn sunday_week(local: &Local) -> i64 {
     let weekday = iso_weekday(local.days) % 7;
     (local.date.day_of_year() + 6 - weekday) / 7
 }
 
-fn part(name: &str) -> fn(&Local) -> i64 {
-    match name {
-        "$year" => |local| local.date.year,
-        "$month" => |local| local.date.month,
-        "$dayOfMonth" => |local| local.date.day,
-        "$dayOfYear" => |local| local.date.day_of_year(),
-        "$dayOfWeek" => |local| iso_weekday(local.days) % 7 + 1,
-        "$week" => sunday_week,
-        "$isoDayOfWeek" => |local| iso_weekday(local.days),
-        "$isoWeek" => |local| iso_week(local.days).1,
-        "$isoWeekYear" => |local| iso_week(local.days).0,
-        "$hour" => |local| local.hour,
-        "$minute" => |local| local.minute,
-        "$second" => |local| local.second,
-        _ => |local| local.milli,
+// === impl Part ===
+
+impl Part {
+    fn of(self) -> fn(&Local) -> i64 {
+        match self {
+            Self::Year => |local| local.date.year,
+            Self::Month => |local| local.date.month,
+            Self::DayOfMonth => |local| local.date.day,
+            Self::DayOfYear => |local| local.date.day_of_year(),
+            Self::DayOfWeek => |local| iso_weekday(local.days) % 7 + 1,
+            Self::Week => sunday_week,
+            Self::IsoDayOfWeek => |local| iso_weekday(local.days),
+            Self::IsoWeek => |local| iso_week(local.days).1,
+            Self::IsoWeekYear => |local| iso_week(local.days).0,
+            Self::Hour => |local| local.hour,
+            Self::Minute => |local| local.minute,
+            Self::Second => |local| local.second,
+            Self::Millisecond => |local| local.milli,
+        }
     }
 }
 
 /// A date, a list of one date, or `{date, timezone}`.
-pub fn extract(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let parts = value
-        .as_doc()
-        .filter(|doc| !doc.first().is_some_and(|elem| elem.name().starts_with('$')));
-    let (date, zone) = if let Some(doc) = parts {
-        let [date, zone] = named(doc, ["date", "timezone"], |field| {
-            Error::location(40535, format!("unrecognized option to {name}: \"{field}\""))
+pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
+    let Argument { name, value, .. } = arg;
+    let (date, zone) = if arg.plain_object().is_some() {
+        let [date, zone] = arg.named(["date", "timezone"], |wrong| match wrong {
+            Wrong::Missing(field) => {
+                let words =
+                    format!("missing '{field}' argument to {name}, provided: {name}: {value}");
+                (40539, words)
+            }
+            // Anything but an object is the date.
+            Wrong::Unknown(field) | Wrong::NotAnObject(field) => {
+                (40535, format!("unrecognized option to {name}: \"{field}\""))
+            }
         })?;
-        let date = date.ok_or_else(|| {
-            Error::location(
-                40539,
-                format!(
-                    "missing 'date' argument to {name}, provided: {name}: {}",
-                    show(value)
-                ),
-            )
-        })?;
-        (date, zone)
+        (date.required()?, zone.value())
     } else if let Some(list) = value.as_array() {
         let mut items = list.iter();
         match (items.next(), items.next()) {
@@ -80,10 +97,10 @@ pub fn extract(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result
         (value, None)
     };
     Ok(Expr::op(Extract {
-        part: part(name),
-        long: name == "$isoWeekYear",
-        date: operand(date, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
+        part: part.of(),
+        long: part == Part::IsoWeekYear,
+        date: arg.operand(date)?,
+        zone: ZoneArg::parse(zone, arg)?,
     }))
 }
 

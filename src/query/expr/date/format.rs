@@ -3,16 +3,14 @@
 use std::fmt::Write;
 
 use super::super::Env;
-use super::super::args::{eval_or, named, needed, object, show};
+use super::super::args::{Argument, eval_or, show, unrecognized};
 use super::super::node::{Expr, Op};
-use super::super::parse::{operand, optional};
 use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
 use super::extract::sunday_week;
 use super::zone::{Local, Zone};
-use super::{ZoneArg, moment_or_null, unrecognized};
+use super::{ZoneArg, moment_or_null};
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::value::{Val, ValueRef};
 
 #[derive(Debug)]
@@ -23,19 +21,16 @@ struct ToString {
     on_null: Option<Expr>,
 }
 
-pub fn date_to_string(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$dateToString", value, 18629)?;
-    let [date, format, zone, on_null] = named(
-        doc,
+pub fn date_to_string(arg: Argument<'_>) -> Result<Expr> {
+    let [date, format, zone, on_null] = arg.named(
         ["date", "format", "timezone", "onNull"],
-        unrecognized("$dateToString", 18534),
+        unrecognized("argument", arg.name, [18629, 18534], |_| 18628),
     )?;
-    let date = needed(date, "$dateToString", "date", 18628)?;
     Ok(Expr::op(ToString {
-        date: operand(date, scope)?,
-        format: format_arg(format, SPECIFIERS, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
-        on_null: optional(on_null, scope)?,
+        date: arg.operand(date.required()?)?,
+        format: format_arg(format.value(), SPECIFIERS, arg)?,
+        zone: ZoneArg::parse(zone.value(), arg)?,
+        on_null: arg.optional(on_null.value())?,
     }))
 }
 
@@ -45,9 +40,9 @@ const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
 pub fn format_arg(
     value: Option<ValueRef<'_>>,
     specifiers: &str,
-    scope: &Scope,
+    arg: Argument<'_>,
 ) -> Result<Option<Expr>> {
-    let format = optional(value, scope)?;
+    let format = arg.optional(value)?;
     if let Some(text) = format
         .as_ref()
         .and_then(Expr::as_const)

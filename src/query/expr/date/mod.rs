@@ -16,18 +16,17 @@ mod unit;
 pub mod zone;
 
 pub use diff::date_diff;
-pub use extract::extract;
+pub use extract::{Part, extract};
 pub use format::date_to_string;
 pub use parts::{date_from_parts, date_to_parts};
 pub use scan::date_from_string;
-pub use shift::date_add;
+pub use shift::{date_add, date_subtract};
 pub use trunc::date_trunc;
 
 use super::Env;
+use super::args::Argument;
 use super::node::Expr;
-use super::parse::operand;
 use crate::error::{Error, Result};
-use crate::query::Scope;
 use crate::value::{Type, ValueRef};
 use zone::Zone;
 
@@ -42,11 +41,11 @@ enum ZoneArg {
 // === impl ZoneArg ===
 
 impl ZoneArg {
-    fn parse(value: Option<ValueRef<'_>>, scope: &Scope) -> Result<Self> {
+    fn parse(value: Option<ValueRef<'_>>, arg: Argument<'_>) -> Result<Self> {
         let Some(value) = value else {
             return Ok(Self::Known(Zone::UTC));
         };
-        let expr = operand(value, scope)?;
+        let expr = arg.operand(value)?;
         match expr.as_const() {
             Some(value) => Ok(match zone_of(value)? {
                 Some(zone) => Self::Known(zone),
@@ -70,11 +69,6 @@ impl ZoneArg {
             visit(expr);
         }
     }
-}
-
-/// What an operator says of an argument that it does not have.
-fn unrecognized(name: &str, code: i32) -> impl Fn(&str) -> Error {
-    move |argument| Error::location(code, format!("Unrecognized argument to {name}: {argument}"))
 }
 
 fn zone_of(value: ValueRef<'_>) -> Result<Option<Zone>> {

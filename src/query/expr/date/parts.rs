@@ -1,14 +1,13 @@
 //! `$dateToParts`, `$dateFromParts`.
 
 use super::super::Env;
-use super::super::args::{integral_i64, named, needed, object, show};
+use super::super::args::{Argument, integral_i64, show, unrecognized};
 use super::super::node::{Expr, Op};
-use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
-use super::{ZoneArg, moment_or_null, unrecognized};
+use super::{ZoneArg, moment_or_null};
+use crate::args::NamedArg;
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{DocBuf, Val, Value, ValueRef};
+use crate::value::{DocBuf, Val, Value};
 
 #[derive(Debug)]
 struct ToParts {
@@ -41,23 +40,20 @@ const PARTS: [&str; 11] = [
 ];
 const ISO: usize = 7;
 
-pub fn date_to_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$dateToParts", value, 40524)?;
-    let [date, zone, iso] = named(
-        doc,
+pub fn date_to_parts(arg: Argument<'_>) -> Result<Expr> {
+    let [date, zone, iso] = arg.named(
         ["date", "timezone", "iso8601"],
-        unrecognized("$dateToParts", 40520),
+        unrecognized("argument", arg.name, [40524, 40520], |_| 40522),
     )?;
-    let date = needed(date, "$dateToParts", "date", 40522)?;
     Ok(Expr::op(ToParts {
-        date: operand(date, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
-        iso: optional(iso, scope)?,
+        date: arg.operand(date.required()?)?,
+        zone: ZoneArg::parse(zone.value(), arg)?,
+        iso: arg.optional(iso.value())?,
     }))
 }
 
-pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object("$dateFromParts", value, 40519)?;
+pub fn date_from_parts(arg: Argument<'_>) -> Result<Expr> {
+    let words = unrecognized("argument", arg.name, [40519, 40518], |_| 40516);
     let [
         year,
         month,
@@ -70,7 +66,7 @@ pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> R
         iso_week,
         iso_day,
         zone,
-    ] = named(doc, PARTS, unrecognized("$dateFromParts", 40518))?;
+    ] = arg.named(PARTS, words)?.map(NamedArg::value);
     if year.is_none() && iso_year.is_none() {
         return Err(Error::location(
             40516,
@@ -97,16 +93,16 @@ pub fn date_from_parts(_: &'static str, value: ValueRef<'_>, scope: &Scope) -> R
     };
     Ok(Expr::op(FromParts {
         fields: [
-            optional(first, scope)?,
-            optional(second_part, scope)?,
-            optional(third, scope)?,
-            optional(hour, scope)?,
-            optional(minute, scope)?,
-            optional(second, scope)?,
-            optional(milli, scope)?,
+            arg.optional(first)?,
+            arg.optional(second_part)?,
+            arg.optional(third)?,
+            arg.optional(hour)?,
+            arg.optional(minute)?,
+            arg.optional(second)?,
+            arg.optional(milli)?,
         ],
         iso,
-        zone: ZoneArg::parse(zone, scope)?,
+        zone: ZoneArg::parse(zone, arg)?,
     }))
 }
 

@@ -1,15 +1,14 @@
 //! `$dateFromString`.
 
 use super::super::Env;
-use super::super::args::{eval_or, named, needed, show};
+use super::super::args::{Argument, eval_or, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::{operand, optional};
+use super::ZoneArg;
 use super::format::{format_arg, format_text};
 use super::read::read;
-use super::{ZoneArg, unrecognized};
+use crate::args::Wrong;
 use crate::error::{Code, Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct FromString {
@@ -24,31 +23,28 @@ struct FromString {
 /// What may stand behind a percent sign. Weeks that begin on Sunday and days in them are only written, not read.
 const SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
 
-pub fn date_from_string(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40540,
-            format!(
-                "{name} only supports an object as an argument, found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
-    let [text, format, zone, on_error, on_null] = named(
-        doc,
+pub fn date_from_string(arg: Argument<'_>) -> Result<Expr> {
+    let name = arg.name;
+    let [text, format, zone, on_error, on_null] = arg.named(
         ["dateString", "format", "timezone", "onError", "onNull"],
-        unrecognized(name, 40541),
+        |wrong| match wrong {
+            Wrong::NotAnObject(ty) => {
+                let words = format!("{name} only supports an object as an argument, found: {ty}");
+                (40540, words)
+            }
+            Wrong::Unknown(field) => (40541, format!("Unrecognized argument to {name}: {field}")),
+            Wrong::Missing(field) => (40542, format!("Missing '{field}' parameter to {name}")),
+        },
     )?;
-    let text = needed(text, name, "dateString", 40542)?;
     Ok(Expr::op(FromString {
-        text: operand(text, scope)?,
-        format: format_arg(format, SPECIFIERS, scope)?,
-        zone: match zone {
-            Some(zone) => Some(ZoneArg::parse(Some(zone), scope)?),
+        text: arg.operand(text.required()?)?,
+        format: format_arg(format.value(), SPECIFIERS, arg)?,
+        zone: match zone.value() {
+            Some(zone) => Some(ZoneArg::parse(Some(zone), arg)?),
             None => None,
         },
-        on_error: optional(on_error, scope)?,
-        on_null: optional(on_null, scope)?,
+        on_error: arg.optional(on_error.value())?,
+        on_null: arg.optional(on_null.value())?,
     }))
 }
 

@@ -1,51 +1,60 @@
 //! `$dateAdd`, `$dateSubtract`.
 
 use super::super::Env;
-use super::super::args::{integral_i64, named, show};
+use super::super::args::{Argument, integral_i64, show};
 use super::super::node::{Expr, Op};
-use super::super::parse::operand;
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
-use super::{ZoneArg, moment, unrecognized};
+use super::{ZoneArg, moment};
+use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct Shift {
     name: &'static str,
+    /// The amount is subtracted.
+    back: bool,
     start: Expr,
     unit: Expr,
     amount: Expr,
     zone: ZoneArg,
 }
 
-pub fn date_add(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = value.as_doc().ok_or_else(|| {
-        Error::location(5166400, format!("{name} expects an object as its argument"))
-    })?;
-    let [start, unit, amount, zone] = named(
-        doc,
+pub fn date_add(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, false)
+}
+
+pub fn date_subtract(arg: Argument<'_>) -> Result<Expr> {
+    parse(arg, true)
+}
+
+fn parse(arg: Argument<'_>, back: bool) -> Result<Expr> {
+    let name = arg.name;
+    let [start, unit, amount, zone] = arg.named(
         ["startDate", "unit", "amount", "timezone"],
-        unrecognized(name, 5166401),
+        |wrong| match wrong {
+            Wrong::NotAnObject(_) => (5166400, format!("{name} expects an object as its argument")),
+            Wrong::Unknown(field) => (5166401, format!("Unrecognized argument to {name}: {field}")),
+            Wrong::Missing(_) => {
+                let words = format!("{name} requires startDate, unit, and amount to be present");
+                (5166402, words)
+            }
+        },
     )?;
-    let (Some(start), Some(unit), Some(amount)) = (start, unit, amount) else {
-        return Err(Error::location(
-            5166402,
-            format!("{name} requires startDate, unit, and amount to be present"),
-        ));
-    };
-    let unit = operand(unit, scope)?;
+    let (start, unit, amount) = (start.required()?, unit.required()?, amount.required()?);
+    let unit = arg.operand(unit)?;
     if let Some(text) = unit.as_const().and_then(|value| value.as_str()) {
         Unit::parse(text)?;
     }
     Ok(Expr::op(Shift {
         name,
-        start: operand(start, scope)?,
+        back,
+        start: arg.operand(start)?,
         unit,
-        amount: operand(amount, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
+        amount: arg.operand(amount)?,
+        zone: ZoneArg::parse(zone.value(), arg)?,
     }))
 }
 
@@ -112,7 +121,7 @@ impl Op for Shift {
                 format!("{} expects integer amount of time units", self.name),
             )
         })?;
-        let steps = if self.name == "$dateSubtract" {
+        let steps = if self.back {
             given.checked_neg().ok_or_else(|| {
                 Error::location(
                     6045000,

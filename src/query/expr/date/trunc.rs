@@ -1,16 +1,14 @@
 //! `$dateTrunc`: the beginning of the bin that a date lies in. Bins are counted from 2000-01-01 on.
 
 use super::super::Env;
-use super::super::args::{eval_or, integral_i64, named, needed, object, show};
+use super::super::args::{Argument, eval_or, integral_i64, show, unrecognized};
 use super::super::node::{Expr, Op};
-use super::super::parse::{operand, optional};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
-use super::{ZoneArg, moment_arg, unrecognized};
+use super::{ZoneArg, moment_arg};
 use crate::error::{Error, Result};
-use crate::query::Scope;
-use crate::value::{Val, Value, ValueRef};
+use crate::value::{Val, Value};
 
 #[derive(Debug)]
 struct Trunc {
@@ -27,21 +25,26 @@ const MAX_BIN: i64 = 100_000_000_000;
 /// Days from 1970 to 2000-01-01, a Saturday.
 const REFERENCE: i64 = 10_957;
 
-pub fn date_trunc(name: &'static str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    let doc = object(name, value, 5439007)?;
-    let [date, unit, bin, zone, week] = named(
-        doc,
+pub fn date_trunc(arg: Argument<'_>) -> Result<Expr> {
+    let [date, unit, bin, zone, week] = arg.named(
         ["date", "unit", "binSize", "timezone", "startOfWeek"],
-        unrecognized(name, 5439008),
+        unrecognized(
+            "argument",
+            arg.name,
+            [5439007, 5439008],
+            |field| match field {
+                "date" => 5439009,
+                _ => 5439010,
+            },
+        ),
     )?;
-    let date = needed(date, name, "date", 5439009)?;
-    let unit = needed(unit, name, "unit", 5439010)?;
+    let (date, unit) = (date.required()?, unit.required()?);
     Ok(Expr::op(Trunc {
-        date: operand(date, scope)?,
-        unit: operand(unit, scope)?,
-        bin: optional(bin, scope)?,
-        zone: ZoneArg::parse(zone, scope)?,
-        week: optional(week, scope)?,
+        date: arg.operand(date)?,
+        unit: arg.operand(unit)?,
+        bin: arg.optional(bin.value())?,
+        zone: ZoneArg::parse(zone.value(), arg)?,
+        week: arg.optional(week.value())?,
     }))
 }
 

@@ -4,6 +4,7 @@ use bson::{Bson, bson};
 
 use super::super::facts::{Parse, Position, RunsOn};
 use super::*;
+use crate::vocabulary::Status;
 
 fn argument(spec: &Bson) -> DocBuf {
     DocBuf::from(doc! {"v": spec.clone()})
@@ -52,10 +53,11 @@ fn which_stages_have_inner_pipelines() {
         "pipeline": stages.clone(), "a": stages.clone(), "input": {"pipelines": {"p": stages}},
     }));
     let having: Vec<&str> = STAGES
+        .entries()
         .iter()
         .filter(|row| {
             let mut count = 0;
-            (row.inner)(spec.as_doc().get("v"), &mut |_| count += 1);
+            (row.facts.inner)(spec.as_doc().get("v"), &mut |_| count += 1);
             count > 0
         })
         .map(|row| row.name)
@@ -73,25 +75,28 @@ fn which_stages_have_inner_pipelines() {
 /// What rows say of a stage fits together.
 #[test]
 fn facts_agree() {
-    for row in STAGES {
+    for row in STAGES.entries() {
         let name = row.name;
-        let first = matches!(row.position, Position::First { .. });
-        let own_rows = row.rows_from != RowsFrom::Input;
+        let first = matches!(row.facts.position, Position::First { .. });
+        let own_rows = row.facts.rows_from != RowsFrom::Input;
         assert!(first || !own_rows, "{name} brings rows, so it stands first");
         assert!(
-            own_rows || matches!(row.needs, Need::Find | Need::ChangeStream),
+            own_rows || matches!(row.facts.needs, Need::Find | Need::ChangeStream),
             "{name} reads documents"
         );
-        assert!(!first || !row.in_facet, "{name}: $facet has its input");
         assert!(
-            row.runs_on == RunsOn::Database || row.rows_from != RowsFrom::Server,
+            !first || !row.facts.in_facet,
+            "{name}: $facet has its input"
+        );
+        assert!(
+            row.facts.runs_on == RunsOn::Database || row.facts.rows_from != RowsFrom::Server,
             "{name} is about the server"
         );
-        let writes = row.position == Position::Last;
-        let whole = matches!(row.runs_on, RunsOn::Database | RunsOn::Only { .. });
-        let bars_view = writes || whole || row.needs == Need::ChangeStream;
-        assert_eq!(row.in_view, !bars_view, "{name} in a view");
-        assert!(!writes || !row.in_sub, "{name} writes");
+        let writes = row.facts.position == Position::Last;
+        let whole = matches!(row.facts.runs_on, RunsOn::Database | RunsOn::Only { .. });
+        let bars_view = writes || whole || row.facts.needs == Need::ChangeStream;
+        assert_eq!(row.facts.in_view, !bars_view, "{name} in a view");
+        assert!(!writes || !row.facts.in_sub, "{name} writes");
     }
 }
 
@@ -99,6 +104,7 @@ fn facts_agree() {
 #[test]
 fn stages_of_updates() {
     let updates: Vec<&str> = STAGES
+        .entries()
         .iter()
         .filter(|row| matches!(row.status, Status::Ready(Parse::Each(_))))
         .map(|row| row.name)
@@ -137,7 +143,7 @@ fn fields_that_are_written() {
     ];
     for (name, spec, expected) in rows {
         let argument = argument(&spec);
-        let changes = find(name).unwrap().changes;
+        let changes = STAGES.find(name.as_bytes()).unwrap().facts.changes;
         let mut found = Vec::new();
         changes.each_written(argument.as_doc().get("v"), &mut |path| found.push(path));
         assert_eq!(found, expected, "{name}: {spec}");
@@ -168,7 +174,7 @@ fn fields_that_pass() {
     ];
     for (name, spec, expected) in rows {
         let argument = argument(&spec);
-        let changes = find(name).unwrap().changes;
+        let changes = STAGES.find(name.as_bytes()).unwrap().facts.changes;
         let passes = |path: &&str| changes.passes(argument.as_doc().get("v"), path);
         let found: Vec<&str> = ["_id", "a", "a.x", "b"]
             .into_iter()

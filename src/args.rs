@@ -1,4 +1,6 @@
-//! Reading the fields of a command, with the messages that mongod has for wrong ones.
+//! Reading the fields of a command, a stage or an operator, with the messages that mongod has for wrong ones.
+//!
+//! A command or a stage takes them one by one:
 //!
 //! ```ignore
 //! for arg in call.args() {
@@ -12,7 +14,19 @@
 //! ```
 //!
 //! A field that is null counts as left out (`None`), as in MongoDB. Nested documents are read the same way with
-//! [`fields`], under a path like `update.updates`.
+//! [`fields`], under a path like `update.updates`. Where mongod has a number and words of its own for a field of the wrong
+//! type, [`Arg::expect`] takes them.
+//!
+//! An operator takes its [`named`] arguments all at once and computes with them in whatever order it likes:
+//!
+//! ```ignore
+//! let [input, chars] = named(value, ["input", "chars"], |wrong| match wrong {
+//!     Wrong::NotAnObject(ty) => (50696, format!("$trim only supports an object as an argument, found {ty}")),
+//!     Wrong::Unknown(field) => (50694, format!("$trim found an unknown argument: {field}")),
+//!     Wrong::Missing(field) => (50695, format!("$trim requires an '{field}' field")),
+//! })?;
+//! let input = input.required()?;
+//! ```
 
 use crate::error::{Error, Result};
 pub use crate::value::is_true as truthy;
@@ -25,9 +39,55 @@ pub struct Arg<'a> {
     elem: Elem<'a>,
 }
 
+/// An argument of an operator by its name.
+#[derive(Clone, Copy)]
+pub struct NamedArg<'a, W> {
+    name: &'static str,
+    value: Option<ValueRef<'a>>,
+    words: W,
+}
+
+/// What may be wrong with named arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrong<'a> {
+    /// They have to stand in an object, and a value of this type was given.
+    NotAnObject(&'a str),
+    Unknown(&'a str),
+    Missing(&'a str),
+}
+
 /// The fields of a nested document; `path` is how messages name it.
 pub fn fields<'a>(path: &'a str, doc: Doc<'a>) -> impl Iterator<Item = Arg<'a>> {
     doc.iter().map(move |elem| Arg { path, elem })
+}
+
+/// The arguments of these names. Of two with one name the last counts, as in mongod. `words` is the number and the message of what
+/// is wrong, or an error.
+pub fn named<'a, const N: usize, W, E>(
+    value: ValueRef<'a>,
+    names: [&'static str; N],
+    words: W,
+) -> Result<[NamedArg<'a, W>; N]>
+where
+    W: Fn(Wrong<'_>) -> E + Copy,
+    E: Into<Error>,
+{
+    let mut args = names.map(|name| NamedArg {
+        name,
+        value: None,
+        words,
+    });
+    let Some(doc) = value.as_doc() else {
+        return Err(words(Wrong::NotAnObject(value.ty().alias())).into());
+    };
+    for elem in doc {
+        let known = |arg: &&mut NamedArg<'_, W>| arg.name.as_bytes() == elem.name_bytes();
+        match args.iter_mut().find(known) {
+            Some(arg) => arg.value = Some(elem.value),
+            None => return Err(words(Wrong::Unknown(elem.name())).into()),
+        }
+    }
+    Ok(args)
 }
 
 /// A field that must be there.
@@ -113,6 +173,18 @@ impl<'a> Arg<'a> {
         read(self.elem.value)
             .map(Some)
             .ok_or_else(|| self.wrong_type(&[ty]))
+    }
+
+    /// What is read of the value, or an error that mongod knows by its number: `{}` in its words is the type that was given. Null is
+    /// no exception.
+    pub fn expect<T>(
+        &self,
+        read: impl FnOnce(ValueRef<'a>) -> Option<T>,
+        number: i32,
+        words: &str,
+    ) -> Result<T> {
+        let value = self.elem.value;
+        read(value).ok_or_else(|| Error::found(number, words, value.ty()))
     }
 
     pub fn str(&self) -> Result<Option<&'a str>> {
@@ -266,6 +338,25 @@ impl<'a> Arg<'a> {
             "Expected an integer: {}: {value}",
             self.name(),
         )))
+    }
+}
+
+// === impl NamedArg ===
+
+impl<'a, W> NamedArg<'a, W> {
+    /// What was given, if anything was.
+    pub fn value(self) -> Option<ValueRef<'a>> {
+        self.value
+    }
+
+    /// What was given, where something has to be.
+    pub fn required<E>(self) -> Result<ValueRef<'a>>
+    where
+        W: Fn(Wrong<'_>) -> E,
+        E: Into<Error>,
+    {
+        self.value
+            .ok_or_else(|| (self.words)(Wrong::Missing(self.name)).into())
     }
 }
 

@@ -1,0 +1,147 @@
+//! A vocabulary: every name that MongoDB has for its commands, its stages or one kind of operators.
+//!
+//! There are six. Each is one sorted table (`table.rs`) in the folder whose files implement it, and dispatch, listCommands,
+//! metrics and the README derive from it. A name that MongoDB has and Sundown does not yet have is in the table as planned:
+//! it is refused by name. A name that is not in the table is unknown here, as it is to mongod.
+
+use crate::error::{Error, Result};
+
+/// A table of names. `T` runs or parses what is built, `F` are the facts about each name.
+pub struct Vocabulary<T: 'static, F: 'static = ()> {
+    /// Precedes a planned name in its refusal.
+    kind: &'static str,
+    entries: &'static [Entry<T, F>],
+}
+
+/// One row of the table.
+pub struct Entry<T, F = ()> {
+    /// As clients write it.
+    pub name: &'static str,
+    pub status: Status<T>,
+    /// What is true of the name whether it is built or not.
+    pub facts: F,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status<T> {
+    Ready(T),
+    /// MongoDB has it, Sundown does not have it yet.
+    Planned,
+}
+
+// === impl Vocabulary ===
+
+impl<T, F> Vocabulary<T, F> {
+    /// Does not compile, as the value of a static, unless the entries are sorted by name and no name is there twice.
+    pub const fn new(kind: &'static str, entries: &'static [Entry<T, F>]) -> Self {
+        let mut at = 1;
+        while at < entries.len() {
+            if !is_before(entries[at - 1].name, entries[at].name) {
+                // This entry belongs further up, or is there twice.
+                panic!("{}", entries[at].name);
+            }
+            at += 1;
+        }
+        Self { kind, entries }
+    }
+
+    /// Sorted by name.
+    pub const fn entries(&self) -> &'static [Entry<T, F>] {
+        self.entries
+    }
+
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&'static Entry<T, F>> {
+        let at = self
+            .entries
+            .binary_search_by(|entry| entry.name.as_bytes().cmp(name));
+        self.entries.get(at.ok()?)
+    }
+
+    /// What runs or parses the entry; a planned name is refused.
+    pub fn ready<'e>(&self, entry: &'e Entry<T, F>) -> Result<&'e T> {
+        match &entry.status {
+            Status::Ready(ready) => Ok(ready),
+            Status::Planned => Err(self.refuse(entry)),
+        }
+    }
+
+    /// The refusal of a planned name.
+    #[cold]
+    pub fn refuse(&self, entry: &Entry<T, F>) -> Error {
+        let Self { kind, .. } = self;
+        let space = if kind.is_empty() { "" } else { " " };
+        Error::not_implemented(format_args!("{kind}{space}{}", entry.name))
+    }
+}
+
+/// `a < b`, which a const fn cannot ask of texts.
+const fn is_before(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() {
+        if a[at] != b[at] {
+            return a[at] < b[at];
+        }
+        at += 1;
+    }
+    a.len() < b.len()
+}
+
+// === impl Entry ===
+
+impl<T, F> Entry<T, F> {
+    pub const fn is_ready(&self) -> bool {
+        matches!(self.status, Status::Ready(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn entry(name: &'static str, status: Status<i32>) -> Entry<i32> {
+        Entry {
+            name,
+            status,
+            facts: (),
+        }
+    }
+
+    #[test]
+    fn names_are_found_and_planned_ones_refused() {
+        static WORDS: Vocabulary<i32> = Vocabulary::new(
+            "word",
+            &[
+                entry("$a", Status::Ready(1)),
+                entry("$ab", Status::Planned),
+                entry("$b", Status::Ready(3)),
+            ],
+        );
+        let found = |name: &str| WORDS.find(name.as_bytes());
+        assert!(found("$").is_none() && found("$c").is_none() && found("").is_none());
+        for known in WORDS.entries() {
+            let entry = found(known.name).unwrap();
+            assert!(std::ptr::eq(entry, known));
+            assert_eq!(WORDS.ready(entry).is_ok(), entry.is_ready());
+        }
+        let refusal = WORDS.refuse(found("$ab").unwrap());
+        assert_eq!(refusal.code().number(), 238);
+        assert_eq!(refusal.message(), "word $ab is not implemented in Sundown");
+    }
+
+    #[test]
+    fn entries_are_sorted() {
+        for (first, second, sorted) in [
+            ("$a", "$b", true),
+            ("$a", "$aa", true),
+            ("$B", "$a", true),
+            ("$a", "$a", false),
+            ("$b", "$a", false),
+            ("$aa", "$a", false),
+        ] {
+            assert_eq!(is_before(first, second), sorted, "{first} {second}");
+            assert_eq!(first < second, sorted);
+        }
+    }
+}
