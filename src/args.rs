@@ -90,6 +90,12 @@ where
     Ok(args)
 }
 
+/// A specification that has to be an object. `{}` in the words of the error is the type that was given.
+pub fn object<'a>(value: ValueRef<'a>, number: i32, words: &str) -> Result<Doc<'a>> {
+    let doc = value.as_doc();
+    doc.ok_or_else(|| Error::found(number, words, value.ty().alias()))
+}
+
 /// A field that must be there.
 pub fn required<T>(value: Option<T>, path: &str, name: &str) -> Result<T> {
     value.ok_or_else(|| Error::missing_field(path, name))
@@ -152,6 +158,15 @@ impl<'a> Arg<'a> {
         Error::unknown_field(self.path, self.name())
     }
 
+    /// The same, where mongod has a number and words of its own: `{}` is the name.
+    pub fn refuse(&self, number: i32, words: &str) -> Error {
+        Error::found(number, words, self.name())
+    }
+
+    pub fn duplicate(&self) -> Error {
+        Error::duplicate_field(self.path, self.name())
+    }
+
     pub fn wrong_type(&self, expected: &[Type]) -> Error {
         Error::wrong_type(self.path, self.name(), self.elem.value.ty(), expected)
     }
@@ -170,13 +185,10 @@ impl<'a> Arg<'a> {
         if self.is_null() {
             return Ok(None);
         }
-        read(self.elem.value)
-            .map(Some)
-            .ok_or_else(|| self.wrong_type(&[ty]))
+        self.exactly(ty, read).map(Some)
     }
 
-    /// What is read of the value, or an error that mongod knows by its number: `{}` in its words is the type that was given. Null is
-    /// no exception.
+    /// What is read of the value; null is no exception. `{}` in the words of the error is the type that was given.
     pub fn expect<T>(
         &self,
         read: impl FnOnce(ValueRef<'a>) -> Option<T>,
@@ -184,7 +196,12 @@ impl<'a> Arg<'a> {
         words: &str,
     ) -> Result<T> {
         let value = self.elem.value;
-        read(value).ok_or_else(|| Error::found(number, words, value.ty()))
+        read(value).ok_or_else(|| Error::found(number, words, value.ty().alias()))
+    }
+
+    /// The same, with the words for any field of a command.
+    pub fn exactly<T>(&self, ty: Type, read: impl FnOnce(ValueRef<'a>) -> Option<T>) -> Result<T> {
+        read(self.elem.value).ok_or_else(|| self.wrong_type(&[ty]))
     }
 
     pub fn str(&self) -> Result<Option<&'a str>> {

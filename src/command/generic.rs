@@ -387,10 +387,7 @@ fn refuse_duplicates(command: &Command, own: &[Elem<'_>]) -> Result<()> {
 
 #[cold]
 fn duplicate(command: &Command, name: &str) -> Error {
-    Error::new(
-        Code::IDLDuplicateField,
-        format!("BSON field '{}.{name}' is a duplicate field", command.name),
-    )
+    Error::duplicate_field(command.name, name)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use super::{Code, Error};
 use crate::value::Type;
 
 impl Error {
-    /// An error that mongod knows by its number, where `{}` in its words is the type of what was given.
-    pub fn found(number: i32, words: &str, given: Type) -> Self {
-        Self::location(number, words.replacen("{}", given.alias(), 1))
+    /// An error that mongod knows by its number. `{}` in its words is what was found: a type, or a name.
+    pub fn found(number: i32, words: &str, found: &str) -> Self {
+        Self::location(number, words.replacen("{}", found, 1))
     }
 
     /// A field that has to be there is not.
@@ -22,6 +22,14 @@ impl Error {
         Self::new(
             Code::IDLUnknownField,
             format!("BSON field '{path}.{name}' is an unknown field."),
+        )
+    }
+
+    /// The field is there twice.
+    pub fn duplicate_field(path: &str, name: &str) -> Self {
+        Self::new(
+            Code::IDLDuplicateField,
+            format!("BSON field '{path}.{name}' is a duplicate field"),
         )
     }
 

@@ -95,7 +95,7 @@ pub fn zip(arg: Argument<'_>) -> Result<Expr> {
             return Ok(Vec::new());
         };
         let array = value.as_array();
-        let array = array.ok_or_else(|| Error::found(number, words, value.ty()))?;
+        let array = array.ok_or_else(|| Error::found(number, words, value.ty().alias()))?;
         items(array).map(|item| arg.operand(item)).collect()
     };
     let words = "inputs must be an array of expressions, found {}";
@@ -106,7 +106,7 @@ pub fn zip(arg: Argument<'_>) -> Result<Expr> {
         None => false,
         Some(value) => value.as_bool().ok_or_else(|| {
             let words = "useLongestLength must be a bool, found {}";
-            Error::found(34463, words, value.ty())
+            Error::found(34463, words, value.ty().alias())
         })?,
     };
     if inputs.is_empty() {

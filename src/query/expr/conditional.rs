@@ -86,7 +86,7 @@ pub fn switch(arg: Argument<'_>) -> Result<Expr> {
         None => Doc::EMPTY,
         Some(value) => value.as_array().ok_or_else(|| {
             let words = "$switch expected an array for 'branches', found: {}";
-            Error::found(40061, words, value.ty())
+            Error::found(40061, words, value.ty().alias())
         })?,
     };
     let branches = list

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::group::{Fields, Group, Key};
 use super::{Place, Stage};
+use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Expr, Naming, Vars};
@@ -21,50 +22,19 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40201,
-            format!(
-                "Argument to $bucket stage must be an object, but found type: {}.",
-                value.ty().alias()
-            ),
-        )
-    })?;
+    let words = "Argument to $bucket stage must be an object, but found type: {}.";
     let (mut by, mut boundaries, mut default, mut output) = (None, None, None, None);
-    for elem in spec {
-        let given = elem.value;
-        match elem.name() {
+    for option in fields("$bucket", object(value, 40201, words)?) {
+        let given = option.value();
+        match option.name() {
             "groupBy" => {
                 let wanted = (40202, "$bucket", "an expression");
                 by = Some(group_by(given, place, wanted)?);
             }
-            "boundaries" => boundaries = Some(parse_boundaries(given, place)?),
-            "default" => {
-                let expr = Expr::parse(given, place.scope)?;
-                let constant = expr.as_const().ok_or_else(|| {
-                    Error::location(
-                        40195,
-                        format!("The $bucket 'default' field must be a constant expression, but found: {given}."),
-                    )
-                })?;
-                default = Some(constant.to_value());
-            }
-            "output" => {
-                let fields = self::output(given, place, 40196, "$bucket")?;
-                if fields.has("_id") {
-                    return Err(Error::location(
-                        15948,
-                        "a group's _id may only be specified once",
-                    ));
-                }
-                output = Some(fields);
-            }
-            other => {
-                return Err(Error::location(
-                    40197,
-                    format!("Unrecognized option to $bucket: {other}."),
-                ));
-            }
+            "boundaries" => boundaries = Some(parse_boundaries(option, place)?),
+            "default" => default = Some(parse_default(given, place)?),
+            "output" => output = Some(parse_output(option, place)?),
+            _ => return Err(option.refuse(40197, "Unrecognized option to $bucket: {}.")),
         }
     }
     let (Some(by), Some(boundaries)) = (by, boundaries) else {
@@ -73,16 +43,7 @@ pub(super) fn parse(
             "$bucket requires 'groupBy' and 'boundaries' to be specified.",
         ));
     };
-    if let (Some(default), Some(first), Some(last)) =
-        (&default, boundaries.first(), boundaries.last())
-        && compare(default.as_ref(), first.as_ref()).is_ge()
-        && compare(default.as_ref(), last.as_ref()).is_lt()
-    {
-        return Err(Error::location(
-            40199,
-            "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary.",
-        ));
-    }
+    check_default(default.as_ref(), &boundaries)?;
     let fields = match output {
         Some(fields) => fields,
         None => Fields::count("count")?,
@@ -120,23 +81,46 @@ pub(super) fn group_by(
     Expr::parse(given, place.scope)
 }
 
-/// The field `output`.
-pub(super) fn output(
-    given: ValueRef<'_>,
-    place: &Place<'_>,
-    code: i32,
-    stage: &str,
-) -> Result<Fields> {
-    let fields = given.as_doc().ok_or_else(|| {
-        Error::location(
-            code,
-            format!(
-                "The {stage} 'output' field must be an object, but found type: {}.",
-                given.ty().alias()
-            ),
-        )
-    })?;
+/// The field `output`; `words` are those for what is no object.
+pub(super) fn output(option: Arg<'_>, place: &Place<'_>, code: i32, words: &str) -> Result<Fields> {
+    let fields = option.expect(ValueRef::as_doc, code, words)?;
     Fields::parse(fields, place.scope)
+}
+
+fn parse_output(option: Arg<'_>, place: &Place<'_>) -> Result<Fields> {
+    let words = "The $bucket 'output' field must be an object, but found type: {}.";
+    let fields = output(option, place, 40196, words)?;
+    if fields.has("_id") {
+        return Err(Error::location(
+            15948,
+            "a group's _id may only be specified once",
+        ));
+    }
+    Ok(fields)
+}
+
+fn parse_default(given: ValueRef<'_>, place: &Place<'_>) -> Result<Value> {
+    let expr = Expr::parse(given, place.scope)?;
+    let constant = expr.as_const().ok_or_else(|| {
+        let words = "The $bucket 'default' field must be a constant expression, but found: {}.";
+        Error::found(40195, words, &given.to_string())
+    })?;
+    Ok(constant.to_value())
+}
+
+/// The default stands for none of the ranges.
+fn check_default(default: Option<&Value>, boundaries: &[Value]) -> Result<()> {
+    if let (Some(default), Some(first), Some(last)) =
+        (default, boundaries.first(), boundaries.last())
+        && compare(default.as_ref(), first.as_ref()).is_ge()
+        && compare(default.as_ref(), last.as_ref()).is_lt()
+    {
+        return Err(Error::location(
+            40199,
+            "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the highest boundary.",
+        ));
+    }
+    Ok(())
 }
 
 /// "$path" or `{$operator: ...}`: what `groupBy` takes.
@@ -151,16 +135,9 @@ fn is_expression(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn parse_boundaries(value: ValueRef<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
-    let array = value.as_array().ok_or_else(|| {
-        Error::location(
-            40200,
-            format!(
-                "The $bucket 'boundaries' field must be an array, but found type: {}.",
-                value.ty().alias()
-            ),
-        )
-    })?;
+fn parse_boundaries(option: Arg<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
+    let words = "The $bucket 'boundaries' field must be an array, but found type: {}.";
+    let array = option.expect(ValueRef::as_array, 40200, words)?;
     let mut boundaries = Vec::new();
     for elem in array {
         let expr = Expr::parse(elem.value, place.scope)?;

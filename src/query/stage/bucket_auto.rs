@@ -8,6 +8,7 @@ use super::group::Fields;
 use super::held::Held;
 use super::sort::too_much;
 use super::{Batch, Cx, Empty, Flow, Op, Place, Row, Rows, Stage};
+use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::Naming;
@@ -50,67 +51,26 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40240,
-            format!(
-                "The argument to $bucketAuto must be an object, but found type: {}.",
-                value.ty().alias()
-            ),
-        )
-    })?;
+    let words = "The argument to $bucketAuto must be an object, but found type: {}.";
     let (mut by, mut buckets, mut output, mut granularity) = (None, None, None, None);
-    for elem in spec {
-        let given = elem.value;
-        match elem.name() {
+    for option in fields("$bucketAuto", object(value, 40240, words)?) {
+        match option.name() {
             "groupBy" => {
                 let wanted = (40239, "$bucketAuto", "an expression object");
-                by = Some(bucket::group_by(given, place, wanted)?);
+                by = Some(bucket::group_by(option.value(), place, wanted)?);
             }
-            "buckets" => {
-                let number = given.as_num().ok_or_else(|| {
-                    Error::location(
-                        40241,
-                        format!("The $bucketAuto 'buckets' field must be a numeric value, but found type: {}.", given.ty().alias()),
-                    )
-                })?;
-                let whole = number
-                    .to_i64_exact()
-                    .and_then(|whole| i32::try_from(whole).ok())
-                    .ok_or_else(|| {
-                        Error::location(
-                            40242,
-                            format!("The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {given}."),
-                        )
-                    })?;
-                if whole < 1 {
-                    return Err(Error::location(
-                        40243,
-                        format!(
-                            "The $bucketAuto 'buckets' field must be greater than 0, but found: {whole}"
-                        ),
-                    ));
-                }
-                buckets = Some(whole);
-            }
+            "buckets" => buckets = Some(parse_buckets(option)?),
             "output" => {
-                output = Some(bucket::output(given, place, 40244, "$bucketAuto")?);
+                let words = "The $bucketAuto 'output' field must be an object, but found type: {}.";
+                output = Some(bucket::output(option, place, 40244, words)?);
             }
             "granularity" => {
-                let name = given.as_str().ok_or_else(|| {
-                    Error::location(
-                        40261,
-                        format!("The $bucketAuto 'granularity' field must be a string, but found type: {}.", given.ty().alias()),
-                    )
-                })?;
+                let words =
+                    "The $bucketAuto 'granularity' field must be a string, but found type: {}.";
+                let name = option.expect(ValueRef::as_str, 40261, words)?;
                 granularity = Some(Granularity::find(name)?);
             }
-            other => {
-                return Err(Error::location(
-                    40245,
-                    format!("Unrecognized option to $bucketAuto: {other}."),
-                ));
-            }
+            _ => return Err(option.refuse(40245, "Unrecognized option to $bucketAuto: {}.")),
         }
     }
     let (Some(by), Some(buckets)) = (by, buckets) else {
@@ -130,6 +90,23 @@ pub(super) fn parse(
         granularity,
     })));
     Ok(())
+}
+
+fn parse_buckets(option: Arg<'_>) -> Result<i32> {
+    let words = "The $bucketAuto 'buckets' field must be a numeric value, but found type: {}.";
+    let number = option.expect(ValueRef::as_num, 40241, words)?;
+    let whole = number
+        .to_i64_exact()
+        .and_then(|whole| i32::try_from(whole).ok())
+        .ok_or_else(|| {
+            let words = "The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {}.";
+            Error::found(40242, words, &option.value().to_string())
+        })?;
+    if whole < 1 {
+        let words = "The $bucketAuto 'buckets' field must be greater than 0, but found: {}";
+        return Err(Error::found(40243, words, &whole.to_string()));
+    }
+    Ok(whole)
 }
 
 // === impl BucketAuto ===

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
-use crate::error::{Error, Result};
+use crate::args::{Arg, fields, object};
+use crate::error::Result;
 use crate::query::Naming;
 use crate::value::{Doc, Type, ValueRef};
 
@@ -20,35 +21,26 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::location(
-            5447000,
-            format!(
-                "$collStats must take a nested object but found: {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
+    let words = "$collStats must take a nested object but found: {}";
     let (mut latency, mut storage, mut count, mut exec) = (None, None, false, false);
-    for elem in spec {
-        let (name, given) = (elem.name(), elem.value);
-        match name {
+    for option in fields("$collStats", object(value, 5447000, words)?) {
+        match option.name() {
             "latencyStats" => {
-                if let Some(options) = nested(name, given)? {
+                if let Some(options) = option.doc()? {
                     latency = Some(histograms(options)?);
                 }
             }
             "storageStats" => {
-                if let Some(options) = nested(name, given)? {
+                if let Some(options) = option.doc()? {
                     storage = Some(scale(options)?);
                 }
             }
-            "count" => count |= empty(name, given)?,
-            "queryExecStats" => exec |= empty(name, given)?,
+            "count" => count |= empty(option)?,
+            "queryExecStats" => exec |= empty(option)?,
             "operationStats" => {
-                empty(name, given)?;
+                empty(option)?;
             }
-            other => return Err(Error::unknown_field("$collStats", other)),
+            _ => return Err(option.unknown()),
         }
     }
     push(Stage::Op(Arc::new(Reports {
@@ -69,44 +61,26 @@ pub(super) fn only_counts(spec: ValueRef<'_>) -> bool {
     options.all(|option| option.name() == "count")
 }
 
-/// What is said of one kind of figures; `None` for null, which asks for nothing.
-fn nested<'a>(name: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
-    match value.ty() {
-        Type::Document => Ok(value.as_doc()),
-        Type::Null => Ok(None),
-        other => Err(Error::wrong_type(
-            "$collStats",
-            name,
-            other,
-            &[Type::Document],
-        )),
-    }
-}
-
-/// Whether figures without options are asked for.
-fn empty(name: &str, value: ValueRef<'_>) -> Result<bool> {
-    match nested(name, value)? {
+/// Whether figures without options are asked for; null asks for nothing.
+fn empty(option: Arg<'_>) -> Result<bool> {
+    match option.doc()? {
         None => Ok(false),
         Some(doc) if doc.is_empty() => Ok(true),
-        Some(_) => Err(Error::location(
-            31170,
-            format!("{name} argument to $collStats must be an empty object"),
-        )),
+        Some(_) => {
+            let words = "{} argument to $collStats must be an empty object";
+            Err(option.refuse(31170, words))
+        }
     }
 }
 
 /// `{histograms}`
 fn histograms(options: Doc<'_>) -> Result<bool> {
-    const PATH: &str = "$collStats.latencyStats";
     let mut wanted = false;
-    for elem in options {
-        let (name, value) = (elem.name(), elem.value);
-        if name != "histograms" {
-            return Err(Error::unknown_field(PATH, name));
+    for option in fields("$collStats.latencyStats", options) {
+        match option.name() {
+            "histograms" => wanted = option.exactly(Type::Bool, ValueRef::as_bool)?,
+            _ => return Err(option.unknown()),
         }
-        wanted = value
-            .as_bool()
-            .ok_or_else(|| Error::wrong_type(PATH, name, value.ty(), &[Type::Bool]))?;
     }
     Ok(wanted)
 }
@@ -114,21 +88,14 @@ fn histograms(options: Doc<'_>) -> Result<bool> {
 /// `{scale}`: by what sizes are divided.
 fn scale(options: Doc<'_>) -> Result<f64> {
     let mut scale = 1.0;
-    for elem in options {
-        let (name, value) = (elem.name(), elem.value);
-        if name != "scale" || value.ty() == Type::Null {
+    for option in fields("$collStats.storageStats", options) {
+        if option.name() != "scale" || option.is_null() {
             continue;
         }
-        let number = value.as_num().ok_or_else(|| {
-            Error::wrong_type("$collStats.storageStats", name, value.ty(), &[Type::Int32])
-        })?;
-        let whole = number.to_i64_saturating();
-        if whole < 1 {
-            return Err(Error::bad_value(format!(
-                "BSON field 'scale' value must be >= 1, actual value '{whole}'"
-            )));
+        option.exactly(Type::Int32, ValueRef::as_num)?;
+        if let Some(whole) = option.int_at_least(1)? {
+            scale = whole as f64;
         }
-        scale = whole as f64;
     }
     Ok(scale)
 }

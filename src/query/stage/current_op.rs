@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::coll_stats::Reports;
 use super::{Place, Report, Stage, Target};
+use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
@@ -31,27 +32,22 @@ pub(super) fn parse(
         ))
     })?;
     let mut wanted = CurrentOps::default();
-    for elem in spec {
-        let name = elem.name();
-        let target = match name {
-            "allUsers" => Some(&mut wanted.all_users),
-            "idleConnections" => Some(&mut wanted.idle_connections),
-            "idleCursors" => Some(&mut wanted.idle_cursors),
-            "truncateOps" => Some(&mut wanted.truncate),
-            "idleSessions" | "localOps" | "targetAllNodes" => None,
-            _ => return Err(Error::unknown_field("$currentOp", name)),
-        };
-        let flag = elem
-            .value
-            .as_bool()
-            .ok_or_else(|| Error::wrong_type("$currentOp", name, elem.value.ty(), &[Type::Bool]))?;
-        if name == "targetAllNodes" && flag {
-            return Err(Error::failed_to_parse(
-                "$currentOp supports targetAllNodes parameter only for sharded clusters",
-            ));
-        }
-        if let Some(target) = target {
-            *target = flag;
+    for option in fields("$currentOp", spec) {
+        let flag = || option.exactly(Type::Bool, ValueRef::as_bool);
+        match option.name() {
+            "allUsers" => wanted.all_users = flag()?,
+            "idleConnections" => wanted.idle_connections = flag()?,
+            "idleCursors" => wanted.idle_cursors = flag()?,
+            "truncateOps" => wanted.truncate = flag()?,
+            "targetAllNodes" if flag()? => {
+                return Err(Error::failed_to_parse(
+                    "$currentOp supports targetAllNodes parameter only for sharded clusters",
+                ));
+            }
+            "idleSessions" | "localOps" | "targetAllNodes" => {
+                flag()?;
+            }
+            _ => return Err(option.unknown()),
         }
     }
     if place.db != "admin" {

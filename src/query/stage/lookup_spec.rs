@@ -6,10 +6,11 @@ use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Pipeline, Place, Stage, Target};
+use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
 use crate::query::{Expr, scope};
-use crate::value::{Path, Type, ValueRef};
+use crate::value::{Doc, Path, Type, ValueRef};
 
 pub(super) struct Lookup {
     /// None where the pipeline brings its own rows.
@@ -19,6 +20,19 @@ pub(super) struct Lookup {
     pub fields: Option<(Path, Path)>,
     pub lets: Vec<(Box<str>, Expr)>,
     pub sub: Option<Sub>,
+}
+
+/// What is given, before any of it is looked at.
+#[derive(Default)]
+struct Options<'a> {
+    from: Option<Arg<'a>>,
+    into: Option<Arg<'a>>,
+    local: Option<Arg<'a>>,
+    foreign: Option<Arg<'a>>,
+    lets: Option<Arg<'a>>,
+    pipeline: Option<Arg<'a>>,
+    /// The first that there is no such option for. Mongod looks at `from` before it complains.
+    unknown: Option<Arg<'a>>,
 }
 
 const WITHIN: Within = Within {
@@ -41,74 +55,34 @@ pub(super) fn parse(
     let spec = value.as_doc().ok_or_else(|| {
         Error::failed_to_parse("the $lookup stage specification must be an Object")
     })?;
-    let (mut from, mut into, mut local, mut foreign, mut lets, mut pipeline) = Default::default();
-    let mut unknown = None;
-    for elem in spec {
-        let slot: &mut Option<ValueRef<'_>> = match elem.name() {
-            "from" => &mut from,
-            "as" => &mut into,
-            "localField" => &mut local,
-            "foreignField" => &mut foreign,
-            "let" => &mut lets,
-            "pipeline" => &mut pipeline,
-            "_internalUnwind" | "_internalCollation" => {
-                return Err(Error::not_implemented(format_args!(
-                    "$lookup {}",
-                    elem.name()
-                )));
-            }
-            other => {
-                unknown.get_or_insert(other);
-                continue;
-            }
-        };
-        if slot.replace(elem.value).is_some() {
-            return Err(duplicate_field("$lookup", elem.name()));
-        }
-    }
-    // A pipeline that brings its own rows needs no collection.
-    let own_rows = pipeline
-        .and_then(ValueRef::as_array)
-        .is_some_and(brings_rows);
-    let from = match from {
-        None if !own_rows => {
+    let given = Options::read(spec)?;
+    let stages = given
+        .pipeline
+        .and_then(|pipeline| pipeline.value().as_array());
+    let from = match given.from {
+        Some(from) => Some(parse_from(from.value(), place)?),
+        // A pipeline that brings its own rows needs no collection.
+        None if stages.is_some_and(brings_rows) => None,
+        None => {
             return Err(Error::failed_to_parse(
                 "must specify 'from' field for a $lookup",
             ));
         }
-        None => None,
-        Some(from) => Some(parse_from(from, place)?),
     };
-    if let Some(name) = unknown {
-        return Err(Error::unknown_field("$lookup", name));
+    if let Some(option) = given.unknown {
+        return Err(option.unknown());
     }
-    let into = text("as", into)?.ok_or_else(|| Error::missing_field("$lookup", "as"))?;
-    let into = FieldPath::parse(into)?.into_path();
-    let local = text("localField", local)?.filter(|text| !text.is_empty());
-    let foreign = text("foreignField", foreign)?.filter(|text| !text.is_empty());
-    let fields = match (local, foreign) {
-        (Some(local), Some(foreign)) => {
-            let local = FieldPath::parse(local)?.into_path();
-            Some((local, FieldPath::parse(foreign)?.into_path()))
-        }
-        (None, None) => None,
-        _ => {
-            return Err(Error::failed_to_parse(
-                "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
-            ));
-        }
-    };
-    let lets = match lets.filter(|lets| lets.ty() != Type::Null) {
-        None => Vec::new(),
-        Some(lets) => parse_let(lets, pipeline.is_some(), place)?,
-    };
-    let sub = match pipeline {
+    let into = FieldPath::parse(required(text(given.into)?, "$lookup", "as")?)?.into_path();
+    let fields = parse_fields(&given)?;
+    let lets = parse_let(&given, place)?;
+    let sub = match given.pipeline {
         None => None,
         Some(pipeline) => {
             let inner = place.scope.with(lets.iter().map(|(name, _)| &**name));
             let mut inside = place.inside(&WITHIN, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
-            Some(Sub::new(Pipeline::parse(stages_of(pipeline)?, &inside)?))
+            let stages = stages_of(pipeline.value())?;
+            Some(Sub::new(Pipeline::parse(stages, &inside)?))
         }
     };
     if fields.is_none() && sub.is_none() {
@@ -126,27 +100,33 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// A field that is text; null counts as left out.
-fn text<'a>(name: &str, value: Option<ValueRef<'a>>) -> Result<Option<&'a str>> {
-    match value.filter(|value| value.ty() != Type::Null) {
-        None => Ok(None),
-        Some(value) => value
-            .as_str()
-            .map(Some)
-            .ok_or_else(|| Error::wrong_type("$lookup", name, value.ty(), &[Type::String])),
+/// A field that is text.
+fn text<'a>(option: Option<Arg<'a>>) -> Result<Option<&'a str>> {
+    option.map_or(Ok(None), |option| option.str())
+}
+
+/// localField and foreignField.
+fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
+    let local = text(given.local)?.filter(|text| !text.is_empty());
+    let foreign = text(given.foreign)?.filter(|text| !text.is_empty());
+    match (local, foreign) {
+        (Some(local), Some(foreign)) => {
+            let local = FieldPath::parse(local)?.into_path();
+            Ok(Some((local, FieldPath::parse(foreign)?.into_path())))
+        }
+        (None, None) => Ok(None),
+        _ => Err(Error::failed_to_parse(
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be specified",
+        )),
     }
 }
 
 /// The variables that the pipeline gets, computed for each row.
-fn parse_let(
-    lets: ValueRef<'_>,
-    has_pipeline: bool,
-    place: &Place<'_>,
-) -> Result<Vec<(Box<str>, Expr)>> {
-    let lets = lets
-        .as_doc()
-        .ok_or_else(|| Error::wrong_type("$lookup", "let", lets.ty(), &[Type::Document]))?;
-    if !has_pipeline {
+fn parse_let(given: &Options<'_>, place: &Place<'_>) -> Result<Vec<(Box<str>, Expr)>> {
+    let Some(lets) = given.lets.map_or(Ok(None), |lets| lets.doc())? else {
+        return Ok(Vec::new());
+    };
+    if given.pipeline.is_none() {
         return Err(Error::failed_to_parse(
             "$lookup with a 'let' argument must also specify 'pipeline'",
         ));
@@ -170,19 +150,11 @@ fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
             from.ty().alias()
         )));
     };
-    for elem in spec {
-        match elem.name() {
-            "db" | "coll" if elem.value.as_str().is_some() => {}
-            "db" | "coll" => {
-                return Err(Error::wrong_type(
-                    "$lookup.from",
-                    elem.name(),
-                    elem.value.ty(),
-                    &[Type::String],
-                ));
-            }
-            other => return Err(Error::unknown_field("$lookup.from", other)),
-        }
+    for option in fields("$lookup.from", spec) {
+        match option.name() {
+            "db" | "coll" => option.exactly(Type::String, ValueRef::as_str)?,
+            _ => return Err(option.unknown()),
+        };
     }
     // Only a few internal collections may be joined across databases.
     Err(Error::failed_to_parse(
@@ -201,11 +173,33 @@ pub(super) fn collection(db: &str, coll: &str) -> Result<Target> {
     Ok(Target::new(db, coll))
 }
 
-pub(super) fn duplicate_field(stage: &str, name: &str) -> Error {
-    Error::new(
-        Code::IDLDuplicateField,
-        format!("BSON field '{stage}.{name}' is a duplicate field"),
-    )
+// === impl Options ===
+
+impl<'a> Options<'a> {
+    fn read(spec: Doc<'a>) -> Result<Self> {
+        let mut given = Self::default();
+        for option in fields("$lookup", spec) {
+            let slot = match option.name() {
+                "from" => &mut given.from,
+                "as" => &mut given.into,
+                "localField" => &mut given.local,
+                "foreignField" => &mut given.foreign,
+                "let" => &mut given.lets,
+                "pipeline" => &mut given.pipeline,
+                name @ ("_internalUnwind" | "_internalCollation") => {
+                    return Err(Error::not_implemented(format_args!("$lookup {name}")));
+                }
+                _ => {
+                    given.unknown.get_or_insert(option);
+                    continue;
+                }
+            };
+            if slot.replace(option).is_some() {
+                return Err(option.duplicate());
+            }
+        }
+        Ok(given)
+    }
 }
 
 // === impl Lookup ===

@@ -6,6 +6,7 @@ use ahash::AHashSet;
 
 use super::out::{check_target, writes};
 use super::{Output, Place, Stage, Target, Transform};
+use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
 use crate::query::{Expr, Naming, Scope, scope};
@@ -43,6 +44,16 @@ pub enum WhenNotMatched {
     Fail,
 }
 
+/// What is given, before most of it is looked at.
+#[derive(Default)]
+struct Options<'a> {
+    into: Option<Target>,
+    on: Option<ValueRef<'a>>,
+    lets: Option<Arg<'a>>,
+    matched: Option<Arg<'a>>,
+    not_matched: Option<Arg<'a>>,
+}
+
 // === impl Merge ===
 
 impl Merge {
@@ -70,52 +81,15 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let (mut into, mut on, mut lets, mut matched, mut not_matched) = Default::default();
-    match value.ty() {
-        Type::String => into = Some(Target::new(place.db, value.as_str().unwrap_or_default())),
-        Type::Document => {
-            for elem in value.as_doc().into_iter().flatten() {
-                let slot: &mut Option<ValueRef<'_>> = match elem.name() {
-                    "into" => {
-                        into = Some(parse_into(elem.value, place)?);
-                        continue;
-                    }
-                    "on" => &mut on,
-                    "let" => &mut lets,
-                    "whenMatched" => &mut matched,
-                    "whenNotMatched" => &mut not_matched,
-                    // Sent by mongos to shards.
-                    "targetCollectionVersion" | "allowMergeOnNullishValues" => continue,
-                    other => return Err(Error::unknown_field("$merge", other)),
-                };
-                *slot = Some(elem.value);
-            }
-        }
-        other => {
-            return Err(Error::type_mismatch(format!(
-                "$merge requires a string or object argument, but found {}",
-                other.alias()
-            )));
-        }
-    }
-    let into = into.ok_or_else(|| Error::missing_field("$merge", "into"))?;
-    let on = match on {
+    let given = Options::read(value, place)?;
+    let into = required(given.into, "$merge", "into")?;
+    let on = match given.on {
         None => vec!["_id".into()],
         Some(on) => parse_on(on)?,
     };
-    let not_matched = match not_matched.filter(|value| value.ty() != Type::Null) {
-        None => WhenNotMatched::Insert,
-        Some(value) => parse_not_matched(value)?,
-    };
-    let lets = lets.filter(|value| value.ty() != Type::Null);
-    let lets =
-        match lets {
-            None => None,
-            Some(value) => Some(value.as_doc().ok_or_else(|| {
-                Error::wrong_type("$merge", "let", value.ty(), &[Type::Document])
-            })?),
-        };
-    let (when_matched, lets) = parse_matched(matched, lets, place)?;
+    let not_matched = parse_not_matched(given.not_matched)?;
+    let lets = given.lets.map_or(Ok(None), |lets| lets.doc())?;
+    let (when_matched, lets) = parse_matched(given.matched, lets, place)?;
     let allowed = match when_matched {
         WhenMatched::KeepExisting | WhenMatched::Fail => not_matched == WhenNotMatched::Insert,
         _ => true,
@@ -169,24 +143,13 @@ fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
         ));
     };
     let (mut db, mut coll) = (None, None);
-    for elem in spec {
-        let slot = match elem.name() {
+    for option in fields("$merge.into", spec) {
+        let slot = match option.name() {
             "db" => &mut db,
             "coll" => &mut coll,
-            other => return Err(Error::unknown_field("$merge.into", other)),
+            _ => return Err(option.unknown()),
         };
-        match elem.value.ty() {
-            Type::String => *slot = elem.value.as_str(),
-            Type::Null => {}
-            other => {
-                return Err(Error::wrong_type(
-                    "$merge.into",
-                    elem.name(),
-                    other,
-                    &[Type::String],
-                ));
-            }
-        }
+        *slot = option.str()?.or(*slot);
     }
     let coll = coll.filter(|coll| !coll.is_empty()).ok_or_else(|| {
         Error::location(
@@ -245,76 +208,30 @@ fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
     Ok(fields)
 }
 
-fn parse_not_matched(value: ValueRef<'_>) -> Result<WhenNotMatched> {
-    let text = value.as_str().ok_or_else(|| {
-        Error::wrong_type("$merge", "whenNotMatched", value.ty(), &[Type::String])
-    })?;
-    Ok(match text {
-        "insert" => WhenNotMatched::Insert,
-        "discard" => WhenNotMatched::Discard,
-        "fail" => WhenNotMatched::Fail,
-        other => return Err(no_such_mode("whenNotMatched", other)),
+fn parse_not_matched(option: Option<Arg<'_>>) -> Result<WhenNotMatched> {
+    let Some(option) = option else {
+        return Ok(WhenNotMatched::Insert);
+    };
+    Ok(match option.str()? {
+        None | Some("insert") => WhenNotMatched::Insert,
+        Some("discard") => WhenNotMatched::Discard,
+        Some("fail") => WhenNotMatched::Fail,
+        Some(other) => return Err(option.not_a_value(other)),
     })
 }
 
 type Lets = Vec<(Box<str>, Expr)>;
 
 fn parse_matched(
-    value: Option<ValueRef<'_>>,
+    option: Option<Arg<'_>>,
     lets: Option<Doc<'_>>,
     place: &Place<'_>,
 ) -> Result<(WhenMatched, Lets)> {
-    let mode = match value {
+    let mode = match option {
         None => WhenMatched::Merge,
-        Some(value) => match value.ty() {
-            Type::String => match value.as_str().unwrap_or_default() {
-                "replace" => WhenMatched::Replace,
-                "keepExisting" => WhenMatched::KeepExisting,
-                "merge" => WhenMatched::Merge,
-                "fail" => WhenMatched::Fail,
-                other => return Err(no_such_mode("whenMatched", other)),
-            },
-            Type::Array => {
-                let mut bound = Vec::new();
-                for elem in lets.into_iter().flatten() {
-                    if elem.name() == "new" && elem.value.as_str() == Some("$$ROOT") {
-                        continue;
-                    }
-                    if elem.name() == "new" {
-                        return Err(Error::location(
-                            51273,
-                            "'let' may not define a value for the reserved 'new' variable",
-                        ));
-                    }
-                    scope::check_definable(elem.name())
-                        .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
-                    bound.push((
-                        Box::from(elem.name()),
-                        Expr::parse(elem.value, place.scope)?,
-                    ));
-                }
-                let names = std::iter::once("new")
-                    .chain(bound.iter().map(|(name, _): &(Box<str>, Expr)| &**name));
-                let scope = place.scope.with(names);
-                for elem in value.as_array().into_iter().flatten() {
-                    if elem.value.as_doc().is_none() {
-                        return Err(Error::type_mismatch(
-                            "Each element of the 'pipeline' array must be an object",
-                        ));
-                    }
-                }
-                let stages = value.to_value();
-                return Ok((WhenMatched::Pipeline { stages, scope }, bound));
-            }
-            other => {
-                return Err(Error::location(
-                    51191,
-                    format!(
-                        "$merge 'whenMatched' field must be either a string or an array, but found {}",
-                        other.alias()
-                    ),
-                ));
-            }
+        Some(option) => match option.value().as_array() {
+            Some(stages) => return parse_update(stages, lets, place),
+            None => parse_mode(option)?,
         },
     };
     if lets.is_some() {
@@ -326,8 +243,77 @@ fn parse_matched(
     Ok((mode, Vec::new()))
 }
 
-fn no_such_mode(field: &str, value: &str) -> Error {
-    Error::bad_value(format!(
-        "Enumeration value '{value}' for field '$merge.{field}' is not a valid value."
-    ))
+fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
+    let words = "$merge 'whenMatched' field must be either a string or an array, but found {}";
+    Ok(match option.expect(ValueRef::as_str, 51191, words)? {
+        "replace" => WhenMatched::Replace,
+        "keepExisting" => WhenMatched::KeepExisting,
+        "merge" => WhenMatched::Merge,
+        "fail" => WhenMatched::Fail,
+        other => return Err(option.not_a_value(other)),
+    })
+}
+
+/// `whenMatched` as a pipeline, and the variables that it sees.
+fn parse_update(
+    stages: Doc<'_>,
+    lets: Option<Doc<'_>>,
+    place: &Place<'_>,
+) -> Result<(WhenMatched, Lets)> {
+    let mut bound = Lets::new();
+    for elem in lets.into_iter().flatten() {
+        if elem.name() == "new" && elem.value.as_str() == Some("$$ROOT") {
+            continue;
+        }
+        if elem.name() == "new" {
+            return Err(Error::location(
+                51273,
+                "'let' may not define a value for the reserved 'new' variable",
+            ));
+        }
+        scope::check_definable(elem.name())
+            .map_err(|error| Error::new(Code::FailedToParse, error.message()))?;
+        let value = Expr::parse(elem.value, place.scope)?;
+        bound.push((elem.name().into(), value));
+    }
+    let names = bound.iter().map(|(name, _)| &**name);
+    let scope = place.scope.with(std::iter::once("new").chain(names));
+    if stages.iter().any(|stage| stage.value.as_doc().is_none()) {
+        return Err(Error::type_mismatch(
+            "Each element of the 'pipeline' array must be an object",
+        ));
+    }
+    let stages = Value::new(Type::Array, stages.bytes());
+    Ok((WhenMatched::Pipeline { stages, scope }, bound))
+}
+
+// === impl Options ===
+
+impl<'a> Options<'a> {
+    fn read(value: ValueRef<'a>, place: &Place<'_>) -> Result<Self> {
+        let mut given = Self::default();
+        if let Some(coll) = value.as_str() {
+            given.into = Some(Target::new(place.db, coll));
+            return Ok(given);
+        }
+        let spec = value.as_doc().ok_or_else(|| {
+            Error::type_mismatch(format!(
+                "$merge requires a string or object argument, but found {}",
+                value.ty().alias()
+            ))
+        })?;
+        for option in fields("$merge", spec) {
+            match option.name() {
+                "into" => given.into = Some(parse_into(option.value(), place)?),
+                "on" => given.on = Some(option.value()),
+                "let" => given.lets = Some(option),
+                "whenMatched" => given.matched = Some(option),
+                "whenNotMatched" => given.not_matched = Some(option),
+                // Sent by mongos to shards.
+                "targetCollectionVersion" | "allowMergeOnNullishValues" => {}
+                _ => return Err(option.unknown()),
+            }
+        }
+        Ok(given)
+    }
 }

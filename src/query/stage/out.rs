@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::lookup_spec::duplicate_field;
 use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
+use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
 use crate::query::Naming;
-use crate::value::{Type, ValueRef};
+use crate::value::{Doc, ValueRef};
 
 /// A stage that writes.
 pub(super) struct Writes(Arc<Output>);
@@ -23,20 +23,11 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let (into, timeseries) = match value.ty() {
-        Type::String => (
-            Target::new(place.db, value.as_str().unwrap_or_default()),
-            false,
-        ),
-        Type::Document => document_form(value)?,
-        other => {
-            return Err(Error::location(
-                16990,
-                format!(
-                    "$out only supports a string or object argument, but found {}",
-                    other.alias()
-                ),
-            ));
+    let (into, timeseries) = match value.as_str() {
+        Some(coll) => (Target::new(place.db, coll), false),
+        None => {
+            let words = "$out only supports a string or object argument, but found {}";
+            document_form(object(value, 16990, words)?)?
         }
     };
     check_target(&into)?;
@@ -64,34 +55,22 @@ pub(super) fn writes(output: Output) -> Stage {
 }
 
 /// `{db, coll, timeseries}`: the target, and whether it is to be a time-series collection.
-fn document_form(value: ValueRef<'_>) -> Result<(Target, bool)> {
+fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
     let (mut db, mut coll, mut timeseries) = (None, None, None);
-    for elem in value.as_doc().into_iter().flatten() {
-        let (name, given) = (elem.name(), elem.value);
-        let (slot, wanted) = match name {
-            "db" => (&mut db, Type::String),
-            "coll" => (&mut coll, Type::String),
-            "timeseries" => (&mut timeseries, Type::Document),
-            _ => return Err(Error::unknown_field("$out", name)),
+    for option in fields("$out", spec) {
+        let before = match option.name() {
+            "db" => db.replace(option.str()?).is_some(),
+            "coll" => coll.replace(option.str()?).is_some(),
+            "timeseries" => timeseries.replace(option.doc()?).is_some(),
+            _ => return Err(option.unknown()),
         };
-        if given.ty() != wanted && given.ty() != Type::Null {
-            return Err(Error::wrong_type("$out", name, given.ty(), &[wanted]));
-        }
-        if slot.replace(given).is_some() {
-            return Err(duplicate_field("$out", name));
+        if before {
+            return Err(option.duplicate());
         }
     }
-    let text = |name: &str, value: Option<ValueRef<'_>>| {
-        value
-            .and_then(ValueRef::as_str)
-            .map(str::to_owned)
-            .ok_or_else(|| Error::missing_field("$out", name))
-    };
-    let timeseries = timeseries.is_some_and(|given| given.ty() != Type::Null);
-    Ok((
-        Target::new(text("db", db)?, text("coll", coll)?),
-        timeseries,
-    ))
+    let db = required(db.flatten(), "$out", "db")?;
+    let coll = required(coll.flatten(), "$out", "coll")?;
+    Ok((Target::new(db, coll), timeseries.flatten().is_some()))
 }
 
 /// A namespace that could exist.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Place;
 use super::each::Each;
+use crate::args::{fields, object, required};
 use crate::error::{Error, Result};
 use crate::query::{Expr, Naming, Vars};
 use crate::value::{Doc, ValueRef};
@@ -15,23 +16,15 @@ struct ReplaceRoot {
 }
 
 pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::location(
-            40229,
-            format!(
-                "expected an object as specification for $replaceRoot stage, got {}",
-                value.ty().alias()
-            ),
-        )
-    })?;
+    let words = "expected an object as specification for $replaceRoot stage, got {}";
     let mut root = None;
-    for elem in spec {
-        if elem.name() != "newRoot" {
-            return Err(Error::unknown_field("$replaceRoot", elem.name()));
+    for option in fields("$replaceRoot", object(value, 40229, words)?) {
+        match option.name() {
+            "newRoot" => root = Some(Expr::parse(option.value(), place.scope)?),
+            _ => return Err(option.unknown()),
         }
-        root = Some(Expr::parse(elem.value, place.scope)?);
     }
-    let root = root.ok_or_else(|| Error::missing_field("$replaceRoot", "newRoot"))?;
+    let root = required(root, "$replaceRoot", "newRoot")?;
     Ok(Arc::new(ReplaceRoot {
         root,
         // The second space is mongod's.

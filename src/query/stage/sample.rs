@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::sort::{By, Sorted};
 use super::{Op, Place, Rows, Stage, limit};
+use crate::args::{fields, object};
 use crate::error::{Error, Result};
 use crate::query::Naming;
 use crate::value::ValueRef;
@@ -14,22 +15,17 @@ struct Sample {
 }
 
 pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
-    let spec = value.as_doc().ok_or_else(|| {
-        Error::location(28745, "the $sample stage specification must be an object")
-    })?;
+    let words = "the $sample stage specification must be an object";
     let mut size = None;
-    for elem in spec {
-        if elem.name() != "size" {
-            return Err(Error::location(
-                28748,
-                format!("unrecognized option to $sample: {}", elem.name()),
-            ));
+    for option in fields("$sample", object(value, 28745, words)?) {
+        match option.name() {
+            "size" => {
+                let words = "size argument to $sample must be a number";
+                let number = option.expect(ValueRef::as_num, 28746, words)?;
+                size = Some(number.to_i64_saturating());
+            }
+            _ => return Err(option.refuse(28748, "unrecognized option to $sample: {}")),
         }
-        let number = elem
-            .value
-            .as_num()
-            .ok_or_else(|| Error::location(28746, "size argument to $sample must be a number"))?;
-        size = Some(number.to_i64_saturating());
     }
     let size = size.ok_or_else(|| Error::location(28749, "$sample stage must specify a size"))?;
     let size = u64::try_from(size)

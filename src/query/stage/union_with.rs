@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::levels::brings_rows;
 use super::lookup::Sub;
-use super::lookup_spec::{collection, duplicate_field};
+use super::lookup_spec::collection;
 use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, Target};
+use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Naming;
 use crate::value::{Type, ValueRef};
@@ -34,36 +35,28 @@ pub(super) fn parse(
     place: &Place<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let (mut coll, mut pipeline) = (None, None);
-    match value.ty() {
-        Type::String => coll = value.as_str(),
-        Type::Document => {
-            let mut db = None;
-            for elem in value.as_doc().into_iter().flatten() {
-                let twice = match elem.name() {
-                    name @ ("coll" | "db") => {
-                        let text = elem.value.as_str().ok_or_else(|| {
-                            Error::wrong_type("$unionWith", name, elem.value.ty(), &[Type::String])
-                        })?;
-                        let slot = if name == "coll" { &mut coll } else { &mut db };
-                        slot.replace(text).is_some()
-                    }
-                    "pipeline" => pipeline.replace(stages_of(elem.value)?).is_some(),
-                    other => return Err(Error::unknown_field("$unionWith", other)),
-                };
-                if twice {
-                    return Err(duplicate_field("$unionWith", elem.name()));
-                }
-            }
-            if db.is_some_and(|db| db != place.db) {
-                return Err(Error::not_implemented("$unionWith across databases"));
+    let (mut coll, mut db, mut pipeline) = (value.as_str(), None, None);
+    if coll.is_none() {
+        let spec = value.as_doc().ok_or_else(|| {
+            Error::failed_to_parse(format!(
+                "the $unionWith stage specification must be an object or string, but found {}",
+                value.ty().alias()
+            ))
+        })?;
+        for option in fields("$unionWith", spec) {
+            let text = || option.exactly(Type::String, ValueRef::as_str);
+            let before = match option.name() {
+                "coll" => coll.replace(text()?).is_some(),
+                "db" => db.replace(text()?).is_some(),
+                "pipeline" => pipeline.replace(stages_of(option.value())?).is_some(),
+                _ => return Err(option.unknown()),
+            };
+            if before {
+                return Err(option.duplicate());
             }
         }
-        other => {
-            return Err(Error::failed_to_parse(format!(
-                "the $unionWith stage specification must be an object or string, but found {}",
-                other.alias()
-            )));
+        if db.is_some_and(|db| db != place.db) {
+            return Err(Error::not_implemented("$unionWith across databases"));
         }
     }
     let from = coll.map(|coll| collection(place.db, coll)).transpose()?;

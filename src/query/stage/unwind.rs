@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Naming;
 use crate::query::expr::FieldPath;
-use crate::value::{Doc, Path, Type, Value, ValueRef};
+use crate::value::{Doc, Path, Value, ValueRef};
 
 struct Unwind {
     path: Path,
@@ -29,84 +30,31 @@ struct UnwindRows {
 }
 
 pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
-    let mut path = None;
-    let mut preserve = false;
-    let mut index = None;
-    match value.ty() {
-        Type::String => path = value.as_str(),
-        Type::Document => {
-            for elem in value.as_doc().into_iter().flatten() {
-                let given = elem.value;
-                match elem.name() {
-                    "path" => {
-                        path = Some(given.as_str().ok_or_else(|| {
-                            Error::location(
-                                28808,
-                                format!(
-                                    "expected a string as the path for $unwind stage, got {}",
-                                    given.ty().alias()
-                                ),
-                            )
-                        })?);
-                    }
-                    "preserveNullAndEmptyArrays" => {
-                        preserve = given.as_bool().ok_or_else(|| {
-                            Error::location(
-                                28809,
-                                format!(
-                                    "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}",
-                                    given.ty().alias()
-                                ),
-                            )
-                        })?;
-                    }
-                    "includeArrayIndex" => {
-                        let name = given.as_str().filter(|name| !name.is_empty()).ok_or_else(|| {
-                            Error::location(
-                                28810,
-                                format!(
-                                    "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {}",
-                                    given.ty().alias()
-                                ),
-                            )
-                        })?;
-                        if name.starts_with('$') {
-                            return Err(Error::location(
-                                28822,
-                                format!(
-                                    "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {name}"
-                                ),
-                            ));
-                        }
-                        index = Some(name);
-                    }
-                    other => {
-                        return Err(Error::location(
-                            28811,
-                            format!("unrecognized option to $unwind stage: {other}"),
-                        ));
-                    }
+    let (mut path, mut preserve, mut index) = (value.as_str(), false, None);
+    if path.is_none() {
+        let words =
+            "expected either a string or an object as specification for $unwind stage, got {}";
+        for option in fields("$unwind", object(value, 15981, words)?) {
+            match option.name() {
+                "path" => {
+                    let words = "expected a string as the path for $unwind stage, got {}";
+                    path = Some(option.expect(ValueRef::as_str, 28808, words)?);
                 }
+                "preserveNullAndEmptyArrays" => {
+                    let words = "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}";
+                    preserve = option.expect(ValueRef::as_bool, 28809, words)?;
+                }
+                "includeArrayIndex" => index = Some(index_field(option)?),
+                _ => return Err(option.refuse(28811, "unrecognized option to $unwind stage: {}")),
             }
-        }
-        other => {
-            return Err(Error::location(
-                15981,
-                format!(
-                    "expected either a string or an object as specification for $unwind stage, got {}",
-                    other.alias()
-                ),
-            ));
         }
     }
     let path = path
         .filter(|path| !path.is_empty())
         .ok_or_else(|| Error::location(28812, "no path specified to $unwind stage"))?;
     let path = path.strip_prefix('$').ok_or_else(|| {
-        Error::location(
-            28818,
-            format!("path option to $unwind stage should be prefixed with a '$': {path}"),
-        )
+        let words = "path option to $unwind stage should be prefixed with a '$': {}";
+        Error::found(28818, words, path)
     })?;
     if path.contains('\0') {
         return Err(Error::location(
@@ -123,6 +71,20 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
             .map(FieldPath::into_path),
     })));
     Ok(())
+}
+
+/// The field that gets the index of each element.
+fn index_field<'a>(option: Arg<'a>) -> Result<&'a str> {
+    let read = |value: ValueRef<'a>| value.as_str().filter(|name| !name.is_empty());
+    let words =
+        "expected a non-empty string for the includeArrayIndex  option to $unwind stage, got {}";
+    let name = option.expect(read, 28810, words)?;
+    if name.starts_with('$') {
+        let words =
+            "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {}";
+        return Err(Error::found(28822, words, name));
+    }
+    Ok(name)
 }
 
 // === impl Unwind ===
