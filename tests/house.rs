@@ -263,6 +263,45 @@ fn only_the_clock_asks_for_the_time() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Words of storage, the files that may use them besides storage, and why no others.
+const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["|view|", "|writer|", "View<'", "Writer<'"],
+        &["src/engine/"],
+        "only engine looks at a collection under its lock",
+    ),
+    (
+        &[
+            "catalog.create(",
+            ".drop_collection(",
+            ".drop_database(",
+            "catalog.rename(",
+            "catalog.replace(",
+        ],
+        &["src/engine/ddl/"],
+        "a log of schema changes would miss this one",
+    ),
+];
+
+#[test]
+fn collections_are_looked_at_and_changed_in_their_rooms() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources() {
+        for (words, rooms, reason) in KEPT_APART {
+            let within = |room: &&str| file.starts_with(room);
+            if rooms.iter().chain(&["src/storage/"]).any(within) {
+                continue;
+            }
+            for (nth, line) in code(without_tests(&text)) {
+                if words.iter().any(|word| line.contains(word)) {
+                    wrong.push(format!("{file}:{nth}: {reason}: {line}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// The names of a table are sorted, or it does not compile.
 #[test]
 fn every_word_has_a_name_of_its_own() {

@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::cosmos::put_shard;
 use crate::config::Topology;
-use crate::engine::write::collection_for;
+use crate::engine::write::insert_own;
 use crate::value::{DocBuf, DocBuilder, Type, ValueRef};
 
 const VERSION: &str = "version";
@@ -72,12 +72,9 @@ fn put(
     write: impl FnOnce(&mut DocBuilder<'_>),
 ) {
     let document = DocBuf::build(write);
-    let (there, _) = collection_for(&context.catalog, database, collection, context.clock.now())
-        .expect("no database of another case is there yet");
-    let added = there.write(context.clock.now(), |writer| {
-        writer.insert(document.as_doc().bytes()).is_ok()
-    });
-    debug_assert_eq!(added.ok(), Some(true), "{database}.{collection}");
+    let (document, now) = (document.as_doc(), context.clock.now());
+    insert_own(&context.catalog, database, collection, document, now)
+        .expect("nothing else is there yet");
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
+use crate::engine::stats::totals;
 use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuilder};
 
@@ -45,9 +46,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if count.is_of_all() {
         // What storage knows anyway: no document is looked at unless one of them is due.
         let known = call.context.catalog.get(call.database(), collection)?;
-        let all = known.map_or(0, |known| {
-            known.read(call.read_point(), |view| view.totals().count)
-        });
+        let all = known.map_or(0, |known| totals(&known, call.read_point()).count);
         reply::put_count(reply, "n", count.of(all));
         return Ok(Outcome::Reply);
     }

@@ -10,7 +10,7 @@ use crate::auth::{Action, Target};
 use crate::engine::access::Walk;
 use crate::engine::key_bounds::within;
 use crate::engine::plan::{self, Direction};
-use crate::engine::stats::Totals;
+use crate::engine::stats::{Totals, totals};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::value::{Doc, DocBuilder};
@@ -67,9 +67,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let catalog = &call.context.catalog;
     let collection = catalog.get(namespace.database(), namespace.collection())?;
-    let all = collection.as_ref().map_or_else(Totals::default, |found| {
-        found.read(call.read_point(), |view| view.totals())
-    });
+    let all = collection
+        .as_ref()
+        .map_or_else(Totals::default, |found| totals(found, call.read_point()));
     let mut measuring = Measuring {
         estimate: asked.estimate,
         most: asked.most,

@@ -15,7 +15,7 @@ use crate::engine::ddl::check_read;
 use crate::engine::key_bounds::Between;
 use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
 use crate::engine::return_key::{self, By};
-use crate::engine::{EngineSources, Reading, Way};
+use crate::engine::{self, EngineSources, Reading, Way, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
@@ -365,11 +365,8 @@ fn point(
     let mut cursor = reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
     if let Some(found) = found {
-        found.read(call.read_point(), |view| {
-            view.id_usage().note();
-            if let Some((_, stored)) = view.by_id(id) {
-                batch.push_doc(Doc::new(stored.bytes));
-            }
+        show_by_id(&found, call.read_point(), id, |doc| {
+            batch.push_doc(doc);
         });
     }
     batch.end();
@@ -380,19 +377,11 @@ fn point(
     Ok(Outcome::Reply)
 }
 
-/// Whether there is something whose end can be waited at. Only a capped collection has a last document that new ones follow.
+/// Whether there is something whose end can be waited at.
 fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
-    let Some(collection) = call.context.catalog.get(call.database(), collection)? else {
-        return Ok(false);
-    };
-    collection.read(call.read_point(), |view| {
-        if view.options().cap.is_none() {
-            return Err(Error::bad_value(format!(
-                "error processing query: ns={} tailable cursor requested on non capped collection",
-                view.namespace()
-            )));
-        }
-        Ok(view.totals().count > 0)
+    let found = call.context.catalog.get(call.database(), collection)?;
+    found.map_or(Ok(false), |found| {
+        engine::has_tail(&found, call.read_point())
     })
 }
 

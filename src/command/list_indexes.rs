@@ -2,7 +2,7 @@
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::Action;
-use crate::engine::describe::describe_indexes;
+use crate::engine::describe::indexes_of;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
 
@@ -46,7 +46,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             format!("ns does not exist: {}.{name}", call.database()),
         ));
     };
-    let mut indexes = collection.read(call.read_point(), describe_indexes);
+    let mut indexes = indexes_of(&collection, call.read_point());
     if wrapped {
         for index in &mut indexes {
             *index = DocBuf::build(|doc| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
-use crate::engine::{ReadPoint, RecordId, TimeSlice};
+use crate::engine::{ReadPoint, RecordId, TimeSlice, is_there};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -55,10 +55,7 @@ impl Stream {
     /// Deals out the document that was held back, if it is still there.
     fn release(&mut self, at: ReadPoint, batch: &mut Batch<'_>) {
         if let Some((id, bytes)) = self.held.take()
-            && self
-                .walk
-                .collection()
-                .read(at, |view| view.get(id).is_some())
+            && is_there(self.walk.collection(), at, id)
         {
             batch.push(Doc::new(&bytes));
             self.limit = self.limit.map(|left| left - 1);

@@ -4,6 +4,7 @@ use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::{fields, required};
 use crate::auth::{Action, Target};
 use crate::engine::ddl;
+use crate::engine::describe::sparse_indexes;
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuilder};
 
@@ -105,11 +106,7 @@ fn look(
         {
             continue;
         }
-        let sparse = there.read(call.read_point(), |view| {
-            let all = view.indexes().filter(|index| index.spec.sparse);
-            all.map(|index| index.spec.name.clone()).collect::<Vec<_>>()
-        });
-        for name in sparse {
+        for name in sparse_indexes(&there, call.read_point()) {
             if told == MAX_ERRORS {
                 return false;
             }

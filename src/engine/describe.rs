@@ -1,12 +1,13 @@
 //! Collections and indexes as clients see them: in listCollections, listIndexes and wherever else they are shown.
 
 use super::stats::put_number;
+use crate::storage::index::Index;
 use crate::storage::{Collection, Options, ReadPoint, View};
 use crate::ttl::{DefaultTtl, IndexingMode};
-use crate::value::{DocBuf, DocBuilder, Value};
+use crate::value::{DocBuf, DocBuilder, Value, ValueRef, equal};
 
 /// How a collection is set up, as listCollections shows it.
-pub fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
+pub(super) fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
     if let Some(cap) = options.cap {
         out.put_bool("capped", true);
         put_number(out, "size", cap.bytes);
@@ -50,9 +51,45 @@ pub fn describe_collection(collection: &Collection, at: ReadPoint) -> DocBuf {
     })
 }
 
+/// Every index of a collection as listIndexes shows it.
+pub fn indexes_of(collection: &Collection, at: ReadPoint) -> Vec<DocBuf> {
+    collection.read(at, describe_indexes)
+}
+
+/// The key of every index that can be used, `_id` first.
+pub fn index_keys(collection: &Collection, at: ReadPoint) -> Vec<DocBuf> {
+    let mut keys = vec![DocBuf::build(|key| {
+        key.put_i32("_id", 1);
+    })];
+    collection.read(at, |view| {
+        let ready = view.indexes().filter(|index| index.ready);
+        keys.extend(ready.map(|index| index.spec.key.clone()));
+    });
+    keys
+}
+
+/// The names of the indexes that leave documents out which have none of their fields.
+pub fn sparse_indexes(collection: &Collection, at: ReadPoint) -> Vec<String> {
+    collection.read(at, |view| {
+        let sparse = view.indexes().filter(|index| index.spec.sparse);
+        sparse.map(|index| index.spec.name.clone()).collect()
+    })
+}
+
+/// Whether a unique index of that key would be a new one for documents that are there already.
+pub fn would_add_unique(collection: &Collection, at: ReadPoint, key: ValueRef<'_>) -> bool {
+    let same = |index: &Index| {
+        let known = ValueRef::document(index.spec.key.as_doc());
+        index.spec.unique && equal(known, key)
+    };
+    collection.read(at, |view| {
+        view.totals().count > 0 && !view.indexes().any(same)
+    })
+}
+
 /// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
 /// index of that name serves it.
-pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
+pub(super) fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
     let mut all = vec![DocBuf::build(put_id_index)];
     let seconds = view.default_ttl().seconds();
     let shown = view.ts_index();
@@ -79,7 +116,7 @@ pub fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
 }
 
 /// How many indexes a client sees.
-pub fn count_indexes(view: &View<'_>) -> i32 {
+pub(super) fn count_indexes(view: &View<'_>) -> i32 {
     let own = view.indexes().filter(|index| index.ready).count();
     let shown = view
         .ts_index()

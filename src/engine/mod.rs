@@ -16,6 +16,7 @@ mod oid;
 mod out;
 mod partial;
 pub mod plan;
+mod point;
 mod report;
 pub mod return_key;
 mod rows;
@@ -30,11 +31,12 @@ pub use id_order::order_ids;
 pub use merge::check_on;
 pub use oid::ObjectIds;
 pub use partial::PartialFilter;
+pub use point::{is_there, show_by_id};
 pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
 pub use sources::{EngineSources, Reading, Way};
-pub use tail::Tail;
+pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
 
 // Handles and plain values of storage that are part of what engine says and is told.

@@ -15,6 +15,11 @@ pub struct Figures {
     pub cap: Option<Cap>,
 }
 
+/// How many documents there are, and how large they are. No document is looked at unless one of them is due.
+pub fn totals(collection: &Collection, at: ReadPoint) -> Totals {
+    collection.read(at, |view| view.totals())
+}
+
 /// Of so many ended documents the entries are looked for one by one. More of them would hold others up, and are taken for average
 /// ones until the reaper has been there.
 const FEW: u64 = 2_000;

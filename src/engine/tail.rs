@@ -2,10 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::storage::Collection;
+use crate::error::{Error, Result};
+use crate::storage::{Collection, ReadPoint};
 use crate::wait::Wait;
 
 pub struct Tail(Arc<Collection>);
+
+/// Whether there is something whose end can be waited at. Only a capped collection has a last document that new ones follow.
+pub fn has_tail(collection: &Collection, at: ReadPoint) -> Result<bool> {
+    collection.read(at, |view| {
+        if view.options().cap.is_none() {
+            return Err(Error::bad_value(format!(
+                "error processing query: ns={} tailable cursor requested on non capped collection",
+                view.namespace()
+            )));
+        }
+        Ok(view.totals().count > 0)
+    })
+}
 
 // === impl Tail ===
 

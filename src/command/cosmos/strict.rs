@@ -3,8 +3,9 @@
 use super::pipeline;
 use crate::command::{Call, Flags};
 use crate::cosmos::strict;
+use crate::engine::describe::{index_keys, would_add_unique};
 use crate::error::Result;
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::value::{Doc, DocBuf};
 
 pub fn check(call: &Call<'_>) -> Result<()> {
     strict::check_command(call.command.name)?;
@@ -51,12 +52,8 @@ fn would_add(call: &Call<'_>, spec: Doc<'_>) -> Result<bool> {
     let Some(there) = call.context.catalog.get(call.database(), name)? else {
         return Ok(false);
     };
-    let key = spec.get("key");
-    let same = |known: Doc<'_>| crate::value::equal(ValueRef::document(known), key);
-    Ok(there.read(call.read_point(), |view| {
-        let mut unique = view.indexes().filter(|index| index.spec.unique);
-        view.totals().count > 0 && !unique.any(|index| same(index.spec.key.as_doc()))
-    }))
+    let at = call.read_point();
+    Ok(would_add_unique(&there, at, spec.get("key")))
 }
 
 fn check_sort(call: &Call<'_>, sort: Option<Doc<'_>>) -> Result<()> {
@@ -77,15 +74,7 @@ fn keys(call: &Call<'_>) -> Result<Vec<DocBuf>> {
     let Some(there) = call.context.catalog.get(call.database(), name)? else {
         return Ok(Vec::new());
     };
-    let mut keys = vec![DocBuf::build(|key| {
-        key.put_i32("_id", 1);
-    })];
-    keys.extend(there.read(call.read_point(), |view| {
-        let ready = view.indexes().filter(|index| index.ready);
-        ready
-            .map(|index| index.spec.key.clone())
-            .collect::<Vec<_>>()
-    }));
+    let mut keys = index_keys(&there, call.read_point());
     let uuid = *there.uuid().as_bytes();
     let offers = &call.context.cosmos.offers;
     keys.extend(offers.collection(&call.namespace(name), uuid).shard_key);

@@ -17,6 +17,7 @@ use crate::command::{Call, find_and_modify};
 use crate::effort::Effort;
 use crate::engine::choose::winning_plan;
 use crate::engine::order_ids;
+use crate::engine::stats::totals;
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
@@ -141,7 +142,7 @@ impl Subject {
         if let Some(found) = found
             && count.is_of_all()
         {
-            let all = found.read(call.read_point(), |view| view.totals().count);
+            let all = totals(&found, call.read_point()).count;
             let namespace = call.namespace(collection);
             return Ok(Self {
                 parsed: DocBuf::new(),

@@ -1,9 +1,11 @@
 //! Adding documents, about a hundred in one lock hold.
 
-use super::refused;
+use std::sync::Arc;
+
+use super::{collection_for, refused};
 use crate::error::{Error, Result};
-use crate::storage::{Collection, Dropped};
-use crate::value::Millis;
+use crate::storage::{Catalog, Collection, Dropped};
+use crate::value::{Doc, Millis};
 
 /// How many documents are added in one lock hold.
 pub const BATCH: usize = 100;
@@ -14,6 +16,23 @@ pub struct Inserted {
     pub count: usize,
     /// The document at `count` (of an ordered batch), and why it was not added.
     pub failed: Option<Error>,
+}
+
+/// Adds a document of the server's own, and creates the collection if there is none.
+pub fn insert_own(
+    catalog: &Arc<Catalog>,
+    database: &str,
+    collection: &str,
+    document: Doc<'_>,
+    now: Millis,
+) -> Result<()> {
+    loop {
+        let (collection, _) = collection_for(catalog, database, collection, now)?;
+        match insert_batch(&collection, std::iter::once(document.bytes()), now) {
+            Ok(inserted) => return inserted.failed.map_or(Ok(()), Err),
+            Err(Dropped) => {}
+        }
+    }
 }
 
 /// Adds documents in their order and stops at the first that cannot be added.

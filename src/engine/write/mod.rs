@@ -17,7 +17,7 @@ mod statement;
 mod wanted;
 
 pub use collection::collection_for;
-pub use insert::{BATCH, Inserted, insert_batch};
+pub use insert::{BATCH, Inserted, insert_batch, insert_own};
 pub use intake::Intake;
 pub use modify::{Candidate, Deleted, Match, Modified, Target, append_ts, with_ts};
 pub use pick::{Picked, Picker};

@@ -5,7 +5,7 @@ use super::indexes::{self, Plan};
 use super::{Asked, put_offer};
 use crate::command::{Call, Outcome};
 use crate::cosmos::{Offer, Sold};
-use crate::engine::describe::describe_indexes;
+use crate::engine::describe::indexes_of;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
 
@@ -76,7 +76,7 @@ pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Re
         && let Some(there) = call.context.catalog.get(call.database(), name)?
     {
         let mut indexes = reply.array("indexes");
-        for index in there.read(call.read_point(), describe_indexes) {
+        for index in indexes_of(&there, call.read_point()) {
             let mut entry = indexes.doc();
             entry
                 .put_body(index.as_doc().body())

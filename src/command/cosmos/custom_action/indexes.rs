@@ -5,7 +5,7 @@ use crate::command::Call;
 use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
 use crate::engine::ddl::WantedIndex;
-use crate::engine::describe::describe_indexes;
+use crate::engine::describe::indexes_of;
 use crate::error::{Error, Result};
 use crate::handler::Work;
 use crate::ttl::is_ts_key;
@@ -95,9 +95,7 @@ impl<'a> Plan<'a> {
         wanted: Vec<(Doc<'a>, WantedIndex)>,
     ) -> Result<Self> {
         let there = call.context.catalog.get(call.database(), collection)?;
-        let mut gone = there.map_or_else(Vec::new, |there| {
-            there.read(call.read_point(), describe_indexes)
-        });
+        let mut gone = there.map_or_else(Vec::new, |there| indexes_of(&there, call.read_point()));
         gone.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
         let mut plan = Self::default();
         let mut new = Vec::new();
