@@ -24,6 +24,8 @@ pub struct Limit {
     pub deadline: Option<Instant>,
     /// Set by killOp.
     pub killed: Option<Arc<Flag>>,
+    /// Set when the result is no longer wanted: the client has left, or the server does not wait any longer.
+    pub abandoned: Option<Arc<Flag>>,
 }
 
 /// Units of work (about a pass of a loop) between two looks at the clock.
@@ -38,7 +40,7 @@ thread_local! {
     /// When this thread's step began, or when it last made room.
     static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
     static EXPECTED: Cell<bool> = const { Cell::new(false) };
-    static LIMIT: RefCell<Limit> = const { RefCell::new(Limit { deadline: None, killed: None }) };
+    static LIMIT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
 }
 
 /// What is being parsed loops: whether it takes long only shows while it runs. Told to [`parsing`].
@@ -84,6 +86,8 @@ pub fn in_background(mut step: impl FnMut() -> bool + Send + 'static) {
 /// counts again who reports it.
 #[inline]
 pub fn tick(units: u32) -> Result<()> {
+    #[cfg(test)]
+    observe::ticked(units);
     match UNTIL_LOOK.get().checked_sub(units) {
         Some(left) => {
             UNTIL_LOOK.set(left);
@@ -91,6 +95,12 @@ pub fn tick(units: u32) -> Result<()> {
         }
         None => look_up(),
     }
+}
+
+/// The same for a look at each of many things.
+#[inline]
+pub fn tick_each<T>(all: &[T]) -> Result<()> {
+    tick(u32::try_from(all.len()).unwrap_or(u32::MAX))
 }
 
 /// The same for looking through so many bytes once. What is small is not counted.
@@ -137,7 +147,22 @@ fn make_room() {
 // === impl Limit ===
 
 impl Limit {
-    /// Runs a step under this limit: whatever it does can be ended by it.
+    const NONE: Self = Self {
+        deadline: None,
+        killed: None,
+        abandoned: None,
+    };
+
+    /// That of work which is worth nothing once the flag is set.
+    pub fn until_abandoned(abandoned: Arc<Flag>) -> Self {
+        Self {
+            abandoned: Some(abandoned),
+            ..Self::NONE
+        }
+    }
+
+    /// Runs a step under this limit: whatever it does can be ended by it. A step that can be abandoned stays so in the steps
+    /// inside it.
     pub fn watch<R>(&self, step: impl FnOnce() -> R) -> R {
         /// Puts back what held before, however the step ends.
         struct Before(Limit);
@@ -147,7 +172,13 @@ impl Limit {
             }
         }
         SINCE.set(Some(monotonic()));
-        let _before = Before(LIMIT.replace(self.clone()));
+        let mut limit = self.clone();
+        let _before = Before(LIMIT.with_borrow_mut(|before| {
+            if limit.abandoned.is_none() {
+                limit.abandoned.clone_from(&before.abandoned);
+            }
+            std::mem::replace(before, limit)
+        }));
         step()
     }
 
@@ -156,7 +187,7 @@ impl Limit {
     pub fn within(time: Duration) -> Self {
         Self {
             deadline: Some(monotonic() + time),
-            killed: None,
+            ..Self::NONE
         }
     }
 
@@ -166,8 +197,8 @@ impl Limit {
         let killed = Arc::new(Flag::default());
         killed.set();
         Self {
-            deadline: None,
             killed: Some(killed),
+            ..Self::NONE
         }
     }
 
@@ -188,9 +219,8 @@ impl Limit {
     }
 
     fn check_at(&self, now: impl FnOnce() -> Instant) -> Result<()> {
-        if let Some(killed) = &self.killed
-            && killed.is_set()
-        {
+        let mut flags = self.killed.iter().chain(&self.abandoned);
+        if flags.any(|flag| flag.is_set()) {
             return Err(Error::new(Code::Interrupted, "operation was interrupted"));
         }
         match self.deadline {
@@ -203,6 +233,47 @@ impl Limit {
 /// What a command is told whose time is over.
 pub fn expired() -> Error {
     Error::new(Code::MaxTimeMSExpired, "operation exceeded time limit")
+}
+
+/// For tests: whoever counts work is seen to do so.
+#[cfg(test)]
+pub mod observe {
+    use std::cell::RefCell;
+
+    type Observer = Box<dyn FnMut(u32)>;
+
+    thread_local! {
+        static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
+    }
+
+    /// Runs something and tells `each` of every call of [`super::tick`] on this thread meanwhile. It is not called for its own.
+    pub fn ticks<R>(each: impl FnMut(u32) + 'static, run: impl FnOnce() -> R) -> R {
+        OBSERVER.set(Some(Box::new(each)));
+        let result = run();
+        OBSERVER.take();
+        result
+    }
+
+    /// The units that something counts.
+    pub fn units<R>(run: impl FnOnce() -> R) -> (R, u64) {
+        let sum = std::rc::Rc::new(std::cell::Cell::new(0_u64));
+        let counted = std::rc::Rc::clone(&sum);
+        let result = ticks(
+            move |units| counted.set(counted.get() + u64::from(units)),
+            run,
+        );
+        (result, sum.get())
+    }
+
+    pub(super) fn ticked(units: u32) {
+        OBSERVER.with(|observer| {
+            if let Ok(mut observer) = observer.try_borrow_mut()
+                && let Some(each) = observer.as_mut()
+            {
+                each(units);
+            }
+        });
+    }
 }
 
 #[cfg(test)]
@@ -222,7 +293,7 @@ mod tests {
     fn work_ends_at_its_limit_and_the_next_one_has_none() {
         let over = Limit {
             deadline: Some(monotonic()),
-            killed: None,
+            ..Limit::default()
         };
         assert_eq!(over.watch(work).code(), Code::MaxTimeMSExpired);
         let killed = Limit::of_killed();
@@ -233,10 +304,23 @@ mod tests {
     }
 
     #[test]
+    fn work_that_is_abandoned_ends_inside_the_limits_of_its_command() {
+        let abandoned = Arc::new(Flag::default());
+        let outside = Limit::until_abandoned(Arc::clone(&abandoned));
+        let long = Limit::within(Duration::from_secs(3600));
+        let ended = outside.watch(|| {
+            abandoned.set();
+            long.watch(work)
+        });
+        assert_eq!(ended.code(), Code::Interrupted);
+        assert!(tick(LOOK_EVERY + 1).is_ok());
+    }
+
+    #[test]
     fn a_limit_is_taken_back_from_a_step_that_panics() {
         let over = Limit {
             deadline: Some(monotonic()),
-            killed: None,
+            ..Limit::default()
         };
         let panicked = std::panic::catch_unwind(|| over.watch(|| panic!("as a bug does")));
         assert!(panicked.is_err());
@@ -249,6 +333,7 @@ mod tests {
         let over = Limit {
             deadline: Some(monotonic()),
             killed: Some(Arc::default()),
+            ..Limit::default()
         };
         over.bound(forever()).await;
         Limit::of_killed().bound(forever()).await;

@@ -178,7 +178,7 @@ fn run(commands: &Commands, connection: &mut Connection, body: Vec<u8>) {
             match work.step(&mut reply) {
                 Ok(Progress::Done | Progress::Streaming) => break,
                 Ok(Progress::Wait(_)) | Err(_) => return,
-                Ok(Progress::More) => {}
+                Ok(Progress::More | Progress::Blocking) => {}
             }
         }
         if reply.is_empty() {

@@ -160,7 +160,7 @@ fuzz_target!(|data: &[u8]| {
                     Ok(Progress::Done) => break false,
                     Ok(Progress::Streaming) => break true,
                     // It has slept when it is asked again.
-                    Ok(Progress::More | Progress::Wait(_)) => {}
+                    Ok(Progress::More | Progress::Blocking | Progress::Wait(_)) => {}
                     Err(_) => return,
                 }
             },

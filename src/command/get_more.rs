@@ -99,7 +99,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     // Neither need be the limit that the command brought along.
     let time = Limit {
         deadline: call.deadline,
-        killed: None,
+        ..Limit::default()
     };
     time.watch(|| cursor::resume(call, reply, open, limit, until))
 }

@@ -102,6 +102,9 @@ pub enum Progress {
     /// There is nothing to do before this is over: step again then. Nothing is lost if it is abandoned instead, as a server
     /// that stops does.
     Wait(Wait),
+    /// The next step may take long, and cannot be cut: have a thread of its own run it. It counts its work
+    /// ([`tick`](crate::aside::tick)), so that it ends when it is abandoned.
+    Blocking,
     /// The reply document was appended.
     Done,
     /// It was, and it is one of several, as in [`Outcome::Streaming`].

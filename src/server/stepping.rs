@@ -2,14 +2,23 @@
 
 use std::future::Future;
 use std::io;
+use std::panic::resume_unwind;
 use std::pin::pin;
+use std::sync::Arc;
 
+use tokio::task::spawn_blocking;
+
+use crate::aside::Limit;
 use crate::handler::{Handler, Progress, Work};
-use crate::wait::Wait;
+use crate::wait::{Flag, Wait};
 use crate::wire::{Incoming, Request};
 
 use super::connection::{Connection, End, Maker, Pending, Rest};
 use super::stream::Stream;
+
+/// Whoever waits for a step that another thread runs. Dropped, it abandons the step.
+#[derive(Default)]
+struct Abandons(Arc<Flag>);
 
 impl<H: Handler, S: Stream> Connection<H, S> {
     /// Does what is left of a request: work, and the further replies of a stream. Each of those is sent when it is there, and
@@ -82,17 +91,55 @@ impl<H: Handler, S: Stream> Connection<H, S> {
 
     /// Steps the work until its reply is there. `true`: it is one of a stream.
     async fn step(&mut self, mut work: Box<dyn Work>, wanted: bool) -> Result<bool, End> {
+        let mut progress = work.step(&mut self.output)?;
         loop {
-            match work.step(&mut self.output)? {
+            let mut blocking = false;
+            match progress {
                 Progress::Done => return Ok(false),
                 Progress::Streaming => return Ok(true),
                 Progress::More => tokio::task::yield_now().await,
                 Progress::Wait(wait) => self.wait(wait, wanted).await?,
+                Progress::Blocking => blocking = true,
             }
             // An unacknowledged write goes on without its client, who may have left right behind it.
             if wanted {
                 self.notice_hangup()?;
             }
+            progress = match blocking {
+                false => work.step(&mut self.output)?,
+                true => {
+                    let stepped;
+                    (work, stepped) = self.step_blocking(work, wanted).await?;
+                    stepped
+                }
+            };
+        }
+    }
+
+    /// Has another thread run the step. It is abandoned when the client leaves, and when a server that stops has waited long
+    /// enough and aborts this task.
+    async fn step_blocking(
+        &mut self,
+        mut work: Box<dyn Work>,
+        wanted: bool,
+    ) -> Result<(Box<dyn Work>, Progress), End> {
+        let mut output = std::mem::take(&mut self.output);
+        let abandons = Abandons::default();
+        let limit = Limit::until_abandoned(Arc::clone(&abandons.0));
+        let stepping = spawn_blocking(move || {
+            let progress = limit.watch(|| work.step(&mut output));
+            (work, output, progress)
+        });
+        match self.unless_hung_up(stepping, wanted).await? {
+            Ok((work, output, progress)) => {
+                self.output = output;
+                Ok((work, progress?))
+            }
+            Err(failed) => match failed.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                // The runtime ends.
+                Err(_) => Err(End::Closed),
+            },
         }
     }
 
@@ -148,5 +195,13 @@ impl<H: Handler, S: Stream> Connection<H, S> {
 
     fn has_room(&self) -> bool {
         self.input.len() < self.input.capacity()
+    }
+}
+
+// === impl Abandons ===
+
+impl Drop for Abandons {
+    fn drop(&mut self) {
+        self.0.set();
     }
 }

@@ -15,13 +15,15 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     idle.assert_alive().await;
     let mut half = server.connect().await;
     half.send(&msg(1, 0, &[&ping()])[..10]).await;
-    // One is at work here, for the other somebody elsewhere is.
-    let mut busy = [server.connect().await, server.connect().await];
-    for (client, command) in busy.iter_mut().zip(["toil", "await"]) {
+    // One is at work here, one blocks a thread of its own, for the third somebody elsewhere is at work.
+    let mut busy = Vec::new();
+    for command in ["toil", "block", "await"] {
+        let mut client = server.connect().await;
         client.send(&msg(1, 0, &[&body(doc! {command: 1})])).await;
+        busy.push(client);
     }
     eventually("they are busy", || {
-        server.handler.calls.load(Ordering::SeqCst) >= 3
+        server.handler.calls.load(Ordering::SeqCst) >= 4
     })
     .await;
     server.tell_to_stop();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bson::{Document, doc};
+use sundown::aside::tick;
 use sundown::config::Config;
 use sundown::error::{Code, Error, Hangup};
 use sundown::handler::{Answer, Handler, Outcome, Peer, Progress, Work};
@@ -24,7 +25,7 @@ pub struct Scripted {
     pub calls: AtomicUsize,
     pub abandoned: Arc<AtomicUsize>,
     pub streamed: Arc<AtomicUsize>,
-    /// What `toil`, `wait` and `await` last for.
+    /// What `toil`, `wait`, `await` and `block` last for.
     pub release: Arc<Flag>,
 }
 
@@ -37,10 +38,14 @@ enum Until {
     Wait,
     /// A future that brings it.
     Await,
+    /// A step that blocks its thread, and counts its work.
+    Block,
 }
 
 struct Held {
     until: Until,
+    /// The server was told that a step blocks.
+    announced: bool,
     release: Arc<Flag>,
     abandoned: Arc<AtomicUsize>,
 }
@@ -102,6 +107,7 @@ impl Handler for Scripted {
                     return Ok(Outcome::Streaming);
                 }
             }
+            "block" => return Ok(self.held(Until::Block)),
             "toil" => return Ok(self.held(Until::Toil)),
             "wait" => return Ok(self.held(Until::Wait)),
             "await" => return Ok(self.held(Until::Await)),
@@ -128,6 +134,7 @@ impl Scripted {
     fn held(&self, until: Until) -> Outcome {
         let held = Held {
             until,
+            announced: false,
             release: self.release.clone(),
             abandoned: self.abandoned.clone(),
         };
@@ -147,6 +154,17 @@ impl Scripted {
 
 impl Work for Held {
     fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup> {
+        if self.until == Until::Block {
+            if !std::mem::replace(&mut self.announced, true) {
+                return Ok(Progress::Blocking);
+            }
+            while !self.release.is_set() {
+                if let Err(ended) = tick(100) {
+                    ended.write_reply(reply);
+                    return Ok(Progress::Done);
+                }
+            }
+        }
         if self.release.is_set() {
             put(reply, doc! {"released": true, "ok": 1.0});
             return Ok(Progress::Done);

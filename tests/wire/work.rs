@@ -52,6 +52,7 @@ async fn work_is_abandoned_when_its_client_leaves() {
         doc! {"work": i64::MAX, "pause": 3_600_000i64},
         doc! {"wait": 1},
         doc! {"await": 1},
+        doc! {"block": 1},
     ] {
         let before = server.handler.abandoned.load(Ordering::SeqCst);
         let mut client = server.connect().await;
@@ -87,7 +88,7 @@ async fn unacknowledged_work_goes_on_without_its_client() {
 
 #[tokio::test]
 async fn a_reply_that_is_waited_for_comes_in_its_turn() {
-    for command in ["wait", "await"] {
+    for command in ["wait", "await", "block"] {
         let server = Running::start().await;
         let mut slow = server.connect().await;
         let bytes = [

@@ -42,12 +42,14 @@ enum Attempt {
     Busy(Busy, Option<Instant>),
 }
 
-/// A request that is run later: a retryable write that waits for an earlier attempt of itself, or one that a fail point holds
-/// up.
+/// A request that is run later: a retryable write that waits for an earlier attempt of itself, one that a fail point holds
+/// up, or one that is too large to be run by the thread that serves the connection.
 struct Waiting {
     context: Arc<Context>,
     client: Arc<Client>,
     request: Request,
+    /// The step that parses the request and plans its queries has not been announced yet, and may take long.
+    announces: bool,
     /// When it has waited long enough.
     deadline: Option<Instant>,
     /// What it became when its turn came.
@@ -64,6 +66,9 @@ struct Struck {
 
 /// A request of that many bytes may take long to read.
 const LARGE: usize = 64 << 10;
+/// A request of that many bytes may hold so many conditions that it takes tens of milliseconds to parse them and to plan the
+/// query: it neither keeps a worker of the runtime that long, nor goes on when its client has left.
+const VERY_LARGE: usize = 256 << 10;
 
 /// Every name and alias. Built once.
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, ahash::RandomState>> =
@@ -139,6 +144,11 @@ impl Handler for Commands {
                 block: fault.block,
                 fault,
             })));
+        }
+        if may_plan_long(&request) {
+            let mut waiting = Waiting::new(&self.0, client, request);
+            waiting.announces = true;
+            return Ok(handler::Outcome::Work(Box::new(waiting)));
         }
         Ok(match attempt(&self.0, client, session, &request, out) {
             Attempt::Replied => handler::Outcome::Replied,
@@ -280,7 +290,12 @@ fn run(
     let killed = operation.as_ref().map(Operation::killed);
     let outcome = match deadline.is_some() || killed.is_some() {
         false => run(&mut call, &mut builder),
-        true => Limit { deadline, killed }.watch(|| run(&mut call, &mut builder)),
+        true => Limit {
+            deadline,
+            killed,
+            ..Limit::default()
+        }
+        .watch(|| run(&mut call, &mut builder)),
     };
     let outcome = match outcome {
         Ok(Outcome::Work(task)) => {
@@ -334,9 +349,21 @@ fn put_help(command: &Command, out: &mut Vec<u8>) {
 /// expressions.
 #[inline]
 fn may_read_long(call: &Call<'_>) -> bool {
-    let request = call.request;
+    size(call.request) >= LARGE || call.arg("let").is_some()
+}
+
+/// Whether the request may hold very many conditions. Documents that are added hold none.
+#[inline]
+fn may_plan_long(request: &Request) -> bool {
+    let first = || request.body().first();
+    size(request) >= VERY_LARGE && first().is_some_and(|name| name.name_bytes() != b"insert")
+}
+
+/// Bytes of the command, and of the documents that came with it.
+#[inline]
+fn size(request: &Request) -> usize {
     let outside = request.sequences.iter().map(|part| part.documents.len());
-    request.body.len() + outside.sum::<usize>() >= LARGE || call.arg("let").is_some()
+    request.body.len() + outside.sum::<usize>()
 }
 
 /// Puts a command on the list of those that currentOp shows and killOp ends.
@@ -366,6 +393,7 @@ fn go_on(
         limit: Limit {
             deadline: call.deadline,
             killed: Some(operation.killed()),
+            ..Limit::default()
         },
         operation,
         meter,
@@ -382,6 +410,7 @@ impl Waiting {
             context: Arc::clone(context),
             client: Arc::clone(client),
             request,
+            announces: false,
             deadline: None,
             running: None,
         }
@@ -393,9 +422,12 @@ impl Work for Waiting {
         if let Some(running) = &mut self.running {
             return running.step(out);
         }
+        if std::mem::take(&mut self.announces) {
+            return Ok(Progress::Blocking);
+        }
         let limit = Limit {
             deadline: self.deadline,
-            killed: None,
+            ..Limit::default()
         };
         if let Err(error) = limit.check() {
             let start = out.len();

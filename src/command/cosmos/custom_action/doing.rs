@@ -129,7 +129,7 @@ impl Drop for Doing {
 fn run(work: &mut dyn Work) -> Result<Option<Step>> {
     let mut out = Vec::new();
     match work.step(&mut out) {
-        Ok(Progress::More) => Ok(Some(Step::More)),
+        Ok(Progress::More | Progress::Blocking) => Ok(Some(Step::More)),
         Ok(Progress::Wait(wait)) => Ok(Some(Step::Wait(wait))),
         Ok(Progress::Done | Progress::Streaming) => check(Doc::new(&out)).map(|()| None),
         Err(hangup) => Err(Error::new(Code::InternalError, hangup.to_string())),
