@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::collection::WHEN_ALL_IS_WELL;
 use super::namespace::Names;
-use super::{Collection, Namespace, Options, Rules, SizeLimit, View};
+use super::{Collection, Namespace, Options, ReadPoint, Rules, SizeLimit, View};
 use crate::aside::uncut;
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
@@ -218,7 +218,7 @@ impl Catalog {
         let replaced = self.found(to).filter(|_| drop_target);
         for of in [Some(&moved), replaced.as_ref()].into_iter().flatten() {
             let state = of.shared();
-            if View::new(&state, Millis(i64::MIN))
+            if View::new(&state, ReadPoint::at(Millis(i64::MIN)))
                 .indexes()
                 .any(|index| !index.ready)
             {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
-use super::{Collection, Dropped, ReadPoint, RecordId, View};
+use super::{Collection, Dropped, RecordId, View};
 use crate::aside::{tick, uncut};
 use crate::error::Result;
 use crate::value::{DocBuf, Millis};
@@ -68,7 +68,7 @@ impl Collection {
 
     fn has_id_order(&self, now: Millis) -> bool {
         let ready = |view: &View<'_>| view.way(ID_INDEX).is_some_and(|index| index.ready);
-        self.read(ReadPoint::at(now), ready)
+        self.read_present(now, ready)
     }
 
     /// The index, which may have been begun before.
@@ -107,7 +107,7 @@ impl IdOrderBuild {
     pub fn is_short(&self) -> bool {
         const FEW: u64 = 2_000;
         self.collection
-            .read(ReadPoint::at(self.now), |view| view.totals().count)
+            .read_present(self.now, |view| view.totals().count)
             <= FEW
     }
 
@@ -157,9 +157,7 @@ mod tests {
             let held = index.up(Bound::Unbounded, &[0xff]).count();
             (index.ready, held, index.len())
         };
-        collection.read(ReadPoint::at(now), |view| {
-            whole(view.way(ID_INDEX).unwrap())
-        })
+        collection.read_present(now, |view| whole(view.way(ID_INDEX).unwrap()))
     }
 
     #[test]

@@ -8,14 +8,14 @@ use super::collection::State;
 use super::contents::Contents;
 use super::idmap::IdMap;
 use super::index::{ID_INDEX, Index, IndexKeys, IndexNumber, Usage};
-use super::{Namespace, Options, RecordId, Stored, Totals};
+use super::{Namespace, Options, ReadPoint, RecordId, Stored, Totals};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
 
 /// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
 pub struct View<'a> {
     state: &'a State,
-    now: Millis,
+    at: ReadPoint,
 }
 
 // === impl View ===
@@ -30,12 +30,13 @@ impl<'a> View<'a> {
         self.contents().ids()
     }
 
-    pub(super) fn new(state: &'a State, now: Millis) -> Self {
-        Self { state, now }
+    pub(super) fn new(state: &'a State, at: ReadPoint) -> Self {
+        Self { state, at }
     }
 
+    #[inline]
     pub fn now(&self) -> Millis {
-        self.now
+        self.at.now()
     }
 
     /// How often a command found its way through the map of `_id`s.
@@ -50,7 +51,7 @@ impl<'a> View<'a> {
             .segments()
             .get(id.segment())?
             .get(id.slot(), self.default_ttl())?;
-        (!stored.end.has_come(self.now)).then_some(stored)
+        (!stored.end.has_come(self.now())).then_some(stored)
     }
 
     /// What stands in several records, for somebody who will read it all at once.
@@ -106,7 +107,7 @@ impl<'a> View<'a> {
             } else {
                 0
             };
-            segment.each_up(slot, self.default_ttl(), self.now, |slot, stored| {
+            segment.each_up(slot, self.default_ttl(), self.now(), |slot, stored| {
                 each(RecordId::new(number, slot), stored)
             })?;
         }
@@ -126,7 +127,7 @@ impl<'a> View<'a> {
             } else {
                 u16::MAX
             };
-            segment.each_down(slot, self.default_ttl(), self.now, |slot, stored| {
+            segment.each_down(slot, self.default_ttl(), self.now(), |slot, stored| {
                 each(RecordId::new(number, slot), stored)
             })?;
         }
@@ -194,9 +195,9 @@ impl<'a> View<'a> {
     /// Documents that have ended and still take memory.
     pub fn ended(&self) -> Totals {
         let mut ended = Totals::default();
-        if self.earliest_end().has_come(self.now) {
+        if self.earliest_end().has_come(self.now()) {
             for segment in self.contents().segments().all() {
-                let part = segment.ended_totals(self.default_ttl(), self.now);
+                let part = segment.ended_totals(self.default_ttl(), self.now());
                 ended.count += part.count;
                 ended.bytes += part.bytes;
             }
@@ -209,11 +210,11 @@ impl<'a> View<'a> {
         let default = self.default_ttl();
         let due = self.contents().segments().from(0).filter(|(_, segment)| {
             let earliest = segment.bounds().earliest(default);
-            earliest.has_come(self.now)
+            earliest.has_come(self.now())
         });
         let mut bytes = 0;
         for (number, segment) in due {
-            for slot in segment.ended(0, default, self.now) {
+            for slot in segment.ended(0, default, self.now()) {
                 let Some(stored) = segment.get(slot, default) else {
                     continue;
                 };
@@ -230,7 +231,7 @@ impl<'a> View<'a> {
     pub fn waiting_since(&self) -> Option<End> {
         let segments = self.contents().segments().all();
         segments
-            .filter_map(|segment| segment.first_ended(self.default_ttl(), self.now))
+            .filter_map(|segment| segment.first_ended(self.default_ttl(), self.now()))
             .min()
     }
 

@@ -10,7 +10,7 @@ use super::contents::{Cause, Change, Contents};
 use super::idmap::with_id_key;
 use super::index::{Index, IndexKeys, KeyBytes};
 use super::stored::Stamp;
-use super::{Cap, Options, RecordId, Stored, View};
+use super::{Cap, Options, ReadPoint, RecordId, Stored, View};
 use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
@@ -150,7 +150,7 @@ impl<'a> Writer<'a> {
 
     /// What a reader would see now.
     pub fn view(&self) -> View<'_> {
-        View::new(self.state, self.seen)
+        View::new(self.state, ReadPoint::at(self.seen))
     }
 
     /// Adds a document, which has an `_id`. Ended documents that hold its `_id` or a unique key make way.

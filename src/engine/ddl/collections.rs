@@ -6,7 +6,7 @@ use super::create::other_case;
 use super::{Done, check_created};
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
-use crate::storage::{Catalog, Namespace, ReadPoint, RenameError};
+use crate::storage::{Catalog, Namespace, RenameError};
 use crate::value::Millis;
 
 /// Drops a collection, if it is there.
@@ -38,7 +38,7 @@ impl DropCollection {
         let (database, name) = (self.namespace.database(), self.namespace.collection());
         // One that a failed write has closed can be dropped, and has no indexes left.
         let there = catalog.get(database, name).unwrap_or_default();
-        let indexes = there.map_or(0, |there| there.read(ReadPoint::at(now), count_indexes));
+        let indexes = there.map_or(0, |there| there.read_present(now, count_indexes));
         match catalog.drop_collection(database, name, self.uuid) {
             Some(_) => Done::DroppedCollection(self.namespace, indexes),
             None => Done::NothingToDrop,

@@ -4,7 +4,7 @@ use super::default_ttl;
 use super::{Done, check_created};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, CreateError, Namespace, Options, OtherCase, ReadPoint, Rules, View};
+use crate::storage::{Catalog, CreateError, Namespace, Options, OtherCase, Rules, View};
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
@@ -57,7 +57,7 @@ impl CreateCollection {
                 let agrees = |view: &View<'_>| {
                     view.default_ttl() == default_ttl && *view.options() == options
                 };
-                match there.is_some_and(|there| there.read(ReadPoint::at(now), agrees)) {
+                match there.is_some_and(|there| there.read_present(now, agrees)) {
                     true => Ok(Done::NothingToCreate),
                     false => Err(Error::new(
                         Code::NamespaceExists,

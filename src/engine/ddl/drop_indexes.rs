@@ -8,7 +8,7 @@ use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::count_indexes;
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, Index};
-use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, ReadPoint, Rules, View};
+use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, Rules, View};
 use crate::ttl::DefaultTtl;
 use crate::value::{Doc, Millis};
 
@@ -39,7 +39,7 @@ impl DropIndexes {
                 format!("ns not found {name}"),
             ));
         };
-        let which = collection.read(ReadPoint::at(now), |view| self.find(view))?;
+        let which = collection.read_present(now, |view| self.find(view))?;
         // An index may be what documents expire by: nothing that has ended may come back when it goes.
         let dates = DateRuleChange::Drop(which.clone());
         let draining = Draining::new(collection, Some(dates), RuleChange::DropIndexes(which));

@@ -10,7 +10,7 @@ use super::{Begun, Done, IndexName, no_collection};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::storage::{
-    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, ReadPoint, Rules, View, Writer,
+    Cap, Catalog, DateRuleChange, Dropped, IndexChange, Namespace, Rules, View, Writer,
 };
 use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key};
 use crate::value::{Millis, Value, ValueRef};
@@ -85,7 +85,7 @@ impl ModifyCollection {
         let Some(collection) = catalog.get(name.database(), name.collection())? else {
             return Err(no_collection());
         };
-        let resolved = collection.read(ReadPoint::at(now), |view| self.resolve(view))?;
+        let resolved = collection.read_present(now, |view| self.resolve(view))?;
         if resolved.change.unique {
             if resolved.is_rule() {
                 return Err(Error::not_implemented(

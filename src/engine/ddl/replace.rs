@@ -9,9 +9,7 @@ use crate::clock::monotonic;
 use crate::engine::STEP;
 use crate::engine::describe::put_options;
 use crate::error::{Code, Error, Result};
-use crate::storage::{
-    Catalog, Collection, Namespace, Options, ReadPoint, RenameError, Rules, View,
-};
+use crate::storage::{Catalog, Collection, Namespace, Options, RenameError, Rules, View};
 use crate::ttl::{DefaultTtl, TsIndex};
 use crate::value::{DocBuf, Millis};
 
@@ -98,10 +96,10 @@ impl ReplaceCollection {
         let target = catalog
             .get(self.to.database(), self.to.collection())
             .unwrap_or_default();
-        let own = moved.read(ReadPoint::at(now), default_of);
+        let own = moved.read_present(now, default_of);
         let wanted = target.map_or_else(
             || own.clone(),
-            |target| target.read(ReadPoint::at(now), default_of),
+            |target| target.read_present(now, default_of),
         );
         if own != wanted {
             let mut change = |rules: &mut Rules<'_>| {

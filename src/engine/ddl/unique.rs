@@ -11,7 +11,7 @@ use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::Slice as _;
 use crate::storage::index::{Index, IndexNumber, split};
-use crate::storage::{Collection, Dropped, ReadPoint, RecordId, View};
+use crate::storage::{Collection, Dropped, RecordId, View};
 use crate::value::{Doc, DocBuf, Millis, Value, ValueRef};
 
 pub(super) struct ConvertToUnique {
@@ -70,7 +70,7 @@ impl Steps for ConvertToUnique {
         let slice = TimeSlice::begin();
         while !self
             .collection
-            .read(ReadPoint::at(now), |view| self.look.some(view, &self.index))?
+            .read_present(now, |view| self.look.some(view, &self.index))?
         {
             if slice.is_over() {
                 return Ok(Advance::More);

@@ -106,7 +106,13 @@ impl Collection {
     pub fn read<T>(&self, at: ReadPoint, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.shared();
         let seen = self.seen(at.now());
-        look(&View::new(&state, seen))
+        look(&View::new(&state, at.moved_to(seen)))
+    }
+
+    /// The same for whoever looks at the collection itself: schema changes, the reaper, those who put `_id`s in order. It is not
+    /// for what a command shows its client, which goes by the command's read point.
+    pub fn read_present<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
+        self.read(ReadPoint::at(now), look)
     }
 
     /// Changes the collection at `now`. Nobody reads it meanwhile, so: one document, or a batch of at most about a hundred.
@@ -121,6 +127,12 @@ impl Collection {
         }
         let seen = self.seen_by_writer(&mut state, now);
         Ok(change(&mut Writer::new(&mut state, now, seen)))
+    }
+
+    /// Whether anybody holds its lock, shared or not.
+    #[cfg(test)]
+    pub fn is_locked(&self) -> bool {
+        self.state.is_locked()
     }
 
     /// Over when a document has come since this call, or the collection was dropped.
@@ -171,7 +183,7 @@ impl Collection {
         take_place: impl FnOnce(),
     ) -> Result<Box<dyn Send>, E> {
         let mut state = self.exclusive();
-        allows(&View::new(&state, Millis(i64::MIN)))?;
+        allows(&View::new(&state, ReadPoint::at(Millis(i64::MIN))))?;
         // First: nobody finds an empty collection under the name.
         take_place();
         Ok(state.empty())

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::clock::{self, Clock, Millis, Watcher};
-use crate::storage::{Catalog, Collection, ReadPoint, Slice};
+use crate::storage::{Catalog, Collection, Slice};
 
 const SLICE: Duration = Duration::from_micros(100);
 const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(2);
@@ -221,9 +221,8 @@ impl Reaper {
             ..ReaperStats::default()
         };
         for collection in self.catalog.due(now) {
-            let (ended, since) = collection.read(ReadPoint::at(now), |view| {
-                (view.ended(), view.waiting_since())
-            });
+            let (ended, since) =
+                collection.read_present(now, |view| (view.ended(), view.waiting_since()));
             stats.pending += ended.count;
             if let Some(since) = since {
                 stats.lag_millis = stats.lag_millis.max(now.0.abs_diff(since.millis()));
@@ -325,9 +324,8 @@ mod tests {
                     () = tokio::task::yield_now() => {}
                 }
                 let left = catalog.collections().into_iter().map(|collection| {
-                    collection.read(ReadPoint::at(Millis(0)), |view| {
-                        view.ended().count + view.totals().count
-                    })
+                    collection
+                        .read_present(Millis(0), |view| view.ended().count + view.totals().count)
                 });
                 let begun = left.filter(|left| (1..DOCUMENTS).contains(left)).count();
                 side_by_side = side_by_side.max(begun);
