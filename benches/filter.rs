@@ -1,4 +1,4 @@
-//! What a scan pays per document: one equality, a range, a conjunction, through an array, a pattern.
+//! What a scan pays per document: one equality, a range, a conjunction, through an array, a pattern, logic, `$elemMatch`.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -33,6 +33,14 @@ fn filter(c: &mut Criterion) {
         ("in", doc! {"score": {"$in": [5, 15, 25, 35, 45]}}),
         ("in an array", doc! {"tags": "c"}),
         ("prefix", doc! {"email": {"$regex": "^customer00007"}}),
+        (
+            "or, nor and not",
+            doc! {"$or": [{"score": 5}, {"$nor": [{"quantity": {"$gte": 9}}, {"price": 3}]}, {"score": {"$not": {"$gt": 0}}}]},
+        ),
+        (
+            "elements",
+            doc! {"tags": {"$elemMatch": {"$gt": "a", "$not": {"$lt": "c"}}}},
+        ),
     ] {
         let filter = Filter::parse(DocBuf::from(query).as_doc(), &Scope::new()).unwrap();
         c.bench_function(&format!("10,000 x {name}"), |b| {

@@ -1,4 +1,4 @@
-//! What a pipeline pays per document: `$group`, `$sort`, `$lookup` by `_id`, over a collection of 1 KB documents.
+//! What a pipeline pays per document: `$group`, `$sort`, `$lookup` by `_id`, computed fields, over a collection of 1 KB documents.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -86,6 +86,14 @@ fn pipeline(c: &mut Criterion) {
             bson!([{"$limit": 100}, {"$lookup": {"from": "c", "localField": "score", "foreignField": "_id", "as": "j"}}]),
         ),
         ("unwind of 10,000", bson!([{"$unwind": "$tags"}])),
+        (
+            "add fields to 10,000",
+            bson!([{"$addFields": {"score": {"$add": ["$score", 1]}, "more.deep": "$quantity", "tags.x": 1}}]),
+        ),
+        (
+            "project of 10,000",
+            bson!([{"$project": {"name": 1, "price": 1, "sum": {"$add": ["$score", 1]}, "more.deep": "$quantity"}}]),
+        ),
     ] {
         c.bench_function(name, |b| b.iter(|| run(&catalog, black_box(&stages))));
     }
