@@ -200,6 +200,7 @@ impl<'a> Arg<'a> {
     }
 
     /// The same, with the words for any field of a command.
+    #[inline]
     pub fn exactly<T>(&self, ty: Type, read: impl FnOnce(ValueRef<'a>) -> Option<T>) -> Result<T> {
         read(self.elem.value).ok_or_else(|| self.wrong_type(&[ty]))
     }

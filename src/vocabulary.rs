@@ -29,6 +29,24 @@ pub enum Status<T> {
     Planned,
 }
 
+/// A name that is built, in a vocabulary without facts.
+pub const fn ready<T>(name: &'static str, ready: T) -> Entry<T> {
+    Entry {
+        name,
+        status: Status::Ready(ready),
+        facts: (),
+    }
+}
+
+/// A name that is planned, in a vocabulary without facts.
+pub const fn planned<T>(name: &'static str) -> Entry<T> {
+    Entry {
+        name,
+        status: Status::Planned,
+        facts: (),
+    }
+}
+
 // === impl Vocabulary ===
 
 impl<T, F> Vocabulary<T, F> {
@@ -100,24 +118,10 @@ impl<T, F> Entry<T, F> {
 mod tests {
     use super::*;
 
-    const fn entry(name: &'static str, status: Status<i32>) -> Entry<i32> {
-        Entry {
-            name,
-            status,
-            facts: (),
-        }
-    }
-
     #[test]
     fn names_are_found_and_planned_ones_refused() {
-        static WORDS: Vocabulary<i32> = Vocabulary::new(
-            "word",
-            &[
-                entry("$a", Status::Ready(1)),
-                entry("$ab", Status::Planned),
-                entry("$b", Status::Ready(3)),
-            ],
-        );
+        static WORDS: Vocabulary<i32> =
+            Vocabulary::new("word", &[ready("$a", 1), planned("$ab"), ready("$b", 3)]);
         let found = |name: &str| WORDS.find(name.as_bytes());
         assert!(found("$").is_none() && found("$c").is_none() && found("").is_none());
         for known in WORDS.entries() {

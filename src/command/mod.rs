@@ -4,8 +4,8 @@
 //! [`Commands`] implements the seam to the sockets. It finds the command by the first field of the request, sorts the
 //! generic arguments from the command's own in one pass, and runs it with a [`Call`]. A command is a plain function
 //! that writes the fields of its reply, or returns a [`Task`] if it may run long; an `Err` becomes mongod's error
-//! reply. Dispatch, listCommands, metrics and the README's table come from [`COMMANDS`]. A command that MongoDB has and
-//! Sundown has not stands there too, and is refused by name.
+//! reply. Dispatch, listCommands, metrics and the README's table come from [`COMMANDS`], which lists MongoDB's whole vocabulary;
+//! what is not built is refused by name. To add a command: write its file, and add its `mod` line, its row and its case.
 
 mod about;
 mod aggregate;

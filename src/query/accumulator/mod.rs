@@ -4,7 +4,7 @@
 //! [`State`] of its own, which [`Accumulator::feed`] lets grow by one document and [`State::finish`] turns into
 //! the group's value. Feeding tells by how many bytes a state has grown or shrunk, so that a stage can bound what it holds.
 //! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name. To add one: implement
-//! [`State`] in the file of its family, add its row.
+//! [`State`] in a file (or in that of its family), and add its `mod` line, its row and its case.
 
 mod collect;
 mod deviation;

@@ -5,7 +5,7 @@ use super::state::State;
 use super::{collect, deviation, edge, extreme, percentile, sum, top};
 use crate::error::Result;
 use crate::query::expr::Argument;
-use crate::vocabulary::{Entry, Status, Vocabulary};
+use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
 /// How an accumulator takes its argument.
 #[derive(Clone, Copy)]
@@ -50,21 +50,9 @@ const ROWS: &[Entry<Parse>] = &[
 ];
 
 const fn plain(name: &'static str, start: fn() -> Box<dyn State>) -> Entry<Parse> {
-    entry(name, Status::Ready(Parse::Plain(start)))
+    ready(name, Parse::Plain(start))
 }
 
 const fn own(name: &'static str, parse: ParseOwn) -> Entry<Parse> {
-    entry(name, Status::Ready(Parse::Own(parse)))
-}
-
-const fn planned(name: &'static str) -> Entry<Parse> {
-    entry(name, Status::Planned)
-}
-
-const fn entry(name: &'static str, status: Status<Parse>) -> Entry<Parse> {
-    Entry {
-        name,
-        status,
-        facts: (),
-    }
+    ready(name, Parse::Own(parse))
 }

@@ -4,7 +4,7 @@
 //! constant; [`Expr::eval`] runs the tree over a document. A value that only passes through is borrowed
 //! ([`Val`](crate::value::Val)): from the document, the tree or the variables. Operators of one family share a file;
 //! [`EXPRESSIONS`] lists MongoDB's whole vocabulary, and what is not built is refused by name. To add one: write its
-//! function, add its row.
+//! function in a file (or in that of its family), and add its `mod` line, its row and its case.
 
 #[cfg(test)]
 mod check;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::value::Type;
-use crate::vocabulary::{Entry, Status, Vocabulary};
+use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
 /// How an operator takes its arguments.
 #[derive(Clone, Copy)]
@@ -213,21 +213,9 @@ const ROWS: &[Entry<Parse>] = &[
 ];
 
 const fn call(name: &'static str, arity: Arity, eval: Eval) -> Entry<Parse> {
-    entry(name, Status::Ready(Parse::Call(arity, eval)))
+    ready(name, Parse::Call(arity, eval))
 }
 
 const fn own(name: &'static str, parse: ParseOwn) -> Entry<Parse> {
-    entry(name, Status::Ready(Parse::Own(parse)))
-}
-
-const fn planned(name: &'static str) -> Entry<Parse> {
-    entry(name, Status::Planned)
-}
-
-const fn entry(name: &'static str, status: Status<Parse>) -> Entry<Parse> {
-    Entry {
-        name,
-        status,
-        facts: (),
-    }
+    ready(name, Parse::Own(parse))
 }

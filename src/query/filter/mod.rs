@@ -1,8 +1,8 @@
 //! The match language: `{a: 1, b: {$gt: 2}}`.
 //!
 //! A filter is parsed once ([`Filter::parse`]) into a typed tree ([`Node`], [`Test`]) or an error in mongod's words; matching
-//! ([`Filter::matches`]) then reads a document's bytes and meets no operator name. [`FILTERS`] is the whole vocabulary: what
-//! stands there as planned is refused by name, what does not stand there is unknown, as it is to mongod.
+//! ([`Filter::matches`]) then reads a document's bytes and meets no operator name. [`FILTERS`] lists MongoDB's whole vocabulary; what
+//! is not built is refused by name.
 //!
 //! Negations (`$ne`, `$nin`, `$not`, `$exists: false`) are a [`Node::Not`] around the positive test, which is why they
 //! also match documents that lack the field. `$all` is a conjunction of tests of the same path.

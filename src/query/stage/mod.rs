@@ -4,8 +4,8 @@
 //! ([`Pipeline::split_source`]), the rest is opened behind the rows that engine makes of that. At run time a stage is
 //! [`Rows`]: it owns its input and appends to a [`Batch`] when it is asked to. Nothing is locked between two pulls, and
 //! every pull ends soon ([`Flow::Pause`]). Other collections are reached through [`Sources`], which engine implements. To add
-//! a stage: write its file, add its row. The row says all that others ask about a stage ([`Entry`]): rights, place, stable API,
-//! updates, views, inner pipelines. Nobody else keeps a list of stages.
+//! a stage: write its file, and add its `mod` line, its row and its case. The row holds all that others need to know about a stage
+//! ([`StageFacts`]): rights, place, stable API, updates, views, inner pipelines. There is no other list of stages.
 
 mod add_fields;
 mod batch;

@@ -6,7 +6,7 @@ use super::{
     add_to_set, arithmetic, bit, compare, current_date, pop, pull, push, rename, set, unset,
 };
 use crate::error::Result;
-use crate::vocabulary::{Entry, Status, Vocabulary};
+use crate::vocabulary::{Entry, Vocabulary, ready};
 
 /// Parses the argument for one field.
 #[derive(Clone, Copy)]
@@ -46,12 +46,4 @@ const fn field(name: &'static str, parse: ParseField) -> Entry<Parse> {
 
 const fn two_fields(name: &'static str, parse: ParseTwoFields) -> Entry<Parse> {
     ready(name, Parse::TwoFields(parse))
-}
-
-const fn ready(name: &'static str, parse: Parse) -> Entry<Parse> {
-    Entry {
-        name,
-        status: Status::Ready(parse),
-        facts: (),
-    }
 }
