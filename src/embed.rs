@@ -28,19 +28,19 @@ pub struct Sundown {
 /// What answers the requests, from settings whose port is the real one. Call it on the runtime that will serve.
 pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
     let context = Context::new(config.clone(), clock);
-    tokio::spawn(keep_house(Arc::downgrade(&context)));
+    tokio::spawn(sweep_idle_every_minute(Arc::downgrade(&context)));
     tokio::spawn(Reaper::run(Arc::downgrade(&context.reaper)));
     Arc::new(Commands::new(context))
 }
 
 /// Once a minute: forgets the sessions and cursors that nobody uses, as long as the server lives.
-async fn keep_house(context: Weak<Context>) {
+async fn sweep_idle_every_minute(context: Weak<Context>) {
     let mut minutes = tokio::time::interval(Duration::from_secs(60));
     minutes.tick().await;
     loop {
         minutes.tick().await;
         match context.upgrade() {
-            Some(context) => context.minute(),
+            Some(context) => context.sweep_idle(),
             None => return,
         }
     }

@@ -105,11 +105,11 @@ async fn serve(config: Config) -> Result<(), String> {
     // with it.
     let mut hangup =
         signal(SignalKind::hangup()).map_err(|problem| format!("no signals: {problem}"))?;
-    let door = server.door();
+    let tls = server.tls_acceptor();
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            match &door {
-                Some(door) => door.reload(),
+            match &tls {
+                Some(tls) => tls.reload(),
                 None => tracing::info!("SIGHUP: without TLS there is nothing to reload"),
             }
         }

@@ -1,7 +1,7 @@
 //! Small questions about the server and the connection: `whatsmyuri`, `listCommands`, `features`,
 //! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
 
-use super::announced::put_replica_set;
+use super::system_collections::put_replica_set;
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, system};
 use crate::args::required;
 use crate::auth::Action;

@@ -37,7 +37,7 @@ pub struct Client {
 #[derive(Default)]
 pub struct Connections {
     pub opened: AtomicUsize,
-    pub turned_away: AtomicUsize,
+    pub rejected: AtomicUsize,
     pub tls_1_2: AtomicUsize,
     pub tls_1_3: AtomicUsize,
 }

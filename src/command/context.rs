@@ -6,13 +6,13 @@ use std::time::Instant;
 use dashmap::DashMap;
 
 use super::FailPoints;
-use super::announced::announce;
 use super::client::{Client, Connections};
 use super::counters::Counters;
 use super::hello::Monitors;
 use super::operations::Operations;
 use super::parameters::Parameters;
 use super::profile::Profiling;
+use super::system_collections::announce;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
 use crate::config::{Config, Topology};
@@ -101,7 +101,7 @@ impl Context {
     }
 
     /// A minute of idling has passed: forgets sessions and cursors that nobody uses. The server calls it.
-    pub fn minute(&self) {
+    pub fn sweep_idle(&self) {
         self.idle.tick();
         self.sessions.sweep();
         self.cursors.sweep();

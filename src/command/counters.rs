@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{COMMANDS, Command};
 use crate::handler::Traffic;
-use crate::wire::{Compressor, Squeezed};
+use crate::wire::{CompressedMessage, Compressor};
 
 /// The connections are dealt out over so many.
 const SHARDS: usize = 8;
@@ -101,7 +101,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn squeezed(&self, message: Squeezed, came: bool) {
+    pub(super) fn message_compressed(&self, message: CompressedMessage, came: bool) {
         let row = &self.compression[message.compressor as usize % COMPRESSORS][usize::from(came)];
         for (counter, n) in row.iter().zip([message.large, message.small]) {
             counter.fetch_add(n as u64, Ordering::Relaxed);

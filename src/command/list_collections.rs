@@ -1,6 +1,6 @@
 //! `listCollections`: the collections of a database and how they are set up.
 
-use super::announced::is_unlisted;
+use super::system_collections::is_unlisted;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::{Action, Target};
 use crate::engine::describe::describe_collection;

@@ -9,7 +9,7 @@
 
 mod about;
 mod aggregate;
-mod announced;
+mod system_collections;
 
 mod build_info;
 mod bulk_write;
@@ -32,11 +32,11 @@ mod create_indexes;
 mod current_op;
 pub mod cursor;
 mod data_size;
+#[cfg(test)]
+mod default_ttl_tests;
 mod delete;
 mod dispatch;
 mod distinct;
-#[cfg(test)]
-mod doors;
 mod drop;
 mod drop_indexes;
 mod entry;

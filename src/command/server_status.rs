@@ -125,7 +125,7 @@ fn connections(context: &Context, out: &mut DocBuilder<'_>) {
             number(context.config.max_connections.saturating_sub(current)),
         )
         .put_i32("totalCreated", gauge(&context.connections.opened))
-        .put_i32("rejected", gauge(&context.connections.turned_away))
+        .put_i32("rejected", gauge(&context.connections.rejected))
         .put_i32("active", 1)
         .put_i32("threaded", number(current))
         .put_i32("exhaustIsMaster", gauge(&monitors.streaming_legacy))

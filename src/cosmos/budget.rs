@@ -187,7 +187,7 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cosmos::{Offer, Sold};
+    use crate::cosmos::{Offer, Provisioned};
 
     fn budgets(allowances: &[&str]) -> Budgets {
         Budgets::new(
@@ -242,9 +242,9 @@ mod tests {
         let offers = Offers::default();
         offers.set_database("sold", Some(Offer::Manual(400)));
         offers.set_database("bought", Some(Offer::Autoscale(4000)));
-        let sold = Sold {
+        let sold = Provisioned {
             offer: Some(Offer::Manual(500)),
-            ..Sold::default()
+            ..Provisioned::default()
         };
         offers.set_collection("shop.bought".into(), sold);
         for (database, collection, name, limit) in [

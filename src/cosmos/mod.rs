@@ -20,7 +20,7 @@ use budget::Budgets;
 
 pub use budget::{Allowance, TOO_MANY_REQUESTS, too_many_requests};
 pub use charge::{Usage, weigh};
-pub use offers::{Offer, Offers, Sold};
+pub use offers::{Offer, Offers, Provisioned};
 
 /// The account of the emulator, and the key that its documentation gives to everybody. They open nothing in Azure.
 pub const EMULATOR_ACCOUNT: &str = "localhost";

@@ -13,7 +13,7 @@ pub enum Offer {
 
 /// What is known of a collection besides what storage keeps.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sold {
+pub struct Provisioned {
     /// Which collection of that name is meant: one that is made anew has bought nothing.
     pub uuid: [u8; 16],
     /// What was bought for it alone, if anything.
@@ -25,7 +25,7 @@ pub struct Sold {
 pub struct Offers {
     databases: DashMap<String, Option<Offer>, ahash::RandomState>,
     /// By `db.collection`.
-    collections: DashMap<String, Sold, ahash::RandomState>,
+    collections: DashMap<String, Provisioned, ahash::RandomState>,
 }
 
 /// What a collection gets that asks for nothing.
@@ -75,7 +75,7 @@ impl Offers {
         });
     }
 
-    pub fn set_collection(&self, name: String, sold: Sold) {
+    pub fn set_collection(&self, name: String, sold: Provisioned) {
         self.collections.insert(name, sold);
     }
 
@@ -84,12 +84,12 @@ impl Offers {
     }
 
     /// What is known of the collection `db.collection` with that UUID.
-    pub fn collection(&self, name: &str, uuid: [u8; 16]) -> Sold {
+    pub fn collection(&self, name: &str, uuid: [u8; 16]) -> Provisioned {
         match self.collections.get(name) {
             Some(sold) if sold.uuid == uuid => sold.clone(),
-            _ => Sold {
+            _ => Provisioned {
                 uuid,
-                ..Sold::default()
+                ..Provisioned::default()
             },
         }
     }
@@ -99,7 +99,7 @@ impl Offers {
     }
 
     /// What a collection has for itself, to be shown; `None` where it shares what its database has.
-    pub fn shown(&self, database: &str, sold: &Sold) -> Option<Offer> {
+    pub fn shown(&self, database: &str, sold: &Provisioned) -> Option<Offer> {
         let shared = self.of_database(database).is_some();
         sold.offer.or((!shared).then_some(DEFAULT))
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_collection() {
         let offers = Offers::default();
-        let bought = Sold {
+        let bought = Provisioned {
             uuid: [1; 16],
             offer: Some(Offer::Autoscale(4000)),
             shard_key: None,

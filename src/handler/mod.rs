@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::error::Hangup;
 use crate::wait::Wait;
-use crate::wire::{Request, Squeezed};
+use crate::wire::{CompressedMessage, Request};
 
 /// Answers the requests of all connections.
 pub trait Handler: Send + Sync + 'static {
@@ -23,13 +23,13 @@ pub trait Handler: Send + Sync + 'static {
     fn open(&self, peer: Peer) -> Self::Connection;
 
     /// A connection was turned away: too many are open.
-    fn turned_away(&self) {}
+    fn rejected(&self) {}
 
     /// That much was read from and written to a connection.
     fn moved(&self, _connection: &Self::Connection, _traffic: Traffic) {}
 
     /// A message came or went in compressed form.
-    fn squeezed(&self, _message: Squeezed, _came: bool) {}
+    fn message_compressed(&self, _message: CompressedMessage, _came: bool) {}
 
     /// Whether the reply may be large. Asked only when too many large replies wait to be read: such a request then waits a little.
     fn may_answer_at_length(&self, _request: &Request) -> bool {

@@ -16,10 +16,10 @@ use crate::handler::{Answer, Handler, Outcome, Peer, Traffic, Work};
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::buffers::{KEEP, QUIET, READ_BUFFER, WRITE_BUFFER, copied};
-use super::drain::Duty;
+use super::drain::ConnectionPhase;
+use super::inflate_budget::{self, InflateBudget};
 use super::stream::Stream;
-use super::unpacking::{self, Unpacking};
-use super::unread::{self, Part, Unread};
+use super::unread_replies::{self, UnreadReplies, UnreadShare};
 
 pub(super) struct Connection<H: Handler, S> {
     pub(super) handler: Arc<H>,
@@ -35,11 +35,11 @@ pub(super) struct Connection<H: Handler, S> {
     pub(super) traffic: Traffic,
     /// The number of the next reply.
     next_id: i32,
-    pub(super) duty: Arc<Duty>,
-    unpacking: Unpacking,
-    pub(super) unread: Unread,
+    pub(super) phase: Arc<ConnectionPhase>,
+    unpacking: InflateBudget,
+    pub(super) unread: UnreadReplies,
     /// What this connection's output buffer counts among them, while it is large.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<UnreadShare>,
     /// Rounds in a row that would have fitted into small buffers.
     pub(super) small_rounds: u32,
 }
@@ -49,9 +49,9 @@ pub(super) struct Opening<H> {
     pub(super) handler: Arc<H>,
     pub(super) peer: Peer,
     pub(super) codec: Codec,
-    pub(super) duty: Arc<Duty>,
-    pub(super) unpacking: Unpacking,
-    pub(super) unread: Unread,
+    pub(super) phase: Arc<ConnectionPhase>,
+    pub(super) unpacking: InflateBudget,
+    pub(super) unread: UnreadReplies,
 }
 
 /// Why a connection is over.
@@ -107,7 +107,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             handler,
             peer,
             codec,
-            duty,
+            phase,
             unpacking,
             unread,
         } = opening;
@@ -120,7 +120,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             output: Vec::with_capacity(WRITE_BUFFER),
             traffic: Traffic::default(),
             next_id: 1,
-            duty,
+            phase,
             unpacking,
             unread,
             part: None,
@@ -151,7 +151,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     async fn serve(&mut self) -> End {
         loop {
             self.tidy();
-            if !self.duty.wait() {
+            if !self.phase.wait() {
                 return End::Closed;
             }
             match self.read(QUIET).await {
@@ -159,7 +159,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 Ok(read) => self.traffic.read += read as u64,
                 Err(problem) => return End::Lost(problem),
             }
-            if !self.duty.work() {
+            if !self.phase.work() {
                 return End::Closed;
             }
             if let Err(end) = self.run_all().await {
@@ -202,9 +202,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     /// Decodes what may take long to check, or become larger than it came.
     async fn decode_heavy(&mut self) -> Result<Option<Incoming>, Hangup> {
         let weight = Codec::weight(&self.input)?;
-        let squeezed = Codec::squeezed(&self.input);
-        let place = match squeezed {
-            Some(message) if message.large > unpacking::SMALL => {
+        let compressed_message = Codec::peek_compressed(&self.input);
+        let place = match compressed_message {
+            Some(message) if message.large > inflate_budget::SMALL => {
                 // Apart, so that the task of a connection is no larger for it.
                 Some(Box::pin(self.unpacking.place(message.large)).await?)
             }
@@ -216,8 +216,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         } else {
             decode()
         };
-        if let (Ok(Some(_)), Some(message)) = (&decoded, squeezed) {
-            self.handler.squeezed(message, true);
+        if let (Ok(Some(_)), Some(message)) = (&decoded, compressed_message) {
+            self.handler.message_compressed(message, true);
         }
         if weight >= LARGE && !self.input.is_empty() && self.input.len() <= READ_BUFFER {
             // A few bytes of the next message do not keep the buffer of this one.
@@ -230,12 +230,12 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     #[inline]
     pub(super) fn seal(&mut self, frame: Frame) -> Result<(), Hangup> {
         if frame.is_compressed() {
-            return self.squeeze(frame);
+            return self.seal_compressed(frame);
         }
         frame.finish(&mut self.output)
     }
 
-    fn squeeze(&mut self, frame: Frame) -> Result<(), Hangup> {
+    fn seal_compressed(&mut self, frame: Frame) -> Result<(), Hangup> {
         let start = frame.start();
         if self.output.len() - start >= LARGE_TO_COMPRESS {
             uncut(|| frame.finish(&mut self.output))?;
@@ -243,8 +243,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             frame.finish(&mut self.output)?;
         }
         // It stays as it was if that is shorter.
-        if let Some(message) = Codec::squeezed(self.output.get(start..).unwrap_or_default()) {
-            self.handler.squeezed(message, false);
+        if let Some(message) = Codec::peek_compressed(self.output.get(start..).unwrap_or_default())
+        {
+            self.handler.message_compressed(message, false);
         }
         Ok(())
     }
@@ -308,7 +309,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             if self.output.len() > KEEP {
                 self.small_rounds = 0;
             }
-            if self.output.capacity() > unread::SMALL {
+            if self.output.capacity() > unread_replies::SMALL {
                 return Box::pin(self.write_counted()).await;
             }
             self.stream.write_all(&self.output).await?;
@@ -368,11 +369,11 @@ mod tests {
     type Connected = (Connection<Echo, TcpStream>, TcpStream);
 
     async fn connected() -> Connected {
-        connected_to(Unpacking::default(), Unread::default()).await
+        connected_to(InflateBudget::default(), UnreadReplies::default()).await
     }
 
     /// A client whose side takes little that it does not read.
-    async fn connected_to(unpacking: Unpacking, unread: Unread) -> Connected {
+    async fn connected_to(unpacking: InflateBudget, unread: UnreadReplies) -> Connected {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let socket = TcpSocket::new_v4().unwrap();
@@ -385,7 +386,7 @@ mod tests {
             codec: Codec {
                 compressors: crate::wire::Compressors::ALL,
             },
-            duty: Arc::new(Duty::new()),
+            phase: Arc::new(ConnectionPhase::new()),
             unpacking,
             unread,
         };
@@ -493,8 +494,9 @@ mod tests {
     #[tokio::test]
     async fn what_becomes_large_waits_for_its_place_and_others_do_not() {
         const ROOM: usize = 8 << 20;
-        let unpacking = Unpacking::of(ROOM);
-        let (mut connection, mut client) = connected_to(unpacking.clone(), Unread::default()).await;
+        let unpacking = InflateBudget::of(ROOM);
+        let (mut connection, mut client) =
+            connected_to(unpacking.clone(), UnreadReplies::default()).await;
         let others = unpacking.place(7 << 20).await.unwrap();
 
         let large = message(2 << 20);
@@ -528,7 +530,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_holds_the_bytes_holds_the_place() {
-        let unpacking = Unpacking::of(8 << 20);
+        let unpacking = InflateBudget::of(8 << 20);
         let mut codec = Codec {
             compressors: crate::wire::Compressors::ALL,
         };
@@ -549,7 +551,8 @@ mod tests {
     async fn who_does_not_read_is_let_go_only_when_too_much_waits() {
         let large = message(15_000_000);
         // Nobody may hold anything.
-        let (mut connection, mut client) = connected_to(Unpacking::default(), Unread::of(0)).await;
+        let (mut connection, mut client) =
+            connected_to(InflateBudget::default(), UnreadReplies::of(0)).await;
         delivered(&mut connection, &mut client, &large).await;
         let end = tokio::time::timeout(Duration::from_secs(120), connection.run_all()).await;
         let end = end.expect("an end").unwrap_err();
@@ -557,8 +560,9 @@ mod tests {
         assert!(connection.output.is_empty() && connection.part.is_none());
 
         // There is room: it is waited for.
-        let unread = Unread::default();
-        let (mut connection, mut client) = connected_to(Unpacking::default(), unread.clone()).await;
+        let unread = UnreadReplies::default();
+        let (mut connection, mut client) =
+            connected_to(InflateBudget::default(), unread.clone()).await;
         delivered(&mut connection, &mut client, &large).await;
         let running = async {
             connection.run_all().await.unwrap();
@@ -581,8 +585,9 @@ mod tests {
     #[tokio::test]
     async fn what_may_be_large_is_held_back_when_far_too_much_waits() {
         const MB: usize = 1 << 20;
-        let unread = Unread::of(10 * MB);
-        let (mut connection, mut client) = connected_to(Unpacking::default(), unread.clone()).await;
+        let unread = UnreadReplies::of(10 * MB);
+        let (mut connection, mut client) =
+            connected_to(InflateBudget::default(), unread.clone()).await;
         let too_much = unread.add(20 * MB);
         exchange(&mut connection, &mut client, &message(10)).await;
         let far_too_much = unread.add(2 * MB);

@@ -8,11 +8,11 @@ const CLOSING: u8 = 2;
 
 /// Two uncontended atomics per batch of requests: cheaper than a shutdown signal that every read would have to watch too.
 #[derive(Debug)]
-pub(super) struct Duty(AtomicU8);
+pub(super) struct ConnectionPhase(AtomicU8);
 
-// === impl Duty ===
+// === impl ConnectionPhase ===
 
-impl Duty {
+impl ConnectionPhase {
     /// A connection begins at work; its first wait ends that.
     pub(super) fn new() -> Self {
         Self(AtomicU8::new(WORKING))
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn closing_waits_for_work_and_lets_none_begin() {
-        let idle = Duty::new();
+        let idle = ConnectionPhase::new();
         assert!(idle.wait());
         assert!(idle.close());
         assert!(!idle.work());
 
-        let busy = Duty::new();
+        let busy = ConnectionPhase::new();
         assert!(busy.wait() && busy.work());
         assert!(!busy.close());
         assert!(!busy.wait());

@@ -15,10 +15,10 @@ use crate::handler::{Handler, Peer};
 use crate::wire::Codec;
 
 use super::connection::{Connection, End, Opening};
-use super::drain::Duty;
-use super::tls::{Door, Met};
-use super::unpacking::Unpacking;
-use super::unread::Unread;
+use super::drain::ConnectionPhase;
+use super::inflate_budget::InflateBudget;
+use super::tls::{Accepted, Acceptor};
+use super::unread_replies::UnreadReplies;
 
 /// A bound socket that is ready to serve.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub struct Server {
     config: Config,
     listener: TcpListener,
     address: SocketAddr,
-    door: Option<Arc<Door>>,
+    tls: Option<Arc<Acceptor>>,
 }
 
 /// The tasks that serve connections. Owned by the accepting loop, so nothing here is locked.
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
-    duties: HashMap<Id, (Arc<Duty>, AbortHandle)>,
+    open: HashMap<Id, (Arc<ConnectionPhase>, AbortHandle)>,
     /// How many there have been: the number of the next one.
     opened: u64,
     /// The last one was turned away; says so once, not for each.
@@ -50,8 +50,8 @@ impl Server {
     /// Reads the certificate, where there is one, and binds the configured address. Port 0 picks a free one, which
     /// [`Server::config`] then shows.
     pub async fn bind(mut config: Config) -> io::Result<Self> {
-        let door =
-            Door::open(&config).map_err(|problem| io::Error::other(format!("TLS: {problem}")))?;
+        let tls = Acceptor::open(&config)
+            .map_err(|problem| io::Error::other(format!("TLS: {problem}")))?;
         let listener = TcpListener::bind((config.bind, config.port))
             .await
             .map_err(|problem| {
@@ -67,13 +67,13 @@ impl Server {
             config,
             listener,
             address,
-            door,
+            tls,
         })
     }
 
     /// Where encrypted connections come in, if they do.
-    pub fn door(&self) -> Option<Arc<Door>> {
-        self.door.clone()
+    pub fn tls_acceptor(&self) -> Option<Arc<Acceptor>> {
+        self.tls.clone()
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -102,13 +102,13 @@ impl Server {
         let Self {
             config,
             listener,
-            door,
+            tls,
             ..
         } = self;
         let codec = Codec {
             compressors: config.compressors,
         };
-        let (unpacking, unread) = (Unpacking::default(), Unread::default());
+        let (unpacking, unread) = (InflateBudget::default(), UnreadReplies::default());
         let mut connections = Connections::default();
         let mut pause = FIRST_PAUSE;
         tokio::pin!(shutdown);
@@ -120,13 +120,13 @@ impl Server {
                 (stream, address) = accept(&listener, &mut pause) => {
                     if connections.tasks.len() >= config.max_connections {
                         connections.refuse(address, config.max_connections);
-                        handler.turned_away();
+                        handler.rejected();
                     } else {
-                        connections.open((stream, address), door.clone(), |peer, duty| Opening {
+                        connections.open((stream, address), tls.clone(), |peer, phase| Opening {
                             handler: Arc::clone(&handler),
                             peer,
                             codec,
-                            duty,
+                            phase,
                             unpacking: unpacking.clone(),
                             unread: unread.clone(),
                         });
@@ -162,24 +162,24 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
     }
 }
 
-/// A connection that may be encrypted. The server that shuts down does not wait for one that is still at the door.
-async fn enter<H: Handler>(door: Arc<Door>, mut opening: Opening<H>, stream: TcpStream) -> End {
-    if !opening.duty.wait() {
+/// A connection that may be encrypted. The server that shuts down does not wait for one that is still at the tls.
+async fn enter<H: Handler>(tls: Arc<Acceptor>, mut opening: Opening<H>, stream: TcpStream) -> End {
+    if !opening.phase.wait() {
         return End::Closed;
     }
-    let met = match door.meet(stream).await {
+    let accepted = match tls.accept(stream).await {
         Ok(met) => met,
         Err(end) => return end,
     };
-    if !opening.duty.work() {
+    if !opening.phase.work() {
         return End::Closed;
     }
-    match met {
-        Met::Plain(stream, first) => {
+    match accepted {
+        Accepted::Plain(stream, first) => {
             let connection = Connection::new(opening, stream);
             connection.begun_with(&first).run().await
         }
-        Met::Tls(version, stream) => {
+        Accepted::Tls(version, stream) => {
             opening.peer.tls = Some(version);
             Connection::new(opening, *stream).run().await
         }
@@ -192,8 +192,8 @@ impl Connections {
     fn open<H: Handler>(
         &mut self,
         (stream, address): (TcpStream, SocketAddr),
-        door: Option<Arc<Door>>,
-        opening: impl FnOnce(Peer, Arc<Duty>) -> Opening<H>,
+        tls: Option<Arc<Acceptor>>,
+        opening: impl FnOnce(Peer, Arc<ConnectionPhase>) -> Opening<H>,
     ) {
         self.refusing = false;
         self.opened += 1;
@@ -203,14 +203,14 @@ impl Connections {
             debug!(connection = peer.id, %problem, "connection lost at once");
             return;
         }
-        let duty = Arc::new(Duty::new());
-        let opening = opening(peer, Arc::clone(&duty));
+        let phase = Arc::new(ConnectionPhase::new());
+        let opening = opening(peer, Arc::clone(&phase));
         let task = self.tasks.spawn(async move {
             debug!(connection = peer.id, %address, "connection opened");
-            let end = match door {
+            let end = match tls {
                 None => Connection::new(opening, stream).run().await,
                 // Apart, so that a plain connection is no larger for it.
-                Some(door) => Box::pin(enter(door, opening, stream)).await,
+                Some(tls) => Box::pin(enter(tls, opening, stream)).await,
             };
             match end {
                 End::Closed => debug!(connection = peer.id, "connection closed"),
@@ -220,7 +220,7 @@ impl Connections {
                 }
             }
         });
-        self.duties.insert(task.id(), (duty, task));
+        self.open.insert(task.id(), (phase, task));
     }
 
     fn refuse(&mut self, address: SocketAddr, limit: usize) {
@@ -240,18 +240,18 @@ impl Connections {
                 problem.id()
             }
         };
-        self.duties.remove(&id);
+        self.open.remove(&id);
     }
 
     async fn drain(mut self, limit: Duration) -> usize {
-        for (duty, task) in self.duties.values() {
-            if duty.close() {
+        for (phase, task) in self.open.values() {
+            if phase.close() {
                 task.abort();
             }
         }
         let all_ended = async {
             while let Some(ended) = self.tasks.join_next_with_id().await {
-                self.duties
+                self.open
                     .remove(&ended.map_or_else(|problem| problem.id(), |(id, ())| id));
             }
         };

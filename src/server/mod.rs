@@ -7,12 +7,12 @@
 mod buffers;
 mod connection;
 mod drain;
+mod inflate_budget;
 mod listen;
 mod stepping;
 mod stream;
 mod tls;
-mod unpacking;
-mod unread;
+mod unread_replies;
 
 pub use listen::Server;
-pub use tls::{Door, Greeting};
+pub use tls::{Acceptor, Greeting};

@@ -36,7 +36,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             self.flush().await?;
             tokio::task::yield_now().await;
             self.notice_hangup()?;
-            if !(self.duty.wait() && self.duty.work()) {
+            if !(self.phase.wait() && self.phase.work()) {
                 return Err(End::Closed);
             }
             rest = self.answer(Incoming::Request(*request))?;
@@ -146,11 +146,11 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     /// Nothing goes on meanwhile, so the server that shuts down does not wait for it; unless the client has left it to the server
     /// to do this at some time.
     async fn wait(&mut self, wait: Wait, wanted: bool) -> Result<(), End> {
-        if wanted && !self.duty.wait() {
+        if wanted && !self.phase.wait() {
             return Err(End::Closed);
         }
         self.unless_hung_up(wait, wanted).await?;
-        if wanted && !self.duty.work() {
+        if wanted && !self.phase.work() {
             return Err(End::Closed);
         }
         Ok(())

@@ -9,7 +9,7 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 
-use super::waiting::{self, Part, Waiting};
+use super::cursor_budget::{self, CursorBudget, CursorShare};
 use super::{Batch, Idle, SessionId};
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
@@ -84,7 +84,7 @@ pub struct OpenCursor {
     pub info: Arc<CursorInfo>,
     /// Somebody asked for it to be killed meanwhile.
     killed: Arc<Flag>,
-    part: Part,
+    part: CursorShare,
 }
 
 pub struct Cursors {
@@ -95,28 +95,28 @@ pub struct Cursors {
     idle: Idle,
     timed_out: AtomicUsize,
     opened: AtomicUsize,
-    waiting: Arc<Waiting>,
+    waiting: Arc<CursorBudget>,
 }
 
 struct Slot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
     /// `None` while a command has it. The lock is held only to move it out or in.
-    source: Mutex<Option<Resting>>,
+    source: Mutex<Option<IdleCursor>>,
     killed: Arc<Flag>,
 }
 
 /// A source that waits, and what it counts among all that do.
-struct Resting {
+struct IdleCursor {
     source: Box<dyn Source>,
-    part: Part,
+    part: CursorShare,
 }
 
 // === impl Cursors ===
 
 impl Cursors {
     pub fn new(idle: Idle) -> Self {
-        Self::holding(waiting::LIMIT, idle)
+        Self::holding(cursor_budget::LIMIT, idle)
     }
 
     /// Cursors that may together hold so many bytes while they wait.
@@ -129,7 +129,7 @@ impl Cursors {
             idle,
             timed_out: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
-            waiting: Waiting::new(limit),
+            waiting: CursorBudget::new(limit),
         }
     }
 
@@ -154,7 +154,7 @@ impl Cursors {
         let mut slot = Slot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
-            source: Mutex::new(Some(Resting { source, part })),
+            source: Mutex::new(Some(IdleCursor { source, part })),
             killed: Arc::default(),
         };
         loop {
@@ -182,7 +182,7 @@ impl Cursors {
         let Some(slot) = self.open.get(&id) else {
             return Err(not_found(id));
         };
-        let Some(Resting { source, part }) = slot.source.lock().take() else {
+        let Some(IdleCursor { source, part }) = slot.source.lock().take() else {
             return Err(Error::new(
                 Code::CursorInUse,
                 format!("cursor id {id} is already in use"),
@@ -218,7 +218,7 @@ impl Cursors {
         }
         if let Some(slot) = self.open.get(&id) {
             self.idle.touch(&slot.used);
-            *slot.source.lock() = Some(Resting { source, part });
+            *slot.source.lock() = Some(IdleCursor { source, part });
         }
         Ok(())
     }

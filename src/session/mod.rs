@@ -6,13 +6,13 @@
 //! counted in [`Idle`] minutes, so that using something costs no look at a clock. This room knows no command and no socket.
 
 mod batch;
+mod cursor_budget;
 mod cursors;
 mod id;
 mod idle;
-mod remembered;
+mod outcome_budget;
 mod retry;
 mod sessions;
-mod waiting;
 
 pub use batch::Batch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use super::remembered::{self, Part, Remembered};
+use super::outcome_budget::{self, OutcomeBudget, OutcomeShare};
 use super::retry::{Done, weight};
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
@@ -26,12 +26,12 @@ pub struct Sessions {
     /// How many there are: `DashMap::len` walks every shard.
     count: AtomicUsize,
     idle: Idle,
-    remembered: Arc<Remembered>,
+    outcomes: Arc<OutcomeBudget>,
 }
 
 pub struct Session {
     id: SessionId,
-    remembered: Arc<Remembered>,
+    outcomes: Arc<OutcomeBudget>,
     /// The minute of the last use.
     used: AtomicU32,
     /// Ended or expired: whoever still holds it must look it up again.
@@ -45,7 +45,7 @@ struct State {
     number: i64,
     done: Done,
     /// What the outcomes count among those of all sessions, if they are large.
-    part: Option<Part>,
+    part: Option<OutcomeShare>,
     /// It has written since it came to its part.
     wrote: bool,
     /// The outcomes were let go, since all sessions' were too many.
@@ -65,7 +65,7 @@ pub struct Busy {
 
 impl Sessions {
     pub fn new(idle: Idle) -> Self {
-        Self::remembering(remembered::LIMIT, idle)
+        Self::remembering(outcome_budget::LIMIT, idle)
     }
 
     /// Sessions that together remember so many bytes of outcomes.
@@ -74,7 +74,7 @@ impl Sessions {
             known: DashMap::with_hasher(ahash::RandomState::new()),
             count: AtomicUsize::new(0),
             idle,
-            remembered: Remembered::new(limit),
+            outcomes: OutcomeBudget::new(limit),
         }
     }
 
@@ -110,7 +110,7 @@ impl Sessions {
             self.count.fetch_add(1, Ordering::Relaxed);
             Arc::new(Session {
                 id: *id,
-                remembered: Arc::clone(&self.remembered),
+                outcomes: Arc::clone(&self.outcomes),
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
                 state: Mutex::new(State {
@@ -223,7 +223,7 @@ impl Session {
     }
 
     pub(super) fn give_back(self: &Arc<Self>, number: i64, done: Done) {
-        let counted = remembered::counted(weight(&done));
+        let counted = outcome_budget::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
         state.checked_out = false;
@@ -235,12 +235,12 @@ impl Session {
             return;
         }
         state.done = done;
-        state.wrote = state.part.as_ref().map(Part::bytes) == counted;
+        state.wrote = state.part.as_ref().map(OutcomeShare::bytes) == counted;
         if !state.wrote {
-            state.part = counted.map(|bytes| self.remembered.add(self, bytes));
+            state.part = counted.map(|bytes| self.outcomes.add(self, bytes));
             drop(state);
             if counted.is_some() {
-                self.remembered.fit();
+                self.outcomes.fit();
             }
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(again.outcome(0), Some(&reply(16 << 10)));
         drop(again);
         run(&all[10], 1, reply(16 << 10));
-        assert_eq!(sessions.remembered.bytes(), 160 << 10);
+        assert_eq!(sessions.outcomes.bytes(), 160 << 10);
         for (n, session) in all.iter().enumerate() {
             match session.check_out(1) {
                 Ok(retry) => assert!(retry.unwrap().outcome(0).is_some(), "{n}"),
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn outcomes_are_counted_for_as_long_as_they_are_kept() {
         let sessions = Sessions::remembering(160 << 10, Idle::default());
-        let bytes = || sessions.remembered.bytes();
+        let bytes = || sessions.outcomes.bytes();
         let first = session(&sessions, 1);
         run(&first, 1, reply(50_000));
         assert_eq!(bytes(), 1 << 16);

@@ -10,7 +10,7 @@ use dashmap::mapref::entry::Entry;
 use parking_lot::{Mutex, MutexGuard};
 use uuid::Uuid;
 
-use super::collection::WHEN_ALL_IS_WELL;
+use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
 use super::{Collection, Namespace, Options, ReadPoint, Rules, SizeLimit, View};
 use crate::aside::uncut;
@@ -163,7 +163,7 @@ impl Catalog {
     /// computes on.
     fn alone(&self) -> MutexGuard<'_, Databases> {
         self.changing
-            .try_lock_for(WHEN_ALL_IS_WELL)
+            .try_lock_for(LOCK_TIMEOUT)
             .unwrap_or_else(|| uncut(|| self.changing.lock()))
     }
 

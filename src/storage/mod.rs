@@ -31,7 +31,7 @@
 //! - A [`Signal`](crate::wait::Signal) is given under `state`; waking somebody takes no lock of ours.
 //!
 //! Apart from these, and never taken together with them: in `session` a shard of `Sessions::known`, then `Session::state`, then
-//! `Remembered::kept`; a shard of `Cursors::open`, then the source in it; in `auth` a connection's `Standing::login`, then
+//! `OutcomeBudget::kept`; a shard of `Cursors::open`, then the source in it; in `auth` a connection's `Standing::login`, then
 //! `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held for a look or a change alone.
 
 mod by_id;

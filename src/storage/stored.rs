@@ -19,7 +19,7 @@ pub(super) struct Stamp {
     pub own: OwnTtl,
     pub dates: End,
     /// The end under the date rules to come, while there are such.
-    pub coming: End,
+    pub pending: End,
 }
 
 /// Documents and their bytes.

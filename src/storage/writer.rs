@@ -446,7 +446,7 @@ impl<'a> Writer<'a> {
             ts,
             own,
             dates: self.contents().date_end(doc),
-            coming: self.contents().coming_end(doc),
+            pending: self.contents().pending_end(doc),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::error::{Error, Hangup};
 
 use super::header::{Header, Opcode};
-use super::{Compressors, Form, ReplyTo, Request, Squeezed, compressed, msg, query};
+use super::{CompressedMessage, Compressors, Form, ReplyTo, Request, compressed, msg, query};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codec {
@@ -35,7 +35,7 @@ pub struct Outgoing<'a> {
 }
 
 /// What a compressed message became, and what goes when it does.
-struct Kept<K> {
+struct OwnedMessage<K> {
     message: Vec<u8>,
     _keep: K,
 }
@@ -59,8 +59,8 @@ impl Codec {
 
     /// The message that begins here, if it is all there and compressed.
     #[inline]
-    pub fn squeezed(src: &[u8]) -> Option<Squeezed> {
-        compressed::squeezed(src)
+    pub fn peek_compressed(src: &[u8]) -> Option<CompressedMessage> {
+        compressed::peek(src)
     }
 
     /// Whether the message that begins here may weigh more than it is long.
@@ -77,7 +77,9 @@ impl Codec {
     ) -> Result<Option<Incoming>, Hangup> {
         match keep {
             None => self.decode(src),
-            Some(_keep) => self.cut(src, |message| Bytes::from_owner(Kept { message, _keep })),
+            Some(_keep) => self.cut(src, |message| {
+                Bytes::from_owner(OwnedMessage { message, _keep })
+            }),
         }
     }
 
@@ -109,9 +111,9 @@ impl Codec {
     }
 }
 
-// === impl Kept ===
+// === impl OwnedMessage ===
 
-impl<K> AsRef<[u8]> for Kept<K> {
+impl<K> AsRef<[u8]> for OwnedMessage<K> {
     fn as_ref(&self) -> &[u8] {
         &self.message
     }

@@ -43,17 +43,17 @@ pub(super) fn inflated_size(bytes: &[u8]) -> Option<usize> {
 
 /// A compressed message: how long what is inside is, and how long it was or will be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Squeezed {
+pub struct CompressedMessage {
     pub compressor: Compressor,
     pub small: usize,
     pub large: usize,
 }
 
 /// The whole compressed message that begins here, if it is one. What it says of itself is not looked into.
-pub(super) fn squeezed(bytes: &[u8]) -> Option<Squeezed> {
+pub(super) fn peek(bytes: &[u8]) -> Option<CompressedMessage> {
     let large = inflated_size(bytes)?;
     let length = usize::try_from(int32(bytes, 0)?).ok()?;
-    Some(Squeezed {
+    Some(CompressedMessage {
         compressor: Compressor::by_id(*bytes.get(HEAD - 1)?)?,
         small: length.checked_sub(HEAD).filter(|_| length <= bytes.len())?,
         large,

@@ -17,7 +17,7 @@ mod request;
 
 pub use codec::{Codec, Incoming, Outgoing};
 pub use compress::{Compressor, Compressors};
-pub use compressed::Squeezed;
+pub use compressed::CompressedMessage;
 pub use header::{Header, Opcode};
 pub use reply::{Form, Frame, ReplyTo};
 pub use request::{Request, Sequence};

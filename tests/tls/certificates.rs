@@ -184,7 +184,7 @@ async fn new_connections_get_the_new_certificate() {
     install(&first);
     let server = Server::bind(with(given(&both, &both))).await.unwrap();
     let address = server.local_addr();
-    let door = server.door().expect("it has one");
+    let door = server.tls_acceptor().expect("it has one");
     let handler = sundown::handler(server.config(), Clock::system());
     let serving = tokio::spawn(server.run(handler, std::future::pending()));
     let mut old = trusting(&trust_first).dial(address).await.unwrap();

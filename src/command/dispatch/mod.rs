@@ -27,7 +27,7 @@ use crate::session::{Busy, Session};
 use crate::value::{Doc, DocBuilder};
 use crate::vocabulary::Status;
 use crate::wait::Wait;
-use crate::wire::{Request, Squeezed};
+use crate::wire::{CompressedMessage, Request};
 
 /// Answers requests by running commands.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ struct Waiting {
 }
 
 /// A request that a fail point has struck.
-struct Struck {
+struct Faulted {
     asked: Waiting,
     fault: Arc<Fault>,
     /// How long it still has to wait.
@@ -104,8 +104,8 @@ impl Handler for Commands {
         Connection::new(&self.0, peer)
     }
 
-    fn turned_away(&self) {
-        let counter = &self.0.connections.turned_away;
+    fn rejected(&self) {
+        let counter = &self.0.connections.rejected;
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -115,8 +115,8 @@ impl Handler for Commands {
         self.0.counters.moved(shard, traffic);
     }
 
-    fn squeezed(&self, message: Squeezed, came: bool) {
-        self.0.counters.squeezed(message, came);
+    fn message_compressed(&self, message: CompressedMessage, came: bool) {
+        self.0.counters.message_compressed(message, came);
     }
 
     fn may_answer_at_length(&self, request: &Request) -> bool {
@@ -139,7 +139,7 @@ impl Handler for Commands {
         if self.0.fail_points.is_on()
             && let Some(fault) = self.0.fail_points.strike(client, &request)
         {
-            return Ok(handler::Outcome::Work(Box::new(Struck {
+            return Ok(handler::Outcome::Work(Box::new(Faulted {
                 asked: Waiting::new(&self.0, client, request),
                 block: fault.block,
                 fault,
@@ -453,9 +453,9 @@ impl Work for Waiting {
     }
 }
 
-// === impl Struck ===
+// === impl Faulted ===
 
-impl Struck {
+impl Faulted {
     fn put_state(&self, reply: &mut DocBuilder<'_>) {
         let context = &self.asked.context;
         if self.fault.denies_primary()
@@ -466,7 +466,7 @@ impl Struck {
     }
 }
 
-impl Work for Struck {
+impl Work for Faulted {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         if let Some(time) = self.block.take() {
             return Ok(Progress::Wait(Wait::sleep(time)));

@@ -20,7 +20,7 @@ use crate::wait::Wait;
 pub(super) use state::State;
 
 /// Longer than the lock is held when all is well.
-pub(super) const WHEN_ALL_IS_WELL: Duration = Duration::from_millis(5);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub struct Collection {
     uuid: Uuid,
@@ -79,7 +79,7 @@ impl Collection {
     #[inline]
     pub(super) fn shared(&self) -> RwLockReadGuard<'_, State> {
         self.state
-            .try_read_for(WHEN_ALL_IS_WELL)
+            .try_read_for(LOCK_TIMEOUT)
             .unwrap_or_else(|| uncut(|| self.state.read()))
     }
 
@@ -87,7 +87,7 @@ impl Collection {
     pub(super) fn exclusive(&self) -> Exclusive<'_> {
         let state = self
             .state
-            .try_write_for(WHEN_ALL_IS_WELL)
+            .try_write_for(LOCK_TIMEOUT)
             .unwrap_or_else(|| uncut(|| self.state.write()));
         Exclusive {
             collection: self,

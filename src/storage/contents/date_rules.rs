@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::Contents;
 use crate::clock;
-use crate::storage::expiry::dates::{Coming, earliest, same};
+use crate::storage::expiry::dates::{PendingDateRules, earliest, same};
 use crate::storage::index::IndexSpec;
 use crate::ttl::End;
 use crate::value::Doc;
@@ -29,20 +29,20 @@ impl Contents {
     /// A change of the rules is being prepared.
     #[inline]
     pub fn has_coming(&self) -> bool {
-        self.coming.is_some()
+        self.pending.is_some()
     }
 
     /// The earliest end that the rules to come give a document.
-    pub fn coming_end(&self, doc: Doc<'_>) -> End {
-        match &self.coming {
-            Some(coming) => earliest(coming.rules.iter(), doc),
+    pub fn pending_end(&self, doc: Doc<'_>) -> End {
+        match &self.pending {
+            Some(pending) => earliest(pending.rules.iter(), doc),
             None => End::NEVER,
         }
     }
 
     pub fn begin_dates(&mut self, rules: Vec<IndexSpec>) -> Arc<[IndexSpec]> {
         let rules: Arc<[IndexSpec]> = rules.into();
-        self.coming = Some(Coming {
+        self.pending = Some(PendingDateRules {
             rules: Arc::clone(&rules),
             from: 0,
             until: self.next_segment,
@@ -51,34 +51,34 @@ impl Contents {
     }
 
     /// Computes ends under the rules to come; `true` when all are there.
-    pub fn ask_dates(&mut self, until: Option<Instant>) -> bool {
+    pub fn compute_date_ends(&mut self, until: Option<Instant>) -> bool {
         self.guarded(|contents| {
-            let Some(coming) = &mut contents.coming else {
+            let Some(pending) = &mut contents.pending else {
                 return true;
             };
-            for (number, segment) in contents.segments.rest_mut(coming.from) {
-                if number >= coming.until {
+            for (number, segment) in contents.segments.rest_mut(pending.from) {
+                if number >= pending.until {
                     break;
                 }
-                segment.ask_coming(|doc| earliest(coming.rules.iter(), doc));
-                coming.from = number + 1;
+                segment.compute_pending(|doc| earliest(pending.rules.iter(), doc));
+                pending.from = number + 1;
                 if until.is_some_and(|until| clock::monotonic() >= until) {
                     return false;
                 }
             }
-            coming.from = coming.until;
+            pending.from = pending.until;
             true
         })
     }
 
     /// These rules will not come.
-    pub fn forget_dates(&mut self, rules: &Arc<[IndexSpec]>) {
-        let own = |coming: &Coming| Arc::ptr_eq(&coming.rules, rules);
-        if !self.coming.as_ref().is_some_and(own) {
+    pub fn discard_pending_dates(&mut self, rules: &Arc<[IndexSpec]>) {
+        let own = |pending: &PendingDateRules| Arc::ptr_eq(&pending.rules, rules);
+        if !self.pending.as_ref().is_some_and(own) {
             return;
         }
         self.guarded(|contents| {
-            contents.coming = None;
+            contents.pending = None;
             contents.settled.give();
             for segment in contents.segments.all_mut() {
                 segment.forget_coming();
@@ -88,19 +88,20 @@ impl Contents {
 
     /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
     /// computed on the spot (for a collection that is just being made).
-    pub(super) fn adopt_dates(&mut self) {
+    pub(super) fn install_date_rules(&mut self) {
         self.guarded(|contents| {
             let rules = contents.date_rules();
-            let prepared =
-                |coming: &Coming| coming.from == coming.until && same(&coming.rules, &rules);
-            if !contents.coming.as_ref().is_some_and(prepared) {
+            let prepared = |pending: &PendingDateRules| {
+                pending.from == pending.until && same(&pending.rules, &rules)
+            };
+            if !contents.pending.as_ref().is_some_and(prepared) {
                 contents.begin_dates(rules);
-                contents.ask_dates(None);
+                contents.compute_date_ends(None);
             }
-            contents.coming = None;
+            contents.pending = None;
             contents.settled.give();
             for segment in contents.segments.all_mut() {
-                segment.adopt_coming();
+                segment.install_pending();
             }
             contents.half_way();
             contents.tighten();

@@ -35,7 +35,7 @@ impl Contents {
                 }
             }
             if dated {
-                contents.adopt_dates();
+                contents.install_date_rules();
             }
             contents.settled.give();
         });
@@ -59,7 +59,7 @@ impl Contents {
                 .partition(picks);
             contents.indexes = kept;
             if gone.iter().any(Index::is_date_rule) {
-                contents.adopt_dates();
+                contents.install_date_rules();
             }
             contents.settled.give();
             gone
@@ -95,7 +95,7 @@ impl Contents {
                 index.ready && before != Some(seconds)
             });
             if ends_by_it == Some(true) {
-                contents.adopt_dates();
+                contents.install_date_rules();
             }
             ends_by_it.is_some()
         })

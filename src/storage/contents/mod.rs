@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::RecordId;
-use super::expiry::dates::Coming;
+use super::expiry::dates::PendingDateRules;
 use super::expiry::{Bounds, Drained};
 use super::idmap::{IdMap, with_id_key};
 use super::index::{Index, IndexKeys};
@@ -44,7 +44,7 @@ pub(super) struct Contents {
     /// The index on `_ts` that shows the default to clients; there while the default is on.
     ts_index: Option<TsIndex>,
     /// The date rules to come, while their ends are being computed.
-    coming: Option<Coming>,
+    pending: Option<PendingDateRules>,
     /// The shard of the `_id` map at which giving memory back goes on (behind the last one: indexes); `None` when there is
     /// nothing to give.
     shrink_from: Option<usize>,
@@ -127,7 +127,7 @@ impl Contents {
             bounds: Bounds::NONE,
             default: DefaultTtl::Off,
             ts_index: None,
-            coming: None,
+            pending: None,
             shrink_from: None,
             reap_from: RecordId::FIRST,
             evicted: None,
@@ -334,8 +334,8 @@ impl Contents {
             tail.seal();
         }
         let mut segment = Segment::new(self.segments.last().map(|(_, tail)| tail));
-        if self.coming.is_some() {
-            segment.ask_coming(|_| End::NEVER);
+        if self.pending.is_some() {
+            segment.compute_pending(|_| End::NEVER);
         }
         let number = self.next_segment;
         self.next_segment += 1;

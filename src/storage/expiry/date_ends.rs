@@ -8,7 +8,7 @@ use crate::ttl::End;
 pub(in crate::storage) struct DateEnds(Vec<End>);
 
 /// The ends under the rules to come ([`super::dates`]).
-pub(in crate::storage) struct ComingEnds {
+pub(in crate::storage) struct PendingEnds {
     ends: DateEnds,
     /// Over these ends alone.
     bounds: Bounds,
@@ -46,9 +46,9 @@ impl DateEnds {
     }
 }
 
-// === impl ComingEnds ===
+// === impl PendingEnds ===
 
-impl ComingEnds {
+impl PendingEnds {
     pub fn new() -> Self {
         Self {
             ends: DateEnds::default(),
@@ -72,7 +72,7 @@ impl ComingEnds {
     }
 
     /// The rules hold from now on: the ends, which a segment's bounds take over.
-    pub fn adopt(self, bounds: &mut Bounds) -> DateEnds {
+    pub fn install(self, bounds: &mut Bounds) -> DateEnds {
         bounds.set_dates(&self.bounds);
         self.ends
     }

@@ -19,7 +19,7 @@ use crate::value::Doc;
 use crate::wait::Wait;
 
 /// Rules to come, and how far their ends are computed.
-pub(in crate::storage) struct Coming {
+pub(in crate::storage) struct PendingDateRules {
     pub rules: Arc<[IndexSpec]>,
     /// Segments from here on, up to `until`, still have to be looked at. Those that are added have their column from the start.
     pub from: u64,
@@ -107,7 +107,7 @@ impl DateRuleMigration {
             }
             self.rules = Some(contents.begin_dates(rules));
         }
-        self.ready = contents.ask_dates(Some(until));
+        self.ready = contents.compute_date_ends(Some(until));
         Ok(self.ready)
     }
 
@@ -123,7 +123,7 @@ impl Drop for DateRuleMigration {
             return;
         };
         let mut state = self.collection.exclusive();
-        state.contents_mut().forget_dates(&rules);
+        state.contents_mut().discard_pending_dates(&rules);
     }
 }
 

@@ -45,7 +45,7 @@ impl Collection {
     pub fn reap(&self, now: Millis, until: Instant) -> Slice {
         let mut state = self.exclusive();
         // Asked under the lock: if time was set back since, what was written after that has not ended.
-        let now = self.horizon.come(now);
+        let now = self.horizon.clamp_to_now(now);
         let seen = self.seen_by_writer(&mut state, now);
         Writer::new(&mut state, now, seen).reap(now, Some(until))
     }

@@ -34,7 +34,7 @@ pub struct Reaper {
     served: AtomicU64,
     /// Set while nothing can expire and the next request is to stir the task.
     asleep: AtomicBool,
-    bells: Arc<Bells>,
+    signals: Arc<ReaperSignals>,
     passes: AtomicU64,
 }
 
@@ -48,9 +48,9 @@ struct Pace {
 
 /// What the task listens to while it does nothing.
 #[derive(Default)]
-struct Bells {
+struct ReaperSignals {
     /// A request was served: perhaps something can expire now.
-    stirred: Notify,
+    work_found: Notify,
     /// Someone moved the clock or switched the reaper: no nap.
     woken: Notify,
 }
@@ -106,7 +106,7 @@ impl Reaper {
             enabled: AtomicBool::new(true),
             served: AtomicU64::new(0),
             asleep: AtomicBool::new(false),
-            bells: Arc::default(),
+            signals: Arc::default(),
             passes: AtomicU64::new(0),
         });
         let weak: Weak<Self> = Arc::downgrade(&reaper);
@@ -121,18 +121,18 @@ impl Reaper {
             if !asleep {
                 reaper.pass().await;
             }
-            // Only the bells are kept meanwhile, so that a server that nobody holds any more can go.
-            let bells = Arc::clone(&reaper.bells);
+            // Only the signals are kept meanwhile, so that a server that nobody holds any more can go.
+            let signals = Arc::clone(&reaper.signals);
             drop(reaper);
             if asleep {
                 tokio::select! {
-                    () = bells.stirred.notified() => {}
-                    () = bells.woken.notified() => continue,
+                    () = signals.work_found.notified() => {}
+                    () = signals.woken.notified() => continue,
                 }
             }
             tokio::select! {
                 () = tokio::time::sleep(NAP) => {}
-                () = bells.woken.notified() => {}
+                () = signals.woken.notified() => {}
             }
         }
     }
@@ -197,7 +197,7 @@ impl Reaper {
 
     pub fn enable(&self, on: bool) {
         self.enabled.store(on, Ordering::Relaxed);
-        self.bells.woken.notify_one();
+        self.signals.woken.notify_one();
     }
 
     pub fn is_enabled(&self) -> bool {
@@ -209,7 +209,7 @@ impl Reaper {
     pub fn note_request(&self) {
         self.served.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::Relaxed) {
-            self.bells.stirred.notify_one();
+            self.signals.work_found.notify_one();
         }
     }
 
@@ -234,7 +234,7 @@ impl Reaper {
 
 impl Drop for Reaper {
     fn drop(&mut self) {
-        self.bells.woken.notify_one();
+        self.signals.woken.notify_one();
     }
 }
 
@@ -247,7 +247,7 @@ impl Watcher for Reaper {
         if back {
             self.catalog.go_back();
         }
-        self.bells.woken.notify_one();
+        self.signals.woken.notify_one();
     }
 }
 

@@ -40,7 +40,7 @@ impl Horizon {
     }
 
     /// The moment, or now if it lies ahead.
-    pub fn come(&self, moment: Millis) -> Millis {
+    pub fn clamp_to_now(&self, moment: Millis) -> Millis {
         match &self.clock {
             Some(clock) => moment.min(clock.now()),
             None => moment,
@@ -55,7 +55,7 @@ impl Horizon {
         if latest >= now.0 {
             return Millis(latest);
         }
-        let now = self.come(now);
+        let now = self.clamp_to_now(now);
         Millis(self.latest.fetch_max(now.0, Ordering::Relaxed).max(now.0))
     }
 
@@ -119,7 +119,7 @@ impl Collection {
             return true;
         };
         // Not lowered yet: whoever has come here is still in the time before, and others may follow.
-        if self.horizon.come(step.from) == step.from {
+        if self.horizon.clamp_to_now(step.from) == step.from {
             return true;
         }
         let mut writer = Writer::new(state, step.from, step.from);

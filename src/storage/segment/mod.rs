@@ -17,7 +17,7 @@ use std::ops::{ControlFlow, Range};
 
 use crate::value::{Doc, Millis, Patch};
 
-use super::expiry::date_ends::{ComingEnds, DateEnds};
+use super::expiry::date_ends::{DateEnds, PendingEnds};
 use super::stored::{Stamp, Stored, Totals};
 use crate::storage::expiry::Bounds;
 use crate::ttl::{DefaultTtl, End, OwnTtl};
@@ -37,7 +37,7 @@ pub(super) struct Segment {
     slots: Vec<Slot>,
     dates: DateEnds,
     /// The same under the rules to come, once this segment has been looked at for them ([`super::expiry::dates`]).
-    coming: Option<Box<ComingEnds>>,
+    pending: Option<Box<PendingEnds>>,
     heap: Vec<u8>,
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
@@ -79,7 +79,7 @@ impl Segment {
         Self {
             slots: Vec::with_capacity(slots),
             dates: DateEnds::default(),
-            coming: None,
+            pending: None,
             heap: Vec::with_capacity(heap),
             large: BTreeMap::new(),
             live: 0,
@@ -152,8 +152,8 @@ impl Segment {
 
     fn set_dates(&mut self, at: usize, stamp: &Stamp) {
         self.dates.set(self.slots.len(), at, stamp.dates);
-        if let Some(coming) = &mut self.coming {
-            coming.set(self.slots.len(), at, stamp.coming);
+        if let Some(pending) = &mut self.pending {
+            pending.set(self.slots.len(), at, stamp.pending);
         }
     }
 
@@ -350,25 +350,25 @@ impl Segment {
     }
 
     /// Asks what the date rules to come say of every document. From now on writers keep the answers up.
-    pub fn ask_coming(&mut self, end: impl Fn(Doc<'_>) -> End) {
-        let mut coming = ComingEnds::new();
+    pub fn compute_pending(&mut self, end: impl Fn(Doc<'_>) -> End) {
+        let mut pending = PendingEnds::new();
         for at in 0..self.slots.len() {
             if self.slots[at].len > 0 {
                 let end = end(Doc::new(self.bytes(at)));
-                coming.set(self.slots.len(), at, end);
+                pending.set(self.slots.len(), at, end);
             }
         }
-        self.coming = Some(Box::new(coming));
+        self.pending = Some(Box::new(pending));
     }
 
     pub fn forget_coming(&mut self) {
-        self.coming = None;
+        self.pending = None;
     }
 
     /// The rules to come hold from now on.
-    pub fn adopt_coming(&mut self) {
-        if let Some(coming) = self.coming.take() {
-            self.dates = coming.adopt(&mut self.bounds);
+    pub fn install_pending(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.dates = pending.install(&mut self.bounds);
         }
     }
 
@@ -411,16 +411,16 @@ impl Segment {
                 bounds.include(slot.own, slot.ts, self.dates.get(at));
             }
         }
-        let mut coming = self.coming.take();
-        if let Some(coming) = &mut coming {
-            coming.keep(&kept);
+        let mut pending = self.pending.take();
+        if let Some(pending) = &mut pending {
+            pending.keep(&kept);
         }
         let heap_live = heap.len();
         let large = std::mem::take(&mut self.large);
         *self = Self {
             slots,
             dates: self.dates.of(&kept),
-            coming,
+            pending,
             heap,
             large,
             live: self.live,
@@ -503,7 +503,10 @@ impl Segment {
             + self.heap.capacity()
             + self.slots.capacity() * size_of::<Slot>()
             + self.dates.allocated()
-            + self.coming.as_ref().map_or(0, |coming| coming.allocated())
+            + self
+                .pending
+                .as_ref()
+                .map_or(0, |pending| pending.allocated())
     }
 }
 

@@ -5,7 +5,7 @@ fn stamp(ts: i64) -> Stamp {
         ts: Millis(ts),
         own: OwnTtl::NONE,
         dates: End::NEVER,
-        coming: End::NEVER,
+        pending: End::NEVER,
     }
 }
 

@@ -4,7 +4,7 @@ use super::doing::{Deed, Doing, Sale, asked_for};
 use super::indexes::{self, Plan};
 use super::{Asked, put_offer};
 use crate::command::{Call, Outcome};
-use crate::cosmos::{Offer, Sold};
+use crate::cosmos::{Offer, Provisioned};
 use crate::engine::describe::indexes_of;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
@@ -88,7 +88,7 @@ pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Re
     Ok(Outcome::Reply)
 }
 
-fn find(call: &Call<'_>, name: &str) -> Result<Sold> {
+fn find(call: &Call<'_>, name: &str) -> Result<Provisioned> {
     let Some(there) = call.context.catalog.get(call.database(), name)? else {
         return Err(Error::new(
             Code::NamespaceNotFound,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::aside::uncut;
 use crate::command::{Call, Context, Outcome, Step, Task, dispatch};
-use crate::cosmos::{Offer, Sold};
+use crate::cosmos::{Offer, Provisioned};
 use crate::error::{Code, Error, Result};
 use crate::handler::{Progress, Work};
 use crate::value::{Doc, DocBuf, DocBuilder};
@@ -63,7 +63,7 @@ impl Doing {
         if let (Some(there), Some(sale)) = (there, self.sale.take()) {
             self.context.cosmos.offers.set_collection(
                 format!("{}.{}", self.database, self.collection),
-                Sold {
+                Provisioned {
                     uuid: *there.uuid().as_bytes(),
                     offer: sale.offer,
                     shard_key: sale.shard_key,

@@ -17,7 +17,7 @@ use crate::wire::MAX_MESSAGE;
 /// The room, shared by all connections. Places are given in the order in which they were asked for, so that large messages get
 /// their turn, too.
 #[derive(Debug, Clone)]
-pub(super) struct Unpacking {
+pub(super) struct InflateBudget {
     /// Kilobytes that are free.
     free: Arc<Semaphore>,
 }
@@ -34,15 +34,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 const KILOBYTE: usize = 1024;
 
-// === impl Unpacking ===
+// === impl InflateBudget ===
 
-impl Default for Unpacking {
+impl Default for InflateBudget {
     fn default() -> Self {
         Self::of(TOTAL)
     }
 }
 
-impl Unpacking {
+impl InflateBudget {
     pub(super) fn of(bytes: usize) -> Self {
         Self {
             free: Arc::new(Semaphore::new(bytes / KILOBYTE)),

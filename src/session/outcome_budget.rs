@@ -14,23 +14,23 @@ use parking_lot::Mutex;
 
 use super::Session;
 
-pub(super) struct Remembered {
+pub(super) struct OutcomeBudget {
     limit: usize,
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredOutcomes>,
 }
 
 /// The last in the order of locks (`storage/mod.rs`): a session's may be held when this one is taken, never the other way round.
 #[derive(Default)]
-struct Kept {
+struct StoredOutcomes {
     bytes: usize,
     next: u64,
-    /// In the order in which they came. Each leaves with its [`Part`].
+    /// In the order in which they came. Each leaves with its [`OutcomeShare`].
     sessions: BTreeMap<u64, Weak<Session>>,
 }
 
 /// What one session has among them. Dropped with the outcomes that it stands for.
-pub(super) struct Part {
-    all: Arc<Remembered>,
+pub(super) struct OutcomeShare {
+    all: Arc<OutcomeBudget>,
     nth: u64,
     bytes: usize,
 }
@@ -48,9 +48,9 @@ pub(super) fn counted(bytes: usize) -> Option<usize> {
     (bytes > SMALL).then(|| bytes.next_power_of_two())
 }
 
-// === impl Remembered ===
+// === impl OutcomeBudget ===
 
-impl Remembered {
+impl OutcomeBudget {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -58,10 +58,10 @@ impl Remembered {
         })
     }
 
-    pub(super) fn add(self: &Arc<Self>, session: &Arc<Session>, bytes: usize) -> Part {
+    pub(super) fn add(self: &Arc<Self>, session: &Arc<Session>, bytes: usize) -> OutcomeShare {
         let mut kept = self.kept.lock();
         kept.bytes += bytes;
-        Part {
+        OutcomeShare {
             all: Arc::clone(self),
             nth: kept.append(session),
             bytes,
@@ -96,9 +96,9 @@ impl Remembered {
     }
 }
 
-// === impl Kept ===
+// === impl StoredOutcomes ===
 
-impl Kept {
+impl StoredOutcomes {
     fn append(&mut self, session: &Arc<Session>) -> u64 {
         let nth = self.next;
         self.next += 1;
@@ -107,9 +107,9 @@ impl Kept {
     }
 }
 
-// === impl Part ===
+// === impl OutcomeShare ===
 
-impl Part {
+impl OutcomeShare {
     pub(super) fn is(&self, nth: u64) -> bool {
         self.nth == nth
     }
@@ -124,7 +124,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for OutcomeShare {
     fn drop(&mut self) {
         let mut kept = self.all.kept.lock();
         kept.sessions.remove(&self.nth);

@@ -11,15 +11,15 @@ use crate::error::{Code, Error, Result};
 
 /// How many bytes there are.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct CursorBudget {
     bytes: AtomicUsize,
     limit: usize,
 }
 
 /// What one cursor has of them. It travels with the cursor's rows and goes where they go, however the cursor ends.
 #[derive(Debug)]
-pub(super) struct Part {
-    all: Arc<Waiting>,
+pub(super) struct CursorShare {
+    all: Arc<CursorBudget>,
     bytes: usize,
 }
 
@@ -29,9 +29,9 @@ pub(super) const LIMIT: usize = 1024 * 1024 * 1024;
 /// A place in a collection and the command that asked for it are not counted, as their number is bounded.
 const SMALL: usize = 4 * 1024;
 
-// === impl Waiting ===
+// === impl CursorBudget ===
 
-impl Waiting {
+impl CursorBudget {
     pub(super) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             bytes: AtomicUsize::new(0),
@@ -39,8 +39,8 @@ impl Waiting {
         })
     }
 
-    pub(super) fn part(self: &Arc<Self>) -> Part {
-        Part {
+    pub(super) fn part(self: &Arc<Self>) -> CursorShare {
+        CursorShare {
             all: Arc::clone(self),
             bytes: 0,
         }
@@ -52,9 +52,9 @@ impl Waiting {
     }
 }
 
-// === impl Part ===
+// === impl CursorShare ===
 
-impl Part {
+impl CursorShare {
     /// Sets how much the cursor holds now. What becomes less always may.
     pub(super) fn set(&mut self, bytes: usize) -> Result<()> {
         let bytes = if bytes > SMALL { bytes } else { 0 };
@@ -79,7 +79,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for CursorShare {
     fn drop(&mut self) {
         self.all.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }

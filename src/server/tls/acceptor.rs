@@ -22,11 +22,11 @@ use super::identity::{self, names};
 
 /// Where encrypted connections come in. Absent when there are none.
 #[derive(Debug)]
-pub struct Door {
+pub struct Acceptor {
     tls: Tls,
     /// Whom a certificate that is made here is for.
     names: Vec<String>,
-    /// Shown to the next connection. Replaced as a whole by [`Door::reload`].
+    /// Shown to the next connection. Replaced as a whole by [`Acceptor::reload`].
     current: RwLock<Arc<ServerConfig>>,
 }
 
@@ -40,7 +40,7 @@ pub enum Greeting {
 }
 
 /// A connection that may be served.
-pub(in crate::server) enum Met {
+pub(in crate::server) enum Accepted {
     /// A plain one, and what was read of it to learn that: less than a message.
     Plain(TcpStream, Vec<u8>),
     Tls(TlsVersion, Box<TlsStream<TcpStream>>),
@@ -75,9 +75,9 @@ impl Greeting {
     }
 }
 
-// === impl Door ===
+// === impl Acceptor ===
 
-impl Door {
+impl Acceptor {
     /// Reads or makes the certificate. `None` where only plain connections are taken.
     pub(in crate::server) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let tls = config.tls.clone();
@@ -106,7 +106,7 @@ impl Door {
 
     /// Waits for the first byte, as long as it takes, and for what else tells how the client begins. Then shakes hands if it asks
     /// for that.
-    pub(in crate::server) async fn meet(&self, mut stream: TcpStream) -> Result<Met, End> {
+    pub(in crate::server) async fn accept(&self, mut stream: TcpStream) -> Result<Accepted, End> {
         let mut first = Vec::with_capacity(Greeting::ENOUGH);
         if stream.read_buf(&mut first).await? == 0 {
             return Err(End::Closed);
@@ -120,7 +120,7 @@ impl Door {
                         Hangup::new("the client does not use TLS, which is required").into(),
                     );
                 }
-                Greeting::Plain => return Ok(Met::Plain(stream, first)),
+                Greeting::Plain => return Ok(Accepted::Plain(stream, first)),
                 Greeting::Unclear => return Err(End::Closed),
             },
             Err(_) => return Err(Hangup::new("the client has not said what it wants").into()),
@@ -136,7 +136,7 @@ impl Door {
                     Some(ProtocolVersion::TLSv1_2) => TlsVersion::V12,
                     _ => TlsVersion::V13,
                 };
-                Ok(Met::Tls(version, Box::new(stream)))
+                Ok(Accepted::Tls(version, Box::new(stream)))
             }
             Ok(Err(problem)) if problem.kind() == io::ErrorKind::InvalidData => {
                 Err(Hangup::new(format!("TLS handshake failed: {problem}")).into())
@@ -194,7 +194,7 @@ mod tests {
         for mode in [TlsMode::Optional, TlsMode::Required] {
             let mut config = Config::default();
             config.tls.mode = mode;
-            let door = Door::open(&config).unwrap().unwrap();
+            let tls = Acceptor::open(&config).unwrap().unwrap();
             for sent in 0..=hello.len() {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let mut client = TcpStream::connect(listener.local_addr().unwrap())
@@ -203,7 +203,7 @@ mod tests {
                 client.write_all(&hello[..sent]).await.unwrap();
                 client.shutdown().await.unwrap();
                 let (stream, _) = listener.accept().await.unwrap();
-                let end = door.meet(stream).await.err();
+                let end = tls.accept(stream).await.err();
                 let gone = matches!(end, Some(End::Closed | End::Lost(_)));
                 assert!(gone, "{mode:?} {sent}: {end:?}");
             }

@@ -1,7 +1,7 @@
 //! Large replies, and clients that do not take them.
 //!
 //! A reply stands in memory until its client has read it, and nobody can say before a command has run how large its reply will be.
-//! So there is no room to wait for beforehand, as there is for what comes in ([`Unpacking`](super::unpacking::Unpacking)). Instead,
+//! So there is no room to wait for beforehand, as there is for what comes in ([`InflateBudget`](super::inflate_budget::InflateBudget)). Instead,
 //! what waits is counted, and when it is too much together, time is what becomes short: who does not read loses the
 //! connection, after a second where there is a little too much and sooner where there is more, and who reads keeps it. Many clients at
 //! once are faster than that, so where twice as much waits, commands that may add to it are held back until some have gone;
@@ -27,15 +27,15 @@ use super::stream::Stream;
 
 /// The replies of all connections.
 #[derive(Debug, Clone)]
-pub(super) struct Unread {
-    waiting: Arc<Waiting>,
+pub(super) struct UnreadReplies {
+    waiting: Arc<UnreadBytes>,
     /// Up to here nobody is in a hurry.
     enough: usize,
 }
 
 /// The bytes of the large ones, and those who have to know how many they are.
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnreadBytes {
     bytes: AtomicUsize,
     /// Told when there are more.
     more: Notify,
@@ -45,8 +45,8 @@ struct Waiting {
 
 /// One connection's part of them, from when a large reply is to be written until its buffer is given back.
 #[derive(Debug)]
-pub(super) struct Part {
-    waiting: Arc<Waiting>,
+pub(super) struct UnreadShare {
+    waiting: Arc<UnreadBytes>,
     size: usize,
 }
 
@@ -68,15 +68,15 @@ const SHORTEST: Duration = Duration::from_millis(250);
 /// answer. Until then hundreds of clients that do not read have been let go.
 const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-// === impl Unread ===
+// === impl UnreadReplies ===
 
-impl Default for Unread {
+impl Default for UnreadReplies {
     fn default() -> Self {
         Self::of(ENOUGH)
     }
 }
 
-impl Unread {
+impl UnreadReplies {
     pub(super) fn of(enough: usize) -> Self {
         Self {
             waiting: Arc::default(),
@@ -84,10 +84,10 @@ impl Unread {
         }
     }
 
-    pub(super) fn add(&self, size: usize) -> Part {
+    pub(super) fn add(&self, size: usize) -> UnreadShare {
         self.waiting.bytes.fetch_add(size, Ordering::Relaxed);
         self.waiting.more.notify_waiters();
-        Part {
+        UnreadShare {
             waiting: Arc::clone(&self.waiting),
             size,
         }
@@ -142,9 +142,9 @@ impl Unread {
     }
 }
 
-// === impl Part ===
+// === impl UnreadShare ===
 
-impl Drop for Part {
+impl Drop for UnreadShare {
     fn drop(&mut self) {
         self.waiting.bytes.fetch_sub(self.size, Ordering::Relaxed);
         self.waiting.fewer.notify_waiters();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_more_waits_the_less_time_there_is() {
         const MB: usize = 1 << 20;
-        let unread = Unread::of(100 * MB);
+        let unread = UnreadReplies::of(100 * MB);
         let first = unread.add(100 * MB);
         assert_eq!(unread.allowed(0), None);
         let second = unread.add(100 * MB);
