@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
 use crate::clock::monotonic;
@@ -67,18 +67,34 @@ pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Has the runtime do work in steps, behind everybody's back, until a step says that it is done. Where there is no runtime it
-/// is done at once. Work that panics is dropped like any other.
-pub fn in_background(mut step: impl FnMut() -> bool + Send + 'static) {
-    match Handle::try_current() {
-        Ok(runtime) => {
-            runtime.spawn(async move {
-                while !step() {
-                    tokio::task::yield_now().await;
-                }
-            });
+/// How work in the background goes on behind one of its steps.
+pub enum Background {
+    Done,
+    /// When others had their turn.
+    More,
+    /// When this is over.
+    Wait(Wait),
+}
+
+/// Has the runtime do work in steps that nobody waits for, until one says that it is done. Where there is no runtime it is done
+/// at once. Work that panics is dropped like any other.
+pub fn in_background(mut step: impl FnMut() -> Background + Send + 'static) {
+    let runtime = Handle::try_current();
+    let work = async move {
+        loop {
+            match step() {
+                Background::Done => return,
+                Background::More => tokio::task::yield_now().await,
+                Background::Wait(wait) => wait.await,
+            }
         }
-        Err(_) => while !step() {},
+    };
+    match runtime {
+        Ok(runtime) => drop(runtime.spawn(work)),
+        Err(_) => match Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime.block_on(work),
+            Err(problem) => tracing::error!("work in the background is given up: {problem}"),
+        },
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::aside::in_background;
+use crate::aside::{Background, in_background};
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint};
@@ -31,7 +31,10 @@ pub fn order_ids(
     if build.is_short() {
         while !build.step() {}
     } else {
-        in_background(move || build.step());
+        in_background(move || match build.step() {
+            true => Background::Done,
+            false => Background::More,
+        });
     }
 }
 

@@ -130,7 +130,7 @@ fn hidden_unless_it_is_named() {
 }
 
 /// Named through a variable, through a document that was put somewhere, or by `$getField`; the rule stands in
-/// `src/query/naming.rs`.
+/// `src/query/survey.rs`.
 #[test]
 fn named_in_roundabout_ways() {
     let mut world = world();

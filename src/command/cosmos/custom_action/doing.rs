@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::aside::uncut;
+use crate::aside::{Background, in_background};
 use crate::command::{Call, Context, Outcome, Step, Task, dispatch};
 use crate::cosmos::{Offer, Provisioned};
 use crate::error::{Code, Error, Result};
@@ -109,17 +109,24 @@ impl Task for Doing {
     }
 }
 
-/// Abandoned in the middle, it leaves nothing half done.
+/// Abandoned in the middle, it leaves nothing half done. What it did is undone in the background: somebody else's change of the same
+/// collection may have to be waited for.
 impl Drop for Doing {
     fn drop(&mut self) {
         // What is under way undoes itself, and must not be in the way.
         self.left.clear();
-        let undo = std::mem::take(&mut self.undo);
+        let mut undo = std::mem::take(&mut self.undo);
         if !undo.is_empty() {
-            uncut(|| {
-                for mut work in undo.into_iter().rev() {
-                    while let Ok(Some(_)) = run(&mut *work) {}
+            in_background(move || {
+                let Some(work) = undo.last_mut() else {
+                    return Background::Done;
+                };
+                match run(&mut **work) {
+                    Ok(Some(Step::Wait(wait))) => return Background::Wait(wait),
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => drop(undo.pop()),
                 }
+                Background::More
             });
         }
     }

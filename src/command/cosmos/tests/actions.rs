@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, run, with};
-use crate::command::check::go_on_for;
+use crate::command::check::{begin, finish, go_on_for};
 use crate::config::Cosmos;
 
 #[test]
@@ -428,4 +430,49 @@ fn an_update_that_is_abandoned_leaves_nothing_half_done() {
         abandoned += 1;
     }
     assert!(abandoned > 3, "{abandoned}");
+}
+
+/// An index that has to come back is being made by somebody else, who takes his time: whoever abandons the action does not wait for
+/// that, and the rest is undone when he is done.
+#[tokio::test]
+async fn an_update_that_is_abandoned_waits_for_others_in_the_background() {
+    let mut server = with(Cosmos::default());
+    let documents: Vec<Document> = (0..3000).map(|n| doc! {"a": n, "b": n}).collect();
+    run(&mut server, doc! {"insert": "c", "documents": documents});
+    let index = |name: &str, key: Document| doc! {"key": key, "name": name};
+    let update = |spec: [Document; 2]| {
+        let id = index("_id_", doc! {"_id": 1});
+        let specs = [&[id], &spec[..]].concat();
+        doc! {"customAction": "UpdateCollection", "collection": "c", "indexes": specs, "$db": "shop"}
+    };
+    let old = [index("x", doc! {"a": 1}), index("y", doc! {"b": 1})];
+    let new = [index("x", doc! {"b": -1}), index("z", doc! {"a": -1})];
+    assert_eq!(code(&mut server, update(old.clone())), None);
+    let mut abandoned = begin(&mut server, update(new));
+    while indexes(&mut server, "c").contains(&"y".to_owned()) {
+        abandoned.step(&mut Vec::new()).unwrap();
+    }
+    let mut other = begin(
+        &mut server,
+        doc! {"createIndexes": "c", "indexes": [old[1].clone()], "$db": "shop"},
+    );
+    other.step(&mut Vec::new()).unwrap();
+    drop(abandoned);
+    let undone = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(indexes(&mut server, "c"), ["_id_", "z"], "it waits");
+        assert_eq!(finish(other).get_f64("ok").ok(), Some(1.0));
+        loop {
+            let mut there = indexes(&mut server, "c");
+            there.sort();
+            if there == ["_id_", "x", "y"] {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let guard = Duration::from_secs(120);
+    tokio::time::timeout(guard, undone).await.unwrap();
 }
