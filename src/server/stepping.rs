@@ -5,6 +5,7 @@ use std::io;
 use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::spawn_blocking;
 
@@ -163,7 +164,10 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         wanted: bool,
     ) -> Result<T, End> {
         let mut future = pin!(future);
-        while wanted && self.has_room() {
+        if !wanted {
+            return Ok(future.await);
+        }
+        while self.has_room() {
             tokio::select! {
                 biased;
                 done = &mut future => return Ok(done),
@@ -173,14 +177,23 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 }
             }
         }
-        Ok(future.await)
+        tokio::select! {
+            biased;
+            done = &mut future => Ok(done),
+            closed = self.stream.closed() => Err(end(closed)),
+        }
     }
 
     /// Ends when the client is gone. What it has sent in the meantime is kept for later, as far as there is room: nothing is
-    /// allocated for somebody who does not wait for replies. Costs no system call while nothing has happened.
+    /// allocated for somebody who does not wait for replies. Without room only the end of the connection is noticed. Costs no
+    /// system call while nothing has happened.
     fn notice_hangup(&mut self) -> Result<(), End> {
         if !self.has_room() {
-            return Ok(());
+            let mut nobody = Context::from_waker(Waker::noop());
+            return match pin!(self.stream.closed()).poll(&mut nobody) {
+                Poll::Ready(closed) => Err(end(closed)),
+                Poll::Pending => Ok(()),
+            };
         }
         match self.stream.try_read(&mut self.input) {
             Ok(0) => Err(End::Closed),
@@ -204,4 +217,9 @@ impl Drop for Abandons {
     fn drop(&mut self) {
         self.0.set();
     }
+}
+
+/// What is left of a connection that the client has closed.
+fn end(closed: io::Result<()>) -> End {
+    closed.map_or_else(End::Lost, |()| End::Closed)
 }

@@ -47,23 +47,34 @@ async fn what_comes_during_work_is_not_lost() {
 #[tokio::test]
 async fn work_is_abandoned_when_its_client_leaves() {
     let server = Running::start().await;
-    for command in [
-        doc! {"work": i64::MAX},
-        doc! {"work": i64::MAX, "pause": 3_600_000i64},
-        doc! {"wait": 1},
-        doc! {"await": 1},
-        doc! {"block": 1},
-    ] {
-        let before = server.handler.abandoned.load(Ordering::SeqCst);
-        let mut client = server.connect().await;
-        client.send(&msg(1, 0, &[&body(command.clone())])).await;
-        // Its call has begun when another connection sees it counted.
-        server.connect().await.assert_alive().await;
-        drop(client);
-        eventually(&format!("{command} is abandoned"), || {
-            server.handler.abandoned.load(Ordering::SeqCst) > before
-        })
-        .await;
+    // Alone, and with more behind it than the server takes before it has answered.
+    for behind in [0, 1_000] {
+        for command in [
+            doc! {"work": i64::MAX},
+            doc! {"work": i64::MAX, "pause": 3_600_000i64},
+            doc! {"wait": 1},
+            doc! {"await": 1},
+            doc! {"block": 1},
+        ] {
+            let before = server.handler.abandoned.load(Ordering::SeqCst);
+            let calls = server.handler.calls.load(Ordering::SeqCst);
+            let mut client = server.connect().await;
+            let pings = (0..behind).flat_map(|n| msg(2 + n, 0, &[&ping()]));
+            let bytes: Vec<u8> = msg(1, 0, &[&body(command.clone())])
+                .into_iter()
+                .chain(pings)
+                .collect();
+            client.send(&bytes).await;
+            eventually("its call has begun", || {
+                server.handler.calls.load(Ordering::SeqCst) > calls
+            })
+            .await;
+            drop(client);
+            eventually(&format!("{command} before {behind} is abandoned"), || {
+                server.handler.abandoned.load(Ordering::SeqCst) > before
+            })
+            .await;
+        }
     }
 }
 
