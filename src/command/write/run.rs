@@ -156,7 +156,7 @@ impl<'r> Gate<'r> {
         paid: Effort,
     ) -> Option<Self> {
         let closed = context.cosmos.is_limited() || context.fail_points.is_on();
-        closed.then(|| Self {
+        closed.then_some(Self {
             context,
             client,
             command,
