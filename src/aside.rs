@@ -39,21 +39,7 @@ thread_local! {
     static UNTIL_LOOK: Cell<u32> = const { Cell::new(LOOK_EVERY) };
     /// When this thread's step began, or when it last made room.
     static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
-    static EXPECTED: Cell<bool> = const { Cell::new(false) };
     static LIMIT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
-}
-
-/// What is being parsed loops: whether it takes long only shows while it runs. Told to [`parsing`].
-pub fn expect_long() {
-    EXPECTED.set(true);
-}
-
-/// Runs a parser, and says whether what it has read loops. A command that does begins as work, not at once: what is not on the
-/// list of operations cannot be killed.
-pub fn parsing<T>(parse: impl FnOnce() -> Result<T>) -> Result<(T, bool)> {
-    EXPECTED.set(false);
-    let parsed = parse()?;
-    Ok((parsed, EXPECTED.get()))
 }
 
 /// Runs what takes a while, and leaves the other tasks of this worker to another thread meanwhile.

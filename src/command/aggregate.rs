@@ -9,7 +9,6 @@ use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
 use crate::args::{self, Arg, required};
-use crate::aside::parsing;
 use crate::auth::Target;
 use crate::cosmos;
 use crate::engine::plan::Hint;
@@ -56,6 +55,7 @@ pub(super) struct Prepared {
     pub limits: Limits,
     pub namespace: String,
     pub show_ts: bool,
+    is_slow: bool,
 }
 
 /// With the collection that it runs on; what the stages inside stages need is looked at when they are parsed.
@@ -75,11 +75,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     if aggregate.explain {
         return explain::of_aggregate(call, reply);
     }
-    let ((source, namespace), is_slow) = parsing(|| aggregate.open(call))?;
-    let opening = Opening {
-        is_slow,
-        ..Opening::plain(namespace, aggregate.batch_size)
-    };
+    let (source, opening) = aggregate.open(call)?;
     cursor::open(call, reply, Box::new(source), opening)
 }
 
@@ -200,8 +196,8 @@ impl<'a> Aggregate<'a> {
         if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
             check_on(&context.catalog, merge, call.read_point())?;
         }
-        let names_ts = Naming::of(TS_FIELD, |naming| pipeline.names(naming));
-        let show_ts = names_ts || context.config.expose_ts;
+        let surveyed = Naming::of(TS_FIELD, |naming| pipeline.names(naming));
+        let show_ts = surveyed.names_field || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
         let ids = Arc::clone(&context.ids);
         let sources = sources.for_pipeline(ids, context.host(), operations, cosmos::weigh);
@@ -216,17 +212,19 @@ impl<'a> Aggregate<'a> {
             limits,
             namespace: call.namespace(self.collection.unwrap_or("$cmd.aggregate")),
             show_ts,
+            is_slow: surveyed.is_slow,
         })
     }
 
     /// Parses the pipeline and puts it to work.
-    pub fn open(&self, call: &Call<'_>) -> Result<(RowSource, String)> {
+    fn open(&self, call: &Call<'_>) -> Result<(RowSource, Opening)> {
         let Prepared {
             pipeline,
             sources,
             vars,
             limits,
             namespace,
+            is_slow,
             ..
         } = self.prepare(call)?;
         let rows = match self.collection {
@@ -239,7 +237,11 @@ impl<'a> Aggregate<'a> {
             }
             _ => pipeline.open(Box::new(Empty)),
         };
-        Ok((RowSource::new(rows, sources, vars, limits), namespace))
+        let opening = Opening {
+            is_slow,
+            ..Opening::plain(namespace, self.batch_size)
+        };
+        Ok((RowSource::new(rows, sources, vars, limits), opening))
     }
 }
 

@@ -6,7 +6,6 @@ use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, reply};
 use crate::args::Arg;
-use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
@@ -52,8 +51,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let counting = count.counting();
     let selecting = Selecting::plain(count.filter, count.hint);
-    let ((selection, _), is_slow) = parsing(|| selecting.parse(&call.vars()))?;
-    scan::run(call, collection, (selection, is_slow), counting, reply)
+    let (selection, _) = selecting.parse(&call.vars())?;
+    scan::run(call, collection, selection, counting, reply)
 }
 
 // === impl Count ===

@@ -7,7 +7,7 @@ use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
-use crate::aside::{self, parsing};
+use crate::aside;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
@@ -51,9 +51,9 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let collection = distinct.collection;
     let values = Values::new(distinct.key);
     let selecting = Selecting::plain(distinct.filter, distinct.hint);
-    let ((mut selection, _), is_slow) = parsing(|| selecting.parse(&call.vars()))?;
+    let (mut selection, _) = selecting.parse(&call.vars())?;
     selection.names_ts |= call.context.config.expose_ts || values.names_ts();
-    scan::run(call, collection, (selection, is_slow), values, reply)
+    scan::run(call, collection, selection, values, reply)
 }
 
 // === impl Distinct ===

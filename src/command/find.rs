@@ -9,7 +9,6 @@ use super::stream::Stream;
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
-use crate::aside::parsing;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::key_bounds::Between;
@@ -71,6 +70,7 @@ pub(super) struct Prepared {
     pub limits: Limits,
     /// The cursor stays open at the end of a capped collection.
     tailing: bool,
+    is_slow: bool,
 }
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -210,7 +210,7 @@ impl<'a> Find<'a> {
         {
             return point(call, self.collection, id, reply);
         }
-        let (prepared, is_slow) = parsing(|| self.prepare(call))?;
+        let prepared = self.prepare(call)?;
         if !prepared.reading.show_ts
             && self.is_plain()
             && let Some(id) = id_equality(&prepared.reading.filter)
@@ -223,7 +223,7 @@ impl<'a> Find<'a> {
             single_batch: self.single_batch,
             no_timeout: self.no_timeout,
             awaits: prepared.tailing && self.await_data,
-            is_slow,
+            is_slow: prepared.is_slow,
         };
         let source = self.source(call, prepared)?;
         cursor::open(call, reply, source, opening)
@@ -250,7 +250,7 @@ impl<'a> Find<'a> {
             ));
         }
         let expose_ts = context.config.expose_ts;
-        let names_ts = Naming::of(TS_FIELD, |naming| {
+        let surveyed = Naming::of(TS_FIELD, |naming| {
             filter.names(naming);
             naming.settle();
             if let Some(sort) = &sort {
@@ -268,7 +268,8 @@ impl<'a> Find<'a> {
             limit: self.limit,
             count_only: false,
         };
-        let mut reading = Reading::new(spec, self.hint.clone(), expose_ts || names_ts);
+        let show_ts = expose_ts || surveyed.names_field;
+        let mut reading = Reading::new(spec, self.hint.clone(), show_ts);
         reading.between = self.between.clone();
         Ok(Prepared {
             reading,
@@ -280,6 +281,7 @@ impl<'a> Find<'a> {
                 ..Limits::default()
             },
             tailing: self.tailable && has_tail(call, self.collection)?,
+            is_slow: surveyed.is_slow,
         })
     }
 
@@ -292,6 +294,7 @@ impl<'a> Find<'a> {
             sources,
             limits,
             tailing,
+            ..
         } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;

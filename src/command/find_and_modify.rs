@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::write::{self, Action, Running, Selecting, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::truthy;
-use crate::aside::parsing;
 use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
@@ -78,7 +77,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     }
     check_written(call.database(), collection)?;
-    let (statement, is_slow) = parsing(|| args.parse(call))?;
+    let statement = args.parse(call)?;
+    let is_slow = statement.is_slow;
     write::run(call, collection, statement, is_slow, reply)
 }
 
@@ -95,6 +95,7 @@ struct FindAndModify {
     stmt_id: i32,
     /// The projection names `_ts`, or the server always shows it.
     show_ts: bool,
+    is_slow: bool,
     /// Once there is one.
     reply: Option<Arc<DocBuf>>,
 }
@@ -165,11 +166,12 @@ impl<'a> Args<'a> {
             .map(|fields| Projection::parse(fields, &scope, Kind::Find))
             .transpose()?;
         let vars = selection.vars.clone();
-        let show_ts = call.context.config.expose_ts
-            || selection.names_ts
-            || projection
-                .as_ref()
-                .is_some_and(|projection| Naming::of(TS_FIELD, |naming| projection.names(naming)));
+        let surveyed = Naming::of(TS_FIELD, |naming| {
+            if let Some(projection) = &projection {
+                projection.names(naming);
+            }
+        });
+        let show_ts = call.context.config.expose_ts || selection.names_ts || surveyed.names_field;
         let action = match self.update {
             None => Action::Remove(Box::new(Deleting::new(selection).showing())),
             Some(update) => {
@@ -186,12 +188,14 @@ impl<'a> Args<'a> {
                 Action::Update(Box::new(updating))
             }
         };
+        let is_slow = action.is_slow() || surveyed.is_slow;
         Ok(FindAndModify {
             action,
             projection,
             vars,
             stmt_id: self.stmt_id,
             show_ts,
+            is_slow,
             reply: None,
         })
     }

@@ -390,7 +390,7 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
         ));
     }
     let filter = Filter::parse_plain(partial, &Scope::new())?;
-    if Naming::of(TS_FIELD, |naming| filter.names(naming)) {
+    if Naming::of(TS_FIELD, |naming| filter.names(naming)).names_field {
         // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
         return Err(cannot(format!(
             "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"

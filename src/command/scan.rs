@@ -32,17 +32,17 @@ pub(super) struct Scan<G> {
     effort: Effort,
 }
 
-/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps. The
-/// selection comes with what [`parsing`](crate::aside::parsing) says of it.
+/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
 pub(super) fn run<G: Gather>(
     call: &mut Call<'_>,
     collection: &str,
-    (selection, is_slow): (Selection, bool),
+    selection: Selection,
     gather: G,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let collection = call.context.catalog.get(call.database(), collection)?;
     let walk = collection.map(|collection| selection.walk(collection, call.read_point()));
+    let is_slow = selection.is_slow();
     let filter = selection.wanted.into_filter();
     let scan = Scan::new(walk.transpose()?, filter, selection.vars, gather, call);
     begin(call, scan, is_slow, reply)

@@ -22,7 +22,7 @@ mod vars;
 
 pub use expr::Expr;
 pub use filter::Filter;
-pub use naming::Naming;
+pub use naming::{Naming, Surveyed};
 pub use projection::Projection;
 pub use scope::Scope;
 pub use vars::{Vars, bind_let};

@@ -1,6 +1,9 @@
-//! Whether a command names a root field of the documents that it reads. `_ts` is shown to those that name it and to no others.
+//! What the parsed trees of a command say of themselves before they run: whether they name a root field of the documents that they
+//! read, and whether they are slow. Every tree shows its parts to a [`Naming`]: filters, sorts, projections, stages, expressions.
 //!
-//! Every parsed tree says what it names ([`Filter::names`](super::Filter), sorts, projections, stages, expressions). The rule:
+//! # Naming
+//!
+//! `_ts` is shown to those that name it and to no others. The rule:
 //!
 //! 1. A path that begins with the field names it, at whatever stage, whether it is read or written.
 //! 2. Further down a path, or below a variable, the field may be that of a whole document that was put there: by `$$ROOT` in
@@ -8,6 +11,17 @@
 //!    document was put anywhere, it is a field of the client's own.
 //! 3. A name that is computed when the command runs (`$getField` of an expression) may be any name, so it is treated as the field.
 //! 4. To put a whole document somewhere names nothing by itself.
+//!
+//! # Slow
+//!
+//! What may take long with one document is slow; whether it does only shows while it runs. A command that brings something slow
+//! begins as work and not at once, because nothing can be killed before it is on the list of operations. A slow filter is tested on
+//! copies of the documents, because everybody who writes waits while documents are looked at. Slow are
+//!
+//! - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that repeat or are not known yet,
+//! - filters with any expression, with a schema, with a pattern that repeats, or with very many tests: one lock hold asks hundreds
+//!   of documents,
+//! - updates with very many array filters, or with a slow filter or expression in them.
 
 use super::expr::Expr;
 use crate::value::Path;
@@ -20,22 +34,38 @@ pub struct Naming<'f> {
     below: bool,
     /// Whole documents may stand below something else.
     carries: bool,
+    slow: bool,
 }
+
+/// What the trees came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The root field that was asked about is named.
+    pub names_field: bool,
+    pub is_slow: bool,
+}
+
+/// More parts than that may take long, at one level or within each other.
+pub const MANY: usize = 16;
 
 // === impl Naming ===
 
 impl<'f> Naming<'f> {
-    /// Whether a tree (or several, one behind the other) names a root field.
-    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> bool {
+    /// Asks a tree (or several, one behind the other) about a root field.
+    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> Surveyed {
         let mut naming = Self {
             field,
             found: false,
             below: false,
             carries: false,
+            slow: false,
         };
         visit(&mut naming);
         naming.settle();
-        naming.found
+        Surveyed {
+            names_field: naming.found,
+            is_slow: naming.slow,
+        }
     }
 
     /// A path from the root of a row.
@@ -81,6 +111,11 @@ impl<'f> Naming<'f> {
     pub fn settle(&mut self) {
         self.found |= self.below && self.carries;
         self.below = false;
+    }
+
+    /// Some part is slow.
+    pub fn slow(&mut self) {
+        self.slow = true;
     }
 
     pub fn expr(&mut self, expr: &Expr) {
@@ -138,8 +173,128 @@ mod tests {
         for (spec, expected) in rows {
             let doc = DocBuf::from(spec.clone());
             let filter = Filter::parse(doc.as_doc(), &Scope::new()).unwrap();
-            let named = Naming::of("_ts", |naming| filter.names(naming));
+            let named = Naming::of("_ts", |naming| filter.names(naming)).names_field;
             assert_eq!(named, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn filters_that_are_slow() {
+        let tests = |count: usize| -> Document {
+            (0..count)
+                .map(|n| (format!("f{n}"), Bson::from(1)))
+                .collect()
+        };
+        let lists = |wide: usize| {
+            let list = vec![tests(wide); wide];
+            doc! {"$nor": [{"$and": list.clone()}, {"$nor": list}]}
+        };
+        let rows: Vec<(Document, bool)> = vec![
+            (doc! {}, false),
+            (tests(MANY), false),
+            (tests(MANY + 1), true),
+            (doc! {"a": {"$in": (0..1000).collect::<Vec<_>>()}}, false),
+            (lists(2), false),
+            (lists(4), true),
+            (doc! {"a": {"$regex": "^abc"}}, false),
+            (doc! {"a": {"$regex": "(?i)\\+49[*]"}}, true),
+            (doc! {"a": {"$regex": "\\+49[*]"}}, false),
+            (doc! {"a": {"$regex": "(?i)abc"}}, false),
+            (doc! {"a": {"$regex": "a.*b"}}, true),
+            (doc! {"a": {"$not": {"$regex": "a{5}"}}}, true),
+            (doc! {"a": {"$elemMatch": {"b": {"$regex": "x+"}}}}, true),
+            (
+                doc! {"a": {"$in": [Bson::RegularExpression(bson::Regex {
+                    pattern: "x+".try_into().unwrap(), options: "".try_into().unwrap(),
+                })]}},
+                true,
+            ),
+            (doc! {"$expr": {"$gt": ["$a", "$b"]}}, true),
+            (
+                doc! {"$or": [{"a": 1}, {"$jsonSchema": {"required": ["a"]}}]},
+                true,
+            ),
+        ];
+        for (spec, expected) in rows {
+            let doc = DocBuf::from(spec.clone());
+            let filter = Filter::parse(doc.as_doc(), &Scope::new()).unwrap();
+            let surveyed = Naming::of("_ts", |naming| filter.names(naming));
+            assert_eq!(surveyed.is_slow, expected, "{spec}");
+            assert_eq!(filter.is_slow(), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn pipelines_and_projections_that_are_slow() {
+        let map = || bson!({"$map": {"input": "$a", "in": "$$this"}});
+        let find = |name: &str, regex: &str| bson!({name: {"input": "$a", "regex": regex}});
+        let sub = || bson!([{"$set": {"x": map()}}]);
+        let rows: Vec<(Bson, bool)> = vec![
+            (bson!([{"$project": {"x": {"$add": [1, "$a"]}}}]), false),
+            (bson!([{"$project": {"x": {"y": [map()]}}}]), true),
+            (bson!([{"$match": {"$expr": true}}]), true),
+            (
+                bson!([{"$group": {"_id": "$a", "x": {"$push": map()}}}]),
+                true,
+            ),
+            (
+                bson!([{"$group": {"_id": {"$size": {"$filter": {"input": "$a", "cond": true}}}}}]),
+                true,
+            ),
+            (
+                bson!([{"$bucketAuto": {"groupBy": map(), "buckets": 2}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "pipeline": sub(), "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$lookup": {"from": "b", "let": {"v": map()}, "pipeline": [], "as": "j"}}]),
+                true,
+            ),
+            (
+                bson!([{"$unionWith": {"coll": "b", "pipeline": sub()}}]),
+                true,
+            ),
+            (bson!([{"$facet": {"f": sub(), "g": []}}]), true),
+            (
+                bson!([{"$merge": {"into": "b", "whenMatched": sub()}}]),
+                true,
+            ),
+            (
+                bson!([{"$merge": {"into": "b", "whenMatched": [{"$set": {"x": 1}}]}}]),
+                false,
+            ),
+            // What is constant is calculated when it is parsed.
+            (
+                bson!([{"$set": {"x": {"$regexFindAll": {"input": "aa", "regex": "a"}}}}]),
+                false,
+            ),
+            (bson!([{"$set": {"x": find("$regexFindAll", "a")}}]), true),
+            (bson!([{"$set": {"x": find("$regexMatch", "a")}}]), false),
+            (bson!([{"$set": {"x": find("$regexMatch", "a+")}}]), true),
+            (bson!([{"$set": {"x": find("$regexMatch", "$b")}}]), true),
+        ];
+        for (stages, expected) in rows {
+            let doc = DocBuf::from(doc! {"p": stages.clone()});
+            let scope = Scope::new();
+            let place = Place::new(&scope, "db", Some("a"));
+            let stages_doc = doc.as_doc().get("p").as_array().unwrap();
+            let pipeline = Pipeline::parse(stages_doc, &place).unwrap();
+            let surveyed = Naming::of("_ts", |naming| pipeline.names(naming));
+            assert_eq!(surveyed.is_slow, expected, "{stages}");
+        }
+        for (spec, expected) in [
+            (doc! {"a": 1, "b": "$c"}, false),
+            (doc! {"a": {"b": map()}}, true),
+            (doc! {"a": {"$elemMatch": {"b": {"$regex": "x*"}}}}, true),
+            (doc! {"a": {"$elemMatch": {"b": 1}}}, false),
+        ] {
+            let doc = DocBuf::from(spec.clone());
+            let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
+            let surveyed = Naming::of("_ts", |naming| projection.names(naming));
+            assert_eq!(surveyed.is_slow, expected, "{spec}");
         }
     }
 
@@ -152,7 +307,7 @@ mod tests {
         ] {
             let doc = DocBuf::from(spec.clone());
             let sort = Sort::parse(doc.as_doc()).unwrap();
-            let named = Naming::of("_ts", |naming| sort.names(naming));
+            let named = Naming::of("_ts", |naming| sort.names(naming)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
         for (spec, expected) in [
@@ -168,7 +323,7 @@ mod tests {
         ] {
             let doc = DocBuf::from(spec.clone());
             let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
-            let named = Naming::of("_ts", |naming| projection.names(naming));
+            let named = Naming::of("_ts", |naming| projection.names(naming)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
@@ -354,7 +509,7 @@ mod tests {
             let stages = doc.as_doc().get("p").as_array().unwrap();
             let scope = Scope::new();
             let pipeline = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
-            let named = Naming::of("_ts", |naming| pipeline.names(naming));
+            let named = Naming::of("_ts", |naming| pipeline.names(naming)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
@@ -373,7 +528,7 @@ mod tests {
             let doc = DocBuf::from(doc! {"p": spec.clone()});
             let stages = doc.as_doc().get("p").as_array().unwrap();
             let transform = Transform::parse(stages, &Scope::new()).unwrap();
-            let named = Naming::of("_ts", |naming| transform.names(naming));
+            let named = Naming::of("_ts", |naming| transform.names(naming)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::LIST;
 use super::op::Op;
 use super::results::{Answer, Results};
-use crate::aside::parsing;
 use crate::command::Documents;
 use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
 use crate::engine::write::{Intake, Place};
@@ -96,15 +95,17 @@ impl Bulk {
                     self.insert(index, namespace, document, documents, run),
                 ));
             }
-            Op::Update(at, statement) => parsing(|| statement.parse(let_vars, &run.vars))
-                .map(|(updating, slow)| (at, Action::Update(Box::new(updating)), slow)),
-            Op::Delete(at, statement) => parsing(|| statement.parse(let_vars, &run.vars))
-                .map(|(deleting, slow)| (at, Action::Remove(Box::new(deleting)), slow)),
+            Op::Update(at, statement) => statement
+                .parse(let_vars, &run.vars)
+                .map(|updating| (at, Action::Update(Box::new(updating)))),
+            Op::Delete(at, statement) => statement
+                .parse(let_vars, &run.vars)
+                .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
         };
         match begun {
-            Ok((at, action, is_slow)) => {
+            Ok((at, action)) => {
+                self.is_slow = action.is_slow();
                 self.current = Some((at, action));
-                self.is_slow = is_slow;
             }
             Err(error) => {
                 let modified = value.as_doc().is_some_and(|doc| doc.has("update"));

@@ -2,7 +2,6 @@
 //! findAndModify have of both.
 
 use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
-use crate::aside::parsing;
 use crate::command::{Call, Counted, Counters, Documents, Outcome};
 use crate::effort::Effort;
 use crate::engine::ddl::check_written;
@@ -17,6 +16,8 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 pub trait Writing: Send + 'static {
     /// Goes on until it is done (`true`) or the time slice is over.
     fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool>;
+    /// Whether one document may take long.
+    fn is_slow(&self) -> bool;
     /// What it has done, also if it failed in the end.
     fn outcome(&mut self) -> session::Outcome;
 }
@@ -129,8 +130,9 @@ impl<K: Kind> Statements for Each<K> {
                     } else {
                         let statement = read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
                         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-                        match parsing(|| statement.parse(let_vars, &run.vars)) {
-                            Ok((begun, is_slow)) => {
+                        match statement.parse(let_vars, &run.vars) {
+                            Ok(begun) => {
+                                let is_slow = begun.is_slow();
                                 self.current = Some(begun);
                                 if is_slow {
                                     return Ok(false);
@@ -172,6 +174,10 @@ impl Writing for Updating {
         Self::step(self, place, slice, effort)
     }
 
+    fn is_slow(&self) -> bool {
+        Self::is_slow(self)
+    }
+
     fn outcome(&mut self) -> session::Outcome {
         let done = &mut self.done;
         session::Outcome::Updated {
@@ -187,6 +193,10 @@ impl Writing for Deleting {
         Self::step(self, place, slice, effort)
     }
 
+    fn is_slow(&self) -> bool {
+        self.search.selection.is_slow()
+    }
+
     fn outcome(&mut self) -> session::Outcome {
         session::Outcome::Deleted { n: self.deleted }
     }
@@ -197,6 +207,13 @@ impl Writing for Action {
         match self {
             Self::Update(updating) => updating.step(place, slice, effort),
             Self::Remove(deleting) => deleting.step(place, slice, effort),
+        }
+    }
+
+    fn is_slow(&self) -> bool {
+        match self {
+            Self::Update(updating) => Writing::is_slow(&**updating),
+            Self::Remove(deleting) => Writing::is_slow(&**deleting),
         }
     }
 

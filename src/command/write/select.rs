@@ -105,7 +105,7 @@ impl<'a> Selecting<'a> {
         };
         let wanted = Wanted::parse(self.filter, &scope)?;
         let sort = self.sort.map(Sort::parse);
-        let names_ts = Naming::of(TS_FIELD, |naming| {
+        let surveyed = Naming::of(TS_FIELD, |naming| {
             if let Wanted::Filter(filter) = &wanted {
                 filter.names(naming);
                 naming.settle();
@@ -124,7 +124,7 @@ impl<'a> Selecting<'a> {
             vars,
             sort,
             hint: self.hint,
-            names_ts,
+            names_ts: surveyed.names_field,
             multi: self.multi,
         };
         Ok((selection, scope))

@@ -85,6 +85,11 @@ impl<'a> Place<'a> {
 // === impl Selection ===
 
 impl Selection {
+    /// Whether to ask one document may take long, as [`Naming`](crate::query::Naming) explains.
+    pub fn is_slow(&self) -> bool {
+        matches!(&self.wanted, Wanted::Filter(filter) if filter.is_slow())
+    }
+
     /// The way to them for a reader. A sort is not looked at.
     pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
         order_ids(&collection, self.wanted.filter(), None, at);

@@ -83,6 +83,11 @@ impl Updating {
         self
     }
 
+    /// Whether one document may take long, as [`Naming`](crate::query::Naming) explains.
+    pub fn is_slow(&self) -> bool {
+        self.search.selection.is_slow() || self.update.is_slow()
+    }
+
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(
         &mut self,

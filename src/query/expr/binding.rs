@@ -4,8 +4,8 @@ use super::args::{Argument, found_unknown, integral_i32, show, unrecognized};
 use super::node::{Expr, Op, check_depth};
 use super::parse::operand;
 use super::{Env, Kept, fuel};
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::query::scope::check_definable;
 use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size, is_true};
 
@@ -164,7 +164,6 @@ fn pass(body: &Expr) -> u64 {
             }
         });
     }
-    aside::expect_long();
     let mut parts = 0;
     count(body, &mut parts);
     1 + parts / PARTS_PER_UNIT
@@ -239,6 +238,10 @@ impl Op for Map {
         visit(&self.input);
         visit(&self.body);
     }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.slow();
+    }
 }
 
 // === impl Filter ===
@@ -304,6 +307,10 @@ impl Op for Filter {
         visit(&self.test);
         self.limit.iter().for_each(visit);
     }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.slow();
+    }
 }
 
 // === impl Reduce ===
@@ -340,6 +347,10 @@ impl Op for Reduce {
         visit(&self.input);
         visit(&self.initial);
         visit(&self.body);
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        naming.slow();
     }
 }
 

@@ -54,7 +54,7 @@ pub trait Op: fmt::Debug + Send + Sync {
     /// Shows every expression within.
     fn each(&self, visit: &mut dyn FnMut(&Expr));
 
-    /// Shows the field names that are no expressions, below whatever the operator is given.
+    /// Shows the field names that are no expressions, below whatever the operator is given, and says whether it is slow itself.
     fn names(&self, _: &mut Naming<'_>) {}
 
     /// Whether equal input gives equal output; false for `$rand`.

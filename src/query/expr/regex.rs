@@ -6,6 +6,7 @@ use super::{Env, fuel};
 use crate::args::Wrong;
 use crate::aside;
 use crate::error::{Error, Result};
+use crate::query::Naming;
 use crate::query::pattern::{Captures, Pattern, SearchError};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
@@ -67,9 +68,6 @@ fn parse(arg: Argument<'_>, wanted: Wanted) -> Result<Expr> {
         }
         _ => None,
     };
-    if wanted == Wanted::All {
-        aside::expect_long();
-    }
     let ready = match constant {
         Some((regex, options)) => pattern(name, regex, options)?,
         None => None,
@@ -285,6 +283,14 @@ impl Op for RegexExpr {
         visit(&self.input);
         visit(&self.regex);
         self.options.iter().for_each(visit);
+    }
+
+    fn names(&self, naming: &mut Naming<'_>) {
+        let is_known = self.regex.as_const().is_some();
+        let is_slow = self.ready.as_ref().is_some_and(Pattern::is_slow);
+        if self.wanted == Wanted::All || !is_known || is_slow {
+            naming.slow();
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use super::{
     parse::{self, Cx, Site},
 };
 use crate::{
-    aside,
     error::{Error, Result},
     query::pattern::Pattern,
     value::{Type, Value, ValueRef},
@@ -19,15 +18,6 @@ fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
     };
     if array.is_empty() {
         return Err(Error::bad_value("$and/$or/$nor must be a nonempty array"));
-    }
-    /// Short lists in each other come to as much as a long one.
-    const DEEP: u8 = 3;
-    let cx = &Cx {
-        lists: cx.lists.saturating_add(1),
-        ..*cx
-    };
-    if cx.lists >= DEEP {
-        aside::expect_long();
     }
     array
         .iter()

@@ -7,7 +7,7 @@ use super::{Comparison, Node, Op, Test};
 use crate::{
     aside,
     error::{Code, Error, Result},
-    query::{Scope, pattern::Pattern},
+    query::{Scope, naming::MANY, pattern::Pattern},
     value::{Doc, Elem, Type, ValueRef},
     vocabulary::{Entry, Status},
 };
@@ -28,8 +28,6 @@ pub struct Cx<'a> {
     pub inner: bool,
     /// A condition inside an update or a projection: `$expr`, `$jsonSchema` and what needs an index have no place here.
     pub plain: bool,
-    /// How many `$and`, `$or` and `$nor` are around.
-    pub lists: u8,
 }
 
 /// Where a field operator stands.
@@ -64,7 +62,6 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
         scope,
         inner: false,
         plain,
-        lists: 0,
     };
     document(&cx, doc)
 }
@@ -114,15 +111,12 @@ pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
     Ok(Node::and(nodes))
 }
 
-/// Called for each part of a filter with how many stand before it. Where there are many, reading them takes a while by itself,
-/// and what they ask of one large document may take long.
+/// Called for each part of a filter with how many stand before it. Where there are many, reading them takes a while by itself.
 pub(super) fn many(before: usize) -> Result<()> {
-    const MANY: usize = 16;
-    if before < MANY {
-        return Ok(());
+    match before < MANY {
+        true => Ok(()),
+        false => aside::tick(1),
     }
-    aside::expect_long();
-    aside::tick(1)
 }
 
 fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    query::{Naming, Scope, Vars, expr::Expr, pattern::Pattern},
+    query::{Naming, Scope, Vars, expr::Expr, naming::MANY, pattern::Pattern},
     value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 
@@ -15,7 +15,6 @@ use crate::{
 #[derive(Debug)]
 pub struct Filter {
     root: Node,
-    /// It may take long with one document.
     slow: bool,
 }
 
@@ -87,13 +86,11 @@ impl Filter {
     }
 
     fn new(root: Node) -> Self {
-        /// So many tests of one document are soon done.
-        const FEW: usize = 64;
-        let slow = root.weight() > FEW;
+        let slow = root.weight() > MANY;
         Self { root, slow }
     }
 
-    /// Whether it may take long with one document: it has an expression, a schema, or very many parts.
+    /// Whether it may take long with one document, as [`Naming`] explains.
     pub fn is_slow(&self) -> bool {
         self.slow
     }
@@ -109,12 +106,19 @@ impl Filter {
 
     /// Shows the fields that it looks at.
     pub fn names(&self, naming: &mut Naming<'_>) {
-        self.root.names(naming, true);
+        self.names_at(naming, true);
     }
 
     /// The same for a filter of array elements, or of other values below a field.
     pub fn names_below(&self, naming: &mut Naming<'_>) {
-        self.root.names(naming, false);
+        self.names_at(naming, false);
+    }
+
+    fn names_at(&self, naming: &mut Naming<'_>, at_root: bool) {
+        if self.slow {
+            naming.slow();
+        }
+        self.root.names(naming, at_root);
     }
 
     /// Whether every document passes.
@@ -162,9 +166,10 @@ impl Node {
         })
     }
 
-    /// How many tests it has; what may loop counts as very many.
+    /// How many tests it has; what is slow by itself counts as very many.
     fn weight(&self) -> usize {
-        const LOOPS: usize = 1000;
+        const SLOW: usize = MANY + 1;
+        let searches = |pattern: &Pattern| if pattern.is_slow() { SLOW } else { 1 };
         match self {
             Self::True | Self::False | Self::Sample(_) => 0,
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
@@ -174,10 +179,18 @@ impl Node {
             Self::Field(field) => match &field.test {
                 Test::ElemObject(node) => 1 + node.weight(),
                 Test::ElemValue(nodes) => 1 + nodes.iter().map(Self::weight).sum::<usize>(),
-                Test::In(members) => 1 + members.patterns().len(),
-                _ => 1,
+                Test::In(members) | Test::All(members) => {
+                    1 + members.patterns().iter().map(searches).sum::<usize>()
+                }
+                Test::Regex(pattern) => searches(pattern),
+                Test::Compare(_)
+                | Test::Exists
+                | Test::Type(_)
+                | Test::Mod(_)
+                | Test::Size(_)
+                | Test::Bits(_) => 1,
             },
-            Self::Expr(_) | Self::Schema(_) => LOOPS,
+            Self::Expr(_) | Self::Schema(_) => SLOW,
         }
     }
 

@@ -54,10 +54,6 @@ impl Pattern {
                 format!(" invalid flag in regex options: {flag}"),
             ));
         }
-        // A pattern that repeats can take milliseconds to compile, and for each of the texts in an array.
-        if source.contains(['*', '+', '{']) {
-            aside::expect_long();
-        }
         aside::tick(Self::UNITS)?;
         Ok(Self {
             matcher: compiled(source, flags)?,
@@ -72,6 +68,12 @@ impl Pattern {
 
     pub fn flags(&self) -> &str {
         &self.flags
+    }
+
+    /// Whether a search may take long ([`Naming`](crate::query::Naming)): a pattern that repeats can take milliseconds for each of
+    /// the texts in an array.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.source.contains(['*', '+', '{']) && self.matcher.may_repeat()
     }
 
     /// Searches with errors and captures, for callers that need more than yes or no.

@@ -88,6 +88,11 @@ impl Matcher {
         })
     }
 
+    /// Whether a part of the pattern may be searched for again and again.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.cost.is_none_or(CostEstimate::has_repeats)
+    }
+
     pub fn groups(&self) -> u32 {
         self.plain.groups()
     }

@@ -1,9 +1,9 @@
 //! `arrayFilters`: which elements `$[identifier]` stands for.
 
-use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::named::Named;
+use crate::query::naming::MANY;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
@@ -15,8 +15,10 @@ pub struct ArrayFilter {
 /// All of them, by their identifiers.
 pub type ArrayFilters = Named<ArrayFilter>;
 
-/// So many may take long on a large array.
-const MANY: usize = 16;
+/// Whether they may take long with one document, as [`Naming`](crate::query::Naming) explains.
+pub fn are_slow(filters: &ArrayFilters) -> bool {
+    filters.len() > MANY || filters.iter().any(|(_, filter)| filter.filter.is_slow())
+}
 
 /// Reads the whole `arrayFilters` array.
 pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
@@ -39,9 +41,6 @@ pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
         }
         let identifier = filter.identifier.clone();
         parsed.push(&identifier, filter);
-        if parsed.len() == MANY {
-            aside::expect_long();
-        }
     }
     Ok(parsed)
 }

@@ -27,6 +27,11 @@ pub trait Modify: Send + Sync {
     fn is_quick(&self) -> bool {
         false
     }
+
+    /// Whether it may take long with one document, as [`Naming`](crate::query::Naming) explains.
+    fn is_slow(&self) -> bool {
+        false
+    }
 }
 
 /// `{$operator: {field: value}}`, the part that an operator parses.

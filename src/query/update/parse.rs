@@ -41,6 +41,7 @@ pub(super) struct Operators {
     deep: bool,
     /// There are nothing but quick operators, and no search for the elements that they mean.
     quick: bool,
+    slow: bool,
     /// There is nothing but quick operators on root fields that have no rules of their own.
     plain: bool,
 }
@@ -137,6 +138,15 @@ impl Update {
         }
     }
 
+    /// Whether it may take long with one document, as [`Naming`](crate::query::Naming) explains.
+    pub fn is_slow(&self) -> bool {
+        match &self.0 {
+            Kind::Operators(operators) => operators.slow,
+            Kind::Replacement(_) => false,
+            Kind::Pipeline(pipeline) => pipeline.is_slow,
+        }
+    }
+
     /// Whether [`Update::patch`] has a chance.
     pub fn may_patch(&self) -> bool {
         matches!(&self.0, Kind::Operators(operators) if operators.plain)
@@ -204,8 +214,10 @@ impl Operators {
             positional: false,
             deep: false,
             quick: true,
+            slow: false,
             plain: true,
         };
+        parsed.slow = array_filter::are_slow(&parsed.filters);
         let large = update.bytes().len() > LARGE;
         parsed.quick = !large && used.is_empty();
         let mut later = Vec::new();
@@ -263,8 +275,8 @@ impl Operators {
     fn insert_field(&mut self, name: &str, leaf: Leaf) -> Result<()> {
         check_reserved(name, name)?;
         self.note_depth(1, &leaf);
-        self.quick &= leaf.is_quick();
-        self.plain &= leaf.is_quick() && !self.deep && name != "_id";
+        let is_quick = self.note_pace(&leaf);
+        self.plain &= is_quick && !self.deep && name != "_id";
         self.root.insert_field(name, leaf)
     }
 
@@ -274,11 +286,20 @@ impl Operators {
         self.deep |= depth.is_none_or(|depth| above + depth > MAX_DEPTH);
     }
 
+    /// Says whether the leaf is quick. One that is cannot be slow.
+    fn note_pace(&mut self, leaf: &Leaf) -> bool {
+        let is_quick = leaf.is_quick();
+        self.quick &= is_quick;
+        self.slow |= !is_quick && leaf.is_slow();
+        is_quick
+    }
+
     fn insert(&mut self, path: &UpdatePath<'_>, leaf: Leaf, used: &mut [bool]) -> Result<()> {
         check_reserved(path.parts.first().copied().unwrap_or_default(), path.dotted)?;
         self.positional |= path.parts.contains(&"$");
         self.note_depth(path.parts.len(), &leaf);
-        self.quick &= leaf.is_quick() && !self.positional;
+        self.note_pace(&leaf);
+        self.quick &= !self.positional;
         // Fields at the root came the other way.
         self.plain = false;
         let filters = &self.filters;
@@ -369,4 +390,69 @@ pub(super) fn document_of(
     }
     .run(&root)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson};
+
+    use super::*;
+    use crate::query::naming::MANY;
+    use crate::value::DocBuf;
+
+    #[test]
+    fn updates_that_are_slow() {
+        let filters = |count: usize, filter: fn(String) -> Bson| -> Bson {
+            (0..count)
+                .map(|n| filter(format!("e{n}")))
+                .collect::<Vec<_>>()
+                .into()
+        };
+        let set = |count: usize| {
+            let fields = (0..count).map(|n| (format!("a{n}.$[e{n}]"), Bson::from(1)));
+            bson!({"$set": fields.collect::<bson::Document>()})
+        };
+        let equal: fn(String) -> Bson = |name| bson!({name: 1});
+        let pattern: fn(String) -> Bson = |name| bson!({name: {"$regex": "x*"}});
+        let rows: Vec<(Bson, Bson, bool)> = vec![
+            (bson!({"$inc": {"a": 1}}), bson!([]), false),
+            (bson!({"a": 1}), bson!([]), false),
+            (
+                bson!({"$push": {"a": {"$each": [1], "$sort": 1}}}),
+                bson!([]),
+                false,
+            ),
+            (bson!({"$pull": {"a": 1}}), bson!([]), false),
+            (bson!({"$pull": {"a": {"$gt": 1}}}), bson!([]), false),
+            (bson!({"$pull": {"a": {"$regex": "x*"}}}), bson!([]), true),
+            (
+                bson!({"$pull": {"a.b": {"c": {"$regex": "x*"}}}}),
+                bson!([]),
+                true,
+            ),
+            (set(MANY), filters(MANY, equal), false),
+            (set(MANY + 1), filters(MANY + 1, equal), true),
+            (set(1), filters(1, pattern), true),
+            (
+                bson!([{"$set": {"a": {"$add": ["$a", 1]}}}]),
+                bson!([]),
+                false,
+            ),
+            (
+                bson!([{"$set": {"a": {"$map": {"input": "$a", "in": 1}}}}]),
+                bson!([]),
+                true,
+            ),
+        ];
+        for (update, filters, expected) in rows {
+            let doc = DocBuf::from(bson::doc! {"u": update.clone(), "f": filters});
+            let filters = doc
+                .as_doc()
+                .get("f")
+                .as_array()
+                .filter(|list| !list.is_empty());
+            let parsed = Update::parse(doc.as_doc().get("u"), filters, &Scope::new()).unwrap();
+            assert_eq!(parsed.is_slow(), expected, "{update}");
+        }
+    }
 }

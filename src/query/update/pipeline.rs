@@ -14,6 +14,7 @@ pub struct Pipeline {
     stages: Transform,
     /// Some stage reads the root field `_ts`.
     pub reads_ts: bool,
+    pub is_slow: bool,
 }
 
 // === impl Pipeline ===
@@ -22,9 +23,11 @@ impl Pipeline {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let transform = Transform::parse(stages, scope)?;
         check_written(stages)?;
+        let surveyed = Naming::of(TS_FIELD, |naming| transform.names(naming));
         Ok(Self {
-            reads_ts: Naming::of(TS_FIELD, |naming| transform.names(naming)),
             stages: transform,
+            reads_ts: surveyed.names_field,
+            is_slow: surveyed.is_slow,
         })
     }
 

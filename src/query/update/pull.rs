@@ -115,4 +115,11 @@ impl Modify for Pull {
     fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
         Ok(Missing::Viable)
     }
+
+    fn is_slow(&self) -> bool {
+        match self {
+            Self::Equal(_) | Self::OneOf(_) => false,
+            Self::Document(filter) | Self::Value(filter) => filter.is_slow(),
+        }
+    }
 }
