@@ -17,7 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::stage::{
     self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, STAGES, Stable,
 };
-use crate::query::{Naming, Scope, Vars, bind_let};
+use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, Type};
 
@@ -196,7 +196,7 @@ impl<'a> Aggregate<'a> {
         if let Some(Output::Merge(merge)) = pipeline.output().map(Arc::as_ref) {
             check_on(&context.catalog, merge, call.read_point())?;
         }
-        let surveyed = Naming::of(TS_FIELD, |naming| pipeline.names(naming));
+        let surveyed = Survey::of(TS_FIELD, |survey| pipeline.survey(survey));
         let show_ts = surveyed.names_field || context.config.expose_ts;
         let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
         let ids = Arc::clone(&context.ids);

@@ -20,7 +20,7 @@ use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
 use crate::query::stage::{self, Limits, Rows, SourceSpec};
-use crate::query::{Naming, Scope, Vars, bind_let};
+use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::session::Source;
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
@@ -250,15 +250,15 @@ impl<'a> Find<'a> {
             ));
         }
         let expose_ts = context.config.expose_ts;
-        let surveyed = Naming::of(TS_FIELD, |naming| {
-            filter.names(naming);
-            naming.settle();
+        let surveyed = Survey::of(TS_FIELD, |survey| {
+            filter.survey(survey);
+            survey.settle();
             if let Some(sort) = &sort {
-                sort.names(naming);
-                naming.settle();
+                sort.survey(survey);
+                survey.settle();
             }
             if let Some(projection) = &projection {
-                projection.names(naming);
+                projection.survey(survey);
             }
         });
         let spec = SourceSpec {

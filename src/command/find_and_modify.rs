@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
 use crate::query::stage::Slice;
 use crate::query::update::Update;
-use crate::query::{Naming, Scope, Vars};
+use crate::query::{Scope, Survey, Vars};
 use crate::session;
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
@@ -166,9 +166,9 @@ impl<'a> Args<'a> {
             .map(|fields| Projection::parse(fields, &scope, Kind::Find))
             .transpose()?;
         let vars = selection.vars.clone();
-        let surveyed = Naming::of(TS_FIELD, |naming| {
+        let surveyed = Survey::of(TS_FIELD, |survey| {
             if let Some(projection) = &projection {
-                projection.names(naming);
+                projection.survey(survey);
             }
         });
         let show_ts = call.context.config.expose_ts || selection.names_ts || surveyed.names_field;

@@ -7,7 +7,7 @@ use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
-use crate::query::{Naming, Scope};
+use crate::query::{Scope, Survey};
 use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
@@ -390,7 +390,7 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
         ));
     }
     let filter = Filter::parse_plain(partial, &Scope::new())?;
-    if Naming::of(TS_FIELD, |naming| filter.names(naming)).names_field {
+    if Survey::of(TS_FIELD, |survey| filter.survey(survey)).names_field {
         // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
         return Err(cannot(format!(
             "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::Naming;
+use super::Survey;
 use super::direction::Direction;
 use super::expr::FieldPath;
 use crate::aside;
@@ -73,8 +73,8 @@ impl Sort {
     }
 
     /// Shows the fields that it sorts by.
-    pub fn names(&self, naming: &mut Naming<'_>) {
-        self.paths.iter().for_each(|path| naming.path(path));
+    pub fn survey(&self, survey: &mut Survey<'_>) {
+        self.paths.iter().for_each(|path| survey.path(path));
     }
 
     pub fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::engine::plan::Hint;
 use crate::engine::write::{Selection, Wanted};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
-use crate::query::{Naming, Scope, Vars};
+use crate::query::{Scope, Survey, Vars};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
@@ -105,13 +105,13 @@ impl<'a> Selecting<'a> {
         };
         let wanted = Wanted::parse(self.filter, &scope)?;
         let sort = self.sort.map(Sort::parse);
-        let surveyed = Naming::of(TS_FIELD, |naming| {
+        let surveyed = Survey::of(TS_FIELD, |survey| {
             if let Wanted::Filter(filter) = &wanted {
-                filter.names(naming);
-                naming.settle();
+                filter.survey(survey);
+                survey.settle();
             }
             if let Some(Ok(sort)) = &sort {
-                sort.names(naming);
+                sort.survey(survey);
             }
         });
         // A statement that names its one document never sorts: it does not even matter whether its sort is one.

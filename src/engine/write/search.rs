@@ -85,7 +85,7 @@ impl<'a> Place<'a> {
 // === impl Selection ===
 
 impl Selection {
-    /// Whether to ask one document may take long, as [`Naming`](crate::query::Naming) explains.
+    /// Whether to ask one document may take long, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         matches!(&self.wanted, Wanted::Filter(filter) if filter.is_slow())
     }

@@ -83,7 +83,7 @@ impl Updating {
         self
     }
 
-    /// Whether one document may take long, as [`Naming`](crate::query::Naming) explains.
+    /// Whether one document may take long, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         self.search.selection.is_slow() || self.update.is_slow()
     }

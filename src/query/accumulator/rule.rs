@@ -6,7 +6,7 @@ use super::state::{Input, Plain, Rule, State};
 use super::table::{ACCUMULATORS, Parse};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::Argument;
-use crate::query::{Expr, Naming, Scope, Vars};
+use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, Type, ValueRef};
 
 #[derive(Debug, Clone)]
@@ -76,13 +76,13 @@ impl Accumulator {
     }
 
     /// Shows the fields that it looks at.
-    pub fn names(&self, naming: &mut Naming<'_>) {
-        naming.expr(&self.input);
+    pub fn survey(&self, survey: &mut Survey<'_>) {
+        survey.expr(&self.input);
         if let Some(sort) = self.rule.sort() {
-            sort.names(naming);
+            sort.survey(survey);
         }
         if let Some(count) = self.rule.count() {
-            naming.expr(count);
+            survey.expr(count);
         }
     }
 

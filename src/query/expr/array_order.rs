@@ -5,7 +5,7 @@ use super::args::{Argument, found_unknown, integral_i64, n_and_input, show};
 use super::array::{build, items};
 use super::node::{Expr, Op};
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::direction::Direction;
 use crate::query::element_order::ElementOrder;
 use crate::value::{Doc, Path, Type, Val, ValueRef, compare};
@@ -181,9 +181,9 @@ impl Op for SortArray {
         visit(&self.input);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         if let ElementOrder::Fields(fields) = &self.order {
-            fields.iter().for_each(|(path, _)| naming.path_below(path));
+            fields.iter().for_each(|(path, _)| survey.path_below(path));
         }
     }
 }

@@ -5,7 +5,7 @@ use super::node::{Expr, Op, check_depth};
 use super::parse::operand;
 use super::{Env, Kept, fuel};
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::scope::check_definable;
 use crate::value::{ArrayBuilder, Doc, Val, Value, ValueRef, check_size, is_true};
 
@@ -239,8 +239,8 @@ impl Op for Map {
         visit(&self.body);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.slow();
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.slow();
     }
 }
 
@@ -308,8 +308,8 @@ impl Op for Filter {
         self.limit.iter().for_each(visit);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.slow();
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.slow();
     }
 }
 
@@ -349,8 +349,8 @@ impl Op for Reduce {
         visit(&self.body);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.slow();
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.slow();
     }
 }
 

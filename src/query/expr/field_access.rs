@@ -5,7 +5,7 @@ use super::args::{Argument, found_unknown, show};
 use super::node::{Expr, Op};
 use crate::args::Wrong;
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
 #[derive(Debug)]
@@ -169,10 +169,10 @@ impl Op for GetField {
         visit(&self.input);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         match self.field.as_const() {
-            Some(name) => naming.name(name.as_str().unwrap_or_default(), false),
-            None => naming.any_name(),
+            Some(name) => survey.name(name.as_str().unwrap_or_default(), false),
+            None => survey.any_name(),
         }
     }
 }
@@ -218,8 +218,8 @@ impl Op for SetField {
         visit(&self.value);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.name(&self.field, false);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.name(&self.field, false);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Env, FieldPath, fuel};
 use crate::aside;
 use crate::error::{Code, Error, Result};
-use crate::query::{Naming, Scope, Vars};
+use crate::query::{Scope, Survey, Vars};
 use smallvec::SmallVec;
 
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_size};
@@ -55,7 +55,7 @@ pub trait Op: fmt::Debug + Send + Sync {
     fn each(&self, visit: &mut dyn FnMut(&Expr));
 
     /// Shows the field names that are no expressions, below whatever the operator is given, and says whether it is slow itself.
-    fn names(&self, _: &mut Naming<'_>) {}
+    fn survey(&self, _: &mut Survey<'_>) {}
 
     /// Whether equal input gives equal output; false for `$rand`.
     fn is_pure(&self) -> bool {

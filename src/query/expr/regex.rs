@@ -6,7 +6,7 @@ use super::{Env, fuel};
 use crate::args::Wrong;
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::pattern::{Captures, Pattern, SearchError};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
@@ -285,11 +285,11 @@ impl Op for RegexExpr {
         self.options.iter().for_each(visit);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         let is_known = self.regex.as_const().is_some();
         let is_slow = self.ready.as_ref().is_some_and(Pattern::is_slow);
         if self.wanted == Wanted::All || !is_known || is_slow {
-            naming.slow();
+            survey.slow();
         }
     }
 }

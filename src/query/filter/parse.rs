@@ -7,7 +7,7 @@ use super::{Comparison, Node, Op, Test};
 use crate::{
     aside,
     error::{Code, Error, Result},
-    query::{Scope, naming::MANY, pattern::Pattern},
+    query::{Scope, pattern::Pattern, survey::MANY},
     value::{Doc, Elem, Type, ValueRef},
     vocabulary::{Entry, Status},
 };

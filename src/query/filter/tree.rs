@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    query::{Naming, Scope, Vars, expr::Expr, naming::MANY, pattern::Pattern},
+    query::{Scope, Survey, Vars, expr::Expr, pattern::Pattern, survey::MANY},
     value::{Doc, DocBuf, Path, Value, ValueRef},
 };
 
@@ -90,7 +90,7 @@ impl Filter {
         Self { root, slow }
     }
 
-    /// Whether it may take long with one document, as [`Naming`] explains.
+    /// Whether it may take long with one document, as [`Survey`] explains.
     pub fn is_slow(&self) -> bool {
         self.slow
     }
@@ -105,20 +105,20 @@ impl Filter {
     }
 
     /// Shows the fields that it looks at.
-    pub fn names(&self, naming: &mut Naming<'_>) {
-        self.names_at(naming, true);
+    pub fn survey(&self, survey: &mut Survey<'_>) {
+        self.survey_at(survey, true);
     }
 
     /// The same for a filter of array elements, or of other values below a field.
-    pub fn names_below(&self, naming: &mut Naming<'_>) {
-        self.names_at(naming, false);
+    pub fn survey_below(&self, survey: &mut Survey<'_>) {
+        self.survey_at(survey, false);
     }
 
-    fn names_at(&self, naming: &mut Naming<'_>, at_root: bool) {
+    fn survey_at(&self, survey: &mut Survey<'_>, at_root: bool) {
         if self.slow {
-            naming.slow();
+            survey.slow();
         }
-        self.root.names(naming, at_root);
+        self.root.survey(survey, at_root);
     }
 
     /// Whether every document passes.
@@ -205,22 +205,22 @@ impl Node {
         }
     }
 
-    fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+    fn survey(&self, survey: &mut Survey<'_>, at_root: bool) {
         match self {
             Self::True | Self::False | Self::Sample(_) => {}
             Self::And(nodes) | Self::Or(nodes) | Self::Nor(nodes) => {
-                nodes.iter().for_each(|node| node.names(naming, at_root));
+                nodes.iter().for_each(|node| node.survey(survey, at_root));
             }
-            Self::Not(node) => node.names(naming, at_root),
+            Self::Not(node) => node.survey(survey, at_root),
             Self::Field(field) => {
                 match at_root {
-                    true => naming.path(&field.path),
-                    false => naming.path_below(&field.path),
+                    true => survey.path(&field.path),
+                    false => survey.path_below(&field.path),
                 }
                 match &field.test {
-                    Test::ElemObject(node) => node.names(naming, false),
+                    Test::ElemObject(node) => node.survey(survey, false),
                     Test::ElemValue(nodes) => {
-                        nodes.iter().for_each(|node| node.names(naming, false));
+                        nodes.iter().for_each(|node| node.survey(survey, false));
                     }
                     Test::Compare(_)
                     | Test::In(_)
@@ -233,8 +233,8 @@ impl Node {
                     | Test::Bits(_) => {}
                 }
             }
-            Self::Expr(expr) => naming.expr(&expr.0),
-            Self::Schema(schema) => schema.0.names(naming, at_root),
+            Self::Expr(expr) => survey.expr(&expr.0),
+            Self::Schema(schema) => schema.0.survey(survey, at_root),
         }
     }
 

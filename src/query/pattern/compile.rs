@@ -70,7 +70,7 @@ impl Pattern {
         &self.flags
     }
 
-    /// Whether a search may take long ([`Naming`](crate::query::Naming)): a pattern that repeats can take milliseconds for each of
+    /// Whether a search may take long ([`Survey`](crate::query::Survey)): a pattern that repeats can take milliseconds for each of
     /// the texts in an array.
     pub(crate) fn is_slow(&self) -> bool {
         self.source.contains(['*', '+', '{']) && self.matcher.may_repeat()

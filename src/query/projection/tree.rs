@@ -3,7 +3,7 @@
 use super::{Kind, Slice, add_fields, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
-use crate::query::{Expr, Filter, Naming, Scope, Vars};
+use crate::query::{Expr, Filter, Scope, Survey, Vars};
 use crate::value::{Doc, Path};
 
 /// A parsed projection.
@@ -76,8 +76,8 @@ impl Projection {
     }
 
     /// Shows the fields that it names.
-    pub fn names(&self, naming: &mut Naming<'_>) {
-        self.root.names(naming, true);
+    pub fn survey(&self, survey: &mut Survey<'_>) {
+        self.root.survey(survey, true);
     }
 
     /// Whether the positional `$` is used: [`Projection::apply`] then wants the filter's position.
@@ -135,13 +135,13 @@ impl Tree {
         Ok(tree)
     }
 
-    fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+    fn survey(&self, survey: &mut Survey<'_>, at_root: bool) {
         for (name, node) in self.children.iter() {
-            naming.name(name, at_root);
+            survey.name(name, at_root);
             match node {
-                Node::Within(tree) => tree.names(naming, false),
-                Node::Compute(expr) => naming.expr(expr),
-                Node::ElemMatch(filter) => filter.names_below(naming),
+                Node::Within(tree) => tree.survey(survey, false),
+                Node::Compute(expr) => survey.expr(expr),
+                Node::ElemMatch(filter) => filter.survey_below(survey),
                 Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {}
             }
         }

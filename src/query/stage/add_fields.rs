@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Place;
 use super::each::Each;
 use crate::error::{Error, Result};
-use crate::query::{Naming, Projection, Vars};
+use crate::query::{Projection, Survey, Vars};
 use crate::value::{Doc, ValueRef, check_size};
 
 struct AddFields(Projection);
@@ -54,7 +54,7 @@ impl Each for AddFields {
         Ok(true)
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        self.0.names(naming);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        self.0.survey(survey);
     }
 }

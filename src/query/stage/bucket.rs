@@ -7,7 +7,7 @@ use super::{Place, Stage};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
-use crate::query::{Expr, Naming, Vars};
+use crate::query::{Expr, Survey, Vars};
 use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
 
 /// Ranges, each from one boundary up to but not including the next.
@@ -190,8 +190,8 @@ fn parse_boundaries(option: Arg<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
 // === impl Buckets ===
 
 impl Buckets {
-    pub fn names(&self, naming: &mut Naming<'_>) {
-        naming.expr(&self.by);
+    pub fn survey(&self, survey: &mut Survey<'_>) {
+        survey.expr(&self.by);
     }
 
     /// The lower boundary of the range that a row falls in, which is its group's `_id`.

@@ -11,7 +11,7 @@ use super::{Batch, Cx, Empty, Flow, Op, Place, Row, Rows, Stage};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::accumulator::State;
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
 
@@ -127,9 +127,9 @@ impl Op for BucketAuto {
         })
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.expr(&self.by);
-        self.fields.names(naming);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.expr(&self.by);
+        self.fields.survey(survey);
     }
 }
 

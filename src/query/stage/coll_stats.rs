@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
 use crate::args::{Arg, fields, object};
 use crate::error::Result;
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::{Doc, Type, ValueRef};
 
 /// A stage that reports instead of reading.
@@ -107,7 +107,7 @@ impl Op for Reports {
         Box::new(Running(self))
     }
 
-    fn names(&self, _: &mut Naming<'_>) {}
+    fn survey(&self, _: &mut Survey<'_>) {}
 }
 
 // === impl Running ===

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::{DocBuilder, ValueRef};
 
 struct Count {
@@ -60,7 +60,7 @@ impl Op for Count {
         true
     }
 
-    fn names(&self, _: &mut Naming<'_>) {}
+    fn survey(&self, _: &mut Survey<'_>) {}
 }
 
 // === impl Running ===

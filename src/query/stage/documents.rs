@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::error::{Error, Result};
-use crate::query::{Expr, Naming};
+use crate::query::{Expr, Survey};
 use crate::value::{Doc, Value, ValueRef};
 
 struct Documents {
@@ -39,8 +39,8 @@ impl Op for Documents {
         })
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.expr(&self.expr);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.expr(&self.expr);
     }
 }
 

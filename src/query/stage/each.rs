@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Op, Row, Rows};
 use crate::aside;
 use crate::error::Result;
-use crate::query::{Naming, Vars};
+use crate::query::{Survey, Vars};
 use crate::value::Doc;
 
 /// Turns a document into another one.
@@ -14,7 +14,7 @@ pub trait Each: Send + Sync {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool>;
 
     /// Shows the fields that it names.
-    fn names(&self, naming: &mut Naming<'_>);
+    fn survey(&self, survey: &mut Survey<'_>);
 }
 
 /// The stage of an [`Each`].
@@ -52,8 +52,8 @@ impl Op for Mapped {
         })
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        self.0.names(naming);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        self.0.survey(survey);
     }
 }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::place::Within;
 use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, sort::too_much};
 use crate::error::{Error, Result};
-use crate::query::{Naming, expr};
+use crate::query::{Survey, expr};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
 
 struct Facet {
@@ -133,11 +133,11 @@ impl Op for Facet {
         }
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         for (_, pipeline) in &self.parts {
-            pipeline.names(naming);
+            pipeline.survey(survey);
         }
-        naming.carry();
+        survey.carry();
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Batch, Cx, Empty, Flow, Op, Place, Rows, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
-use crate::query::{Expr, Naming, Scope, Vars};
+use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
 /// What one group costs beyond its key, its `_id` and its accumulators.
@@ -230,9 +230,9 @@ impl Fields {
     }
 
     /// Shows the fields that they look at.
-    pub fn names(&self, naming: &mut Naming<'_>) {
+    pub fn survey(&self, survey: &mut Survey<'_>) {
         for (_, accumulator) in &self.0 {
-            accumulator.names(naming);
+            accumulator.survey(survey);
         }
     }
 
@@ -277,12 +277,12 @@ impl Op for Group {
             && !self.fields.reads_document()
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         match &self.key {
-            Key::Value(expr) | Key::SoleField(_, expr) => naming.expr(expr),
-            Key::Buckets(buckets) => buckets.names(naming),
+            Key::Value(expr) | Key::SoleField(_, expr) => survey.expr(expr),
+            Key::Buckets(buckets) => buckets.survey(survey),
         }
-        self.fields.names(naming);
+        self.fields.survey(survey);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
-use crate::query::{Naming, Scope, Vars};
+use crate::query::{Scope, Survey, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Path, Type, ValueRef};
 
 pub(super) use super::lookup_spec::{parse, written};
@@ -75,23 +75,23 @@ impl Op for Lookup {
         }
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.path(&self.into);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.path(&self.into);
         for path in self
             .fields
             .iter()
             .flat_map(|(local, foreign)| [local, foreign])
         {
-            naming.path(path);
+            survey.path(path);
         }
         for (_, expr) in &self.lets {
-            naming.expr(expr);
+            survey.expr(expr);
         }
-        naming.settle();
+        survey.settle();
         if let Some(sub) = &self.sub {
-            sub.whole.names(naming);
+            sub.whole.survey(survey);
         }
-        naming.carry();
+        survey.carry();
     }
 }
 

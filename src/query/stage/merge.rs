@@ -9,7 +9,7 @@ use super::{Output, Place, Stage, Target, Transform};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
-use crate::query::{Expr, Naming, Scope, scope};
+use crate::query::{Expr, Scope, Survey, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
 /// What a `$merge` says. Engine does it.
@@ -58,19 +58,19 @@ struct Options<'a> {
 
 impl Merge {
     /// Shows the fields that it names in rows and, by `$$new`, in the row as a whole.
-    pub(super) fn names(&self, naming: &mut Naming<'_>) {
+    pub(super) fn survey(&self, survey: &mut Survey<'_>) {
         for path in &self.on {
-            naming.parts(path.split('.'));
+            survey.parts(path.split('.'));
         }
         for (_, expr) in &self.lets {
-            naming.expr(expr);
+            survey.expr(expr);
         }
         if let WhenMatched::Pipeline { stages, scope } = &self.when_matched {
-            naming.carry();
+            survey.carry();
             // What cannot be parsed is refused when the first row comes.
             let stages = stages.as_ref().as_array().unwrap_or(Doc::EMPTY);
             if let Ok(transform) = Transform::parse(stages, scope) {
-                transform.names(naming);
+                transform.survey(survey);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::{Doc, ValueRef};
 
 /// A stage that writes.
@@ -103,9 +103,9 @@ impl Op for Writes {
         Some(&self.0)
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         if let Output::Merge(merge) = &*self.0 {
-            merge.names(naming);
+            merge.survey(survey);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::place::{Place, stage_is_no_document};
 use super::table::STAGES;
 use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::value::{Doc, Elem, Type, Value};
@@ -65,7 +65,7 @@ pub trait Op: Send + Sync {
     }
 
     /// Shows the fields that it names, and those that its inner pipelines do.
-    fn names(&self, naming: &mut Naming<'_>);
+    fn survey(&self, survey: &mut Survey<'_>);
 
     /// Shows every pipeline directly within, and what it runs on. A collection whose documents the stage reads itself is
     /// shown with [`Pipeline::EMPTY`].
@@ -145,15 +145,15 @@ impl Pipeline {
     }
 
     /// Shows the fields that its stages name, in their order.
-    pub fn names(&self, naming: &mut Naming<'_>) {
+    pub fn survey(&self, survey: &mut Survey<'_>) {
         for step in &self.steps {
             match &step.stage {
-                Stage::Match(filter) => filter.names(naming),
-                Stage::Sort(sort) => sort.names(naming),
+                Stage::Match(filter) => filter.survey(survey),
+                Stage::Sort(sort) => sort.survey(survey),
                 Stage::Skip(_) | Stage::Limit(_) => {}
-                Stage::Op(op) => op.names(naming),
+                Stage::Op(op) => op.survey(survey),
             }
-            naming.settle();
+            survey.settle();
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Place, Rows};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
-use crate::query::{Naming, Vars};
+use crate::query::{Survey, Vars};
 use crate::value::{Doc, Elem, Type, ValueRef, is_true};
 
 /// A projection as a stage; also what `$unset` comes to.
@@ -95,7 +95,7 @@ impl Each for Project {
         Ok(true)
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        self.0.names(naming);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        self.0.survey(survey);
     }
 }

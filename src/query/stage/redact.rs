@@ -6,7 +6,7 @@ use super::each::{Each, Mapped};
 use super::{Place, Stage};
 use crate::aside;
 use crate::error::{Error, Result};
-use crate::query::{Expr, Naming, Vars};
+use crate::query::{Expr, Survey, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef};
 
 /// The values of the three variables.
@@ -57,11 +57,11 @@ impl Each for Redact {
         Ok(true)
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         if uses(&self.expr, self.root) {
-            naming.carry();
+            survey.carry();
         }
-        naming.expr(&self.expr);
+        survey.expr(&self.expr);
     }
 }
 

@@ -6,7 +6,7 @@ use super::Place;
 use super::each::Each;
 use crate::args::{fields, object, required};
 use crate::error::{Error, Result};
-use crate::query::{Expr, Naming, Vars};
+use crate::query::{Expr, Survey, Vars};
 use crate::value::{Doc, ValueRef};
 
 struct ReplaceRoot {
@@ -65,7 +65,7 @@ impl Each for ReplaceRoot {
         Ok(true)
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        naming.expr(&self.root);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        survey.expr(&self.root);
     }
 }

@@ -7,7 +7,7 @@ use super::sort::{By, Sorted};
 use super::{Op, Place, Rows, Stage, limit};
 use crate::args::{fields, object};
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::ValueRef;
 
 struct Sample {
@@ -52,7 +52,7 @@ impl Op for Sample {
         false
     }
 
-    fn names(&self, _: &mut Naming<'_>) {}
+    fn survey(&self, _: &mut Survey<'_>) {}
 }
 
 /// The next number of a splitmix64 generator.

@@ -10,7 +10,7 @@ use super::place::{Place, stage_is_no_document};
 use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
-use crate::query::{Naming, Scope, Vars};
+use crate::query::{Scope, Survey, Vars};
 use crate::value::{Doc, ValueRef};
 use crate::vocabulary::Status;
 
@@ -51,10 +51,10 @@ impl Transform {
     }
 
     /// Shows the fields that the stages name.
-    pub fn names(&self, naming: &mut Naming<'_>) {
+    pub fn survey(&self, survey: &mut Survey<'_>) {
         for stage in &self.stages {
-            stage.names(naming);
-            naming.settle();
+            stage.survey(survey);
+            survey.settle();
         }
     }
 

@@ -9,7 +9,7 @@ use super::place::{Within, stage_is_no_document, stages_of};
 use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, Target};
 use crate::args::fields;
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::value::{Type, ValueRef};
 
 struct UnionWith {
@@ -98,8 +98,8 @@ impl Op for UnionWith {
         visit(&self.sub.whole, on);
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
-        self.sub.whole.names(naming);
+    fn survey(&self, survey: &mut Survey<'_>) {
+        self.sub.whole.survey(survey);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
-use crate::query::Naming;
+use crate::query::Survey;
 use crate::query::expr::FieldPath;
 use crate::value::{Doc, Path, Value, ValueRef};
 
@@ -103,9 +103,9 @@ impl Op for Unwind {
         })
     }
 
-    fn names(&self, naming: &mut Naming<'_>) {
+    fn survey(&self, survey: &mut Survey<'_>) {
         for path in std::iter::once(&self.path).chain(&self.index) {
-            naming.path(path);
+            survey.path(path);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::named::Named;
-use crate::query::naming::MANY;
+use crate::query::survey::MANY;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
@@ -15,7 +15,7 @@ pub struct ArrayFilter {
 /// All of them, by their identifiers.
 pub type ArrayFilters = Named<ArrayFilter>;
 
-/// Whether they may take long with one document, as [`Naming`](crate::query::Naming) explains.
+/// Whether they may take long with one document, as [`Survey`](crate::query::Survey) explains.
 pub fn are_slow(filters: &ArrayFilters) -> bool {
     filters.len() > MANY || filters.iter().any(|(_, filter)| filter.filter.is_slow())
 }

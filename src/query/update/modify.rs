@@ -28,7 +28,7 @@ pub trait Modify: Send + Sync {
         false
     }
 
-    /// Whether it may take long with one document, as [`Naming`](crate::query::Naming) explains.
+    /// Whether it may take long with one document, as [`Survey`](crate::query::Survey) explains.
     fn is_slow(&self) -> bool {
         false
     }

@@ -138,7 +138,7 @@ impl Update {
         }
     }
 
-    /// Whether it may take long with one document, as [`Naming`](crate::query::Naming) explains.
+    /// Whether it may take long with one document, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         match &self.0 {
             Kind::Operators(operators) => operators.slow,
@@ -397,7 +397,7 @@ mod tests {
     use bson::{Bson, bson};
 
     use super::*;
-    use crate::query::naming::MANY;
+    use crate::query::survey::MANY;
     use crate::value::DocBuf;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::query::stage::{self, STAGES, Transform};
-use crate::query::{Naming, Scope};
+use crate::query::{Scope, Survey};
 use crate::value::{Doc, TS_FIELD};
 
 use super::Apply;
@@ -23,7 +23,7 @@ impl Pipeline {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {
         let transform = Transform::parse(stages, scope)?;
         check_written(stages)?;
-        let surveyed = Naming::of(TS_FIELD, |naming| transform.names(naming));
+        let surveyed = Survey::of(TS_FIELD, |survey| transform.survey(survey));
         Ok(Self {
             stages: transform,
             reads_ts: surveyed.names_field,

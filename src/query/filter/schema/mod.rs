@@ -8,7 +8,7 @@ mod parse;
 use std::collections::HashSet;
 
 use super::{Comparison, TypeSet};
-use crate::query::{Naming, pattern::Pattern};
+use crate::query::{Survey, pattern::Pattern};
 use crate::value::Decimal;
 
 /// One schema: what a value must satisfy.
@@ -71,26 +71,26 @@ enum Dependency {
 
 impl Schema {
     /// Shows the fields that it names. A pattern is no name: a schema that allows `^n_` and nothing else does not ask for more.
-    pub(super) fn names(&self, naming: &mut Naming<'_>, at_root: bool) {
+    pub(super) fn survey(&self, survey: &mut Survey<'_>, at_root: bool) {
         for name in &self.required {
-            naming.name(name, at_root);
+            survey.name(name, at_root);
         }
         for (name, schema) in &self.properties {
-            naming.name(name, at_root);
-            schema.names(naming, false);
+            survey.name(name, at_root);
+            schema.survey(survey, false);
         }
         for (name, dependency) in &self.dependencies {
-            naming.name(name, at_root);
+            survey.name(name, at_root);
             match dependency {
                 Dependency::Present(names) => {
-                    names.iter().for_each(|name| naming.name(name, at_root));
+                    names.iter().for_each(|name| survey.name(name, at_root));
                 }
-                Dependency::Schema(schema) => schema.names(naming, at_root),
+                Dependency::Schema(schema) => schema.survey(survey, at_root),
             }
         }
         let same = self.all_of.iter().chain(&self.any_of).chain(&self.one_of);
         for schema in same.chain(self.not.as_deref()) {
-            schema.names(naming, at_root);
+            schema.survey(survey, at_root);
         }
         let patterns = self.pattern_properties.iter().map(|(_, schema)| schema);
         let items: &[Schema] = match &self.items {
@@ -107,7 +107,7 @@ impl Schema {
                 Additional::Schema(schema) => Some(&**schema),
             });
         for schema in patterns.chain(items).chain(others) {
-            schema.names(naming, false);
+            schema.survey(survey, false);
         }
     }
 }

@@ -1,34 +1,35 @@
-//! What the parsed trees of a command say of themselves before they run: whether they name a root field of the documents that they
-//! read, and whether they are slow. Every tree shows its parts to a [`Naming`]: filters, sorts, projections, stages, expressions.
-//!
-//! # Naming
-//!
-//! `_ts` is shown to those that name it and to no others. The rule:
-//!
-//! 1. A path that begins with the field names it, at whatever stage, whether it is read or written.
-//! 2. Further down a path, or below a variable, the field may be that of a whole document that was put there: by `$$ROOT` in
-//!    this or an earlier stage, or by a stage that puts documents into a row (`$lookup`, `$facet`). Then it is named; where no
-//!    document was put anywhere, it is a field of the client's own.
-//! 3. A name that is computed when the command runs (`$getField` of an expression) may be any name, so it is treated as the field.
-//! 4. To put a whole document somewhere names nothing by itself.
-//!
-//! # Slow
-//!
-//! What may take long with one document is slow; whether it does only shows while it runs. A command that brings something slow
-//! begins as work and not at once, because nothing can be killed before it is on the list of operations. A slow filter is tested on
-//! copies of the documents, because everybody who writes waits while documents are looked at. Slow are
-//!
-//! - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that repeat or are not known yet,
-//! - filters with any expression, with a schema, with a pattern that repeats, or with very many tests: one lock hold asks hundreds
-//!   of documents,
-//! - updates with very many array filters, or with a slow filter or expression in them.
+//! What the parsed trees of a command say of themselves before they run.
 
 use super::expr::Expr;
 use crate::value::Path;
 
-/// What was met so far.
-pub struct Naming<'f> {
+/// Asks the parsed trees of a command whether they name a root field of the documents that they read, and whether they are slow.
+/// Every tree shows its parts to it: filters, sorts, projections, stages, expressions.
+///
+/// # Naming
+///
+/// `_ts` is shown to those that name it and to no others. The rule:
+///
+/// 1. A path that begins with the field names it, at whatever stage, whether it is read or written.
+/// 2. Further down a path, or below a variable, the field may be that of a whole document that was put there: by `$$ROOT` in
+///    this or an earlier stage, or by a stage that puts documents into a row (`$lookup`, `$facet`). Then it is named; where no
+///    document was put anywhere, it is a field of the client's own.
+/// 3. A name that is computed when the command runs (`$getField` of an expression) may be any name, so it is treated as the field.
+/// 4. To put a whole document somewhere names nothing by itself.
+///
+/// # Slow
+///
+/// What may take long with one document is slow; whether it does only shows while it runs. A command that brings something slow
+/// begins as work and not at once, because nothing can be killed before it is on the list of operations. A slow filter is tested on
+/// copies of the documents, because everybody who writes waits while documents are looked at. Slow are
+///
+/// - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that repeat or are not known yet,
+/// - filters with any expression, with a schema, with a pattern that repeats, or with very many tests: one lock hold asks hundreds
+///   of documents,
+/// - updates with very many array filters, or with a slow filter or expression in them.
+pub struct Survey<'f> {
     field: &'f str,
+    /// It was named.
     found: bool,
     /// The field stands below something else, in the tree that is being looked at.
     below: bool,
@@ -48,23 +49,23 @@ pub struct Surveyed {
 /// More parts than that may take long, at one level or within each other.
 pub const MANY: usize = 16;
 
-// === impl Naming ===
+// === impl Survey ===
 
-impl<'f> Naming<'f> {
+impl<'f> Survey<'f> {
     /// Asks a tree (or several, one behind the other) about a root field.
     pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> Surveyed {
-        let mut naming = Self {
+        let mut survey = Self {
             field,
             found: false,
             below: false,
             carries: false,
             slow: false,
         };
-        visit(&mut naming);
-        naming.settle();
+        visit(&mut survey);
+        survey.settle();
         Surveyed {
-            names_field: naming.found,
-            is_slow: naming.slow,
+            names_field: survey.found,
+            is_slow: survey.slow,
         }
     }
 
@@ -125,7 +126,7 @@ impl<'f> Naming<'f> {
             Expr::Var {
                 path: Some(path), ..
             } => self.path_below(path.path()),
-            Expr::Op(op) => op.names(self),
+            Expr::Op(op) => op.survey(self),
             _ => {}
         }
         expr.each(&mut |within| self.expr(within));
@@ -173,7 +174,7 @@ mod tests {
         for (spec, expected) in rows {
             let doc = DocBuf::from(spec.clone());
             let filter = Filter::parse(doc.as_doc(), &Scope::new()).unwrap();
-            let named = Naming::of("_ts", |naming| filter.names(naming)).names_field;
+            let named = Survey::of("_ts", |survey| filter.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
@@ -218,7 +219,7 @@ mod tests {
         for (spec, expected) in rows {
             let doc = DocBuf::from(spec.clone());
             let filter = Filter::parse(doc.as_doc(), &Scope::new()).unwrap();
-            let surveyed = Naming::of("_ts", |naming| filter.names(naming));
+            let surveyed = Survey::of("_ts", |survey| filter.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{spec}");
             assert_eq!(filter.is_slow(), expected, "{spec}");
         }
@@ -282,7 +283,7 @@ mod tests {
             let place = Place::new(&scope, "db", Some("a"));
             let stages_doc = doc.as_doc().get("p").as_array().unwrap();
             let pipeline = Pipeline::parse(stages_doc, &place).unwrap();
-            let surveyed = Naming::of("_ts", |naming| pipeline.names(naming));
+            let surveyed = Survey::of("_ts", |survey| pipeline.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{stages}");
         }
         for (spec, expected) in [
@@ -293,7 +294,7 @@ mod tests {
         ] {
             let doc = DocBuf::from(spec.clone());
             let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
-            let surveyed = Naming::of("_ts", |naming| projection.names(naming));
+            let surveyed = Survey::of("_ts", |survey| projection.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{spec}");
         }
     }
@@ -307,7 +308,7 @@ mod tests {
         ] {
             let doc = DocBuf::from(spec.clone());
             let sort = Sort::parse(doc.as_doc()).unwrap();
-            let named = Naming::of("_ts", |naming| sort.names(naming)).names_field;
+            let named = Survey::of("_ts", |survey| sort.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
         for (spec, expected) in [
@@ -323,7 +324,7 @@ mod tests {
         ] {
             let doc = DocBuf::from(spec.clone());
             let projection = Projection::parse(doc.as_doc(), &Scope::new(), Kind::Find).unwrap();
-            let named = Naming::of("_ts", |naming| projection.names(naming)).names_field;
+            let named = Survey::of("_ts", |survey| projection.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
@@ -509,7 +510,7 @@ mod tests {
             let stages = doc.as_doc().get("p").as_array().unwrap();
             let scope = Scope::new();
             let pipeline = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
-            let named = Naming::of("_ts", |naming| pipeline.names(naming)).names_field;
+            let named = Survey::of("_ts", |survey| pipeline.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
@@ -528,7 +529,7 @@ mod tests {
             let doc = DocBuf::from(doc! {"p": spec.clone()});
             let stages = doc.as_doc().get("p").as_array().unwrap();
             let transform = Transform::parse(stages, &Scope::new()).unwrap();
-            let named = Naming::of("_ts", |naming| transform.names(naming)).names_field;
+            let named = Survey::of("_ts", |survey| transform.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }
     }
