@@ -1,7 +1,7 @@
 //! The values of variables and the time, while a tree runs.
 
 use crate::error::{Code, Error, Result};
-use crate::query::expr::{MAX_KEPT, shallow};
+use crate::query::expr::{MAX_LIVE_BYTES, shallow};
 use crate::query::{Expr, Scope, scope};
 use crate::value::{Doc, Millis, Value, ValueRef};
 
@@ -127,10 +127,10 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
         let value = shallow(expr.eval(Doc::EMPTY, &vars)?)?.into_value();
         held += value.as_ref().data().len();
         // Each is bounded, but a short text can name many.
-        if held > MAX_KEPT {
+        if held > MAX_LIVE_BYTES {
             return Err(Error::new(
                 Code::ExceededMemoryLimit,
-                format!("The variables of 'let' take more than {MAX_KEPT} bytes"),
+                format!("The variables of 'let' take more than {MAX_LIVE_BYTES} bytes"),
             ));
         }
         scope.define(name);

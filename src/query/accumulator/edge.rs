@@ -1,6 +1,6 @@
 //! `$first`, `$last`, `$firstN`, `$lastN`: the values at the ends of a group.
 
-use super::few::{self, Few};
+use super::bounded::{self, BoundedValues};
 use super::rule::Accumulator;
 use super::state::{Input, State};
 use crate::error::Result;
@@ -15,7 +15,7 @@ struct Edge {
 
 /// The first few, or the last few.
 struct EdgeN {
-    kept: Few,
+    kept: BoundedValues,
     last: bool,
 }
 
@@ -34,11 +34,11 @@ pub fn last() -> Box<dyn State> {
 }
 
 pub fn first_n(arg: Argument<'_>) -> Result<Accumulator> {
-    few::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
+    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
 }
 
 pub fn last_n(arg: Argument<'_>) -> Result<Accumulator> {
-    few::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
+    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
 }
 
 /// What is missing becomes null: no group goes without its field, and an array has no gaps.

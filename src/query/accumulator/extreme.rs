@@ -1,7 +1,7 @@
 //! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest. Null does not count.
 
+use super::bounded::{self, BoundedValues};
 use super::edge::{one, size_of_one};
-use super::few::{self, Few};
 use super::rule::Accumulator;
 use super::state::{Input, State};
 use crate::error::Result;
@@ -16,7 +16,7 @@ struct Extreme {
 
 /// The least few, or the greatest few, best first.
 struct ExtremeN {
-    kept: Few,
+    kept: BoundedValues,
     greatest: bool,
 }
 
@@ -35,7 +35,7 @@ pub fn max() -> Box<dyn State> {
 }
 
 pub fn min_n(arg: Argument<'_>) -> Result<Accumulator> {
-    few::parse(arg, 5787900, |kept| {
+    bounded::parse(arg, 5787900, |kept| {
         Box::new(ExtremeN {
             kept,
             greatest: false,
@@ -44,7 +44,7 @@ pub fn min_n(arg: Argument<'_>) -> Result<Accumulator> {
 }
 
 pub fn max_n(arg: Argument<'_>) -> Result<Accumulator> {
-    few::parse(arg, 5787900, |kept| {
+    bounded::parse(arg, 5787900, |kept| {
         Box::new(ExtremeN {
             kept,
             greatest: true,

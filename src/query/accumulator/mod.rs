@@ -6,11 +6,11 @@
 //! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name. To add one: implement
 //! [`State`] in a file (or in that of its family), and add its `mod` line, its row and its case.
 
+mod bounded;
 mod collect;
 mod deviation;
 mod edge;
 mod extreme;
-mod few;
 mod percentile;
 mod rule;
 mod state;

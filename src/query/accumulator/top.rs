@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::few::Count;
+use super::bounded::Count;
 use super::rule::Accumulator;
 use super::state::{Input, Rule, State};
 use crate::args::Wrong;

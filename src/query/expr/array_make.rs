@@ -2,8 +2,8 @@
 
 use super::args::{Argument, integral_i32, show};
 use super::array::items;
-use super::node::{Call, Expr, Op};
-use super::{Env, Kept, fuel};
+use super::node::{Call, Expr, ExprOp};
+use super::{Env, LiveValues, fuel};
 use crate::args::Wrong;
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
@@ -136,9 +136,9 @@ pub fn zip(arg: Argument<'_>) -> Result<Expr> {
 
 // === impl Zip ===
 
-impl Op for Zip {
+impl ExprOp for Zip {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let values = Kept::eval(&self.inputs, env)?;
+        let values = LiveValues::eval(&self.inputs, env)?;
         let mut columns = Vec::with_capacity(values.len());
         for value in values.iter() {
             let value = value.as_ref();
@@ -156,7 +156,7 @@ impl Op for Zip {
             })?;
             columns.push(array.iter());
         }
-        let defaults = Kept::eval(&self.defaults, env)?;
+        let defaults = LiveValues::eval(&self.defaults, env)?;
         let mut bytes = Vec::new();
         let mut out = ArrayBuilder::begin(&mut bytes);
         loop {

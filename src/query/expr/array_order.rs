@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::{Argument, found_unknown, integral_i64, n_and_input, show};
 use super::array::{build, items};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::direction::Direction;
@@ -156,7 +156,7 @@ fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
     }
 }
 
-impl Op for SortArray {
+impl ExprOp for SortArray {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let input = input.as_ref();
@@ -190,7 +190,7 @@ impl Op for SortArray {
 
 // === impl TakeN ===
 
-impl Op for TakeN {
+impl ExprOp for TakeN {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let n = self.n.eval_in(env)?;
         let n = check_n(n.as_ref())?;

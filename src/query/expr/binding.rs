@@ -1,9 +1,9 @@
 //! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
 
 use super::args::{Argument, found_unknown, integral_i32, show, unrecognized};
-use super::node::{Expr, Op, check_depth};
+use super::node::{Expr, ExprOp, check_depth};
 use super::parse::operand;
-use super::{Env, Kept, fuel};
+use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::query::scope::check_definable;
@@ -192,9 +192,9 @@ pub fn shallow(value: Val<'_>) -> Result<Val<'_>> {
 
 // === impl Let ===
 
-impl Op for Let {
+impl ExprOp for Let {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
-        let mut values = Kept::default();
+        let mut values = LiveValues::default();
         for expr in &self.values {
             values.push(shallow(expr.eval_in(env)?)?)?;
         }
@@ -212,7 +212,7 @@ impl Op for Let {
 
 // === impl Map ===
 
-impl Op for Map {
+impl ExprOp for Map {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let Some(array) = elements(&input, |ty| {
@@ -275,7 +275,7 @@ impl Filter {
     }
 }
 
-impl Op for Filter {
+impl ExprOp for Filter {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let Some(array) = elements(&input, |ty| {
@@ -315,7 +315,7 @@ impl Op for Filter {
 
 // === impl Reduce ===
 
-impl Op for Reduce {
+impl ExprOp for Reduce {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let Some(array) = elements(&input, |ty| {

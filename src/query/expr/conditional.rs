@@ -1,7 +1,7 @@
 //! `$cond`, `$ifNull`, `$switch`: only what is chosen is run.
 
 use super::args::{Argument, found_unknown, unrecognized};
-use super::node::{Call, Expr, Op};
+use super::node::{Call, Expr, ExprOp};
 use super::{Arity, Env};
 use crate::args::{Wrong, named};
 use crate::error::{Error, Result};
@@ -158,7 +158,7 @@ fn branch(value: ValueRef<'_>, arg: Argument<'_>) -> Result<(Expr, Expr)> {
 
 // === impl Cond ===
 
-impl Op for Cond {
+impl ExprOp for Cond {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         if is_true(self.test.eval_in(env)?.as_ref()) {
             self.then.eval_in(env)
@@ -176,7 +176,7 @@ impl Op for Cond {
 
 // === impl Switch ===
 
-impl Op for Switch {
+impl ExprOp for Switch {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         for (case, then) in &self.branches {
             if is_true(case.eval_in(env)?.as_ref()) {

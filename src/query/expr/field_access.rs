@@ -2,7 +2,7 @@
 
 use super::Env;
 use super::args::{Argument, found_unknown, show};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use crate::args::Wrong;
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -144,7 +144,7 @@ fn set(arg: Argument<'_>, field: ValueRef<'_>, input: ValueRef<'_>, value: Expr)
 
 // === impl GetField ===
 
-impl Op for GetField {
+impl ExprOp for GetField {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let field = self.field.eval_in(env)?;
         let Some(name) = field.as_ref().as_str() else {
@@ -179,7 +179,7 @@ impl Op for GetField {
 
 // === impl SetField ===
 
-impl Op for SetField {
+impl ExprOp for SetField {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let input = input.as_ref();

@@ -6,7 +6,7 @@ use super::Env;
 use super::args::Argument;
 use super::arithmetic::num_val;
 use super::array::items;
-use super::node::{Call, Expr, Op};
+use super::node::{Call, Expr, ExprOp};
 use super::total::Total;
 use crate::error::Result;
 use crate::query::accumulator::{self, Deviation, Percentile};
@@ -101,7 +101,7 @@ pub fn percentile(arg: Argument<'_>) -> Result<Expr> {
 
 // === impl Quantile ===
 
-impl Op for Quantile {
+impl ExprOp for Quantile {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let mut numbers = Vec::new();

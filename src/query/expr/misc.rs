@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::Env;
 use super::args::{Argument, bool_val, count_val};
-use super::node::{Call, Expr, Op};
+use super::node::{Call, Expr, ExprOp};
 use super::text::string_val;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
@@ -160,7 +160,7 @@ pub fn random() -> f64 {
 
 // === impl Rand ===
 
-impl Op for Rand {
+impl ExprOp for Rand {
     fn eval<'a>(&'a self, _: Env<'a>) -> Result<Val<'a>> {
         Ok(Val::Own(Value::double(random())))
     }

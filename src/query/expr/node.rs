@@ -34,7 +34,7 @@ pub enum Expr {
     /// An operator with positional arguments.
     Call(Arc<Call>),
     /// An operator with a syntax of its own.
-    Op(Arc<dyn Op>),
+    Op(Arc<dyn ExprOp>),
 }
 
 /// An operator with positional arguments, whose count has been checked.
@@ -48,7 +48,7 @@ pub struct Call {
 pub type Eval = for<'a> fn(&'a Call, Env<'a>) -> Result<Val<'a>>;
 
 /// An operator that keeps its parts in a struct of its own.
-pub trait Op: fmt::Debug + Send + Sync {
+pub trait ExprOp: fmt::Debug + Send + Sync {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>>;
 
     /// Shows every expression within.
@@ -232,7 +232,7 @@ impl Expr {
         .fold()
     }
 
-    pub(super) fn op(op: impl Op + 'static) -> Self {
+    pub(super) fn op(op: impl ExprOp + 'static) -> Self {
         Self::Op(Arc::new(op)).fold()
     }
 }

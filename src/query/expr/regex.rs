@@ -1,7 +1,7 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
 use super::args::{Argument, bool_val, eval_or};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use super::{Env, fuel};
 use crate::args::Wrong;
 use crate::aside;
@@ -222,7 +222,7 @@ impl MatchIter<'_> {
     }
 }
 
-impl Op for RegexExpr {
+impl ExprOp for RegexExpr {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let made;
         let pattern = match &self.ready {

@@ -1,7 +1,7 @@
 //! `$replaceOne`, `$replaceAll`: a string for a string.
 
 use super::args::{Argument, found_unknown, show};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use super::text::{check_length, string_val};
 use super::{Env, fuel};
 use crate::error::{Error, Result};
@@ -57,7 +57,7 @@ fn parse(arg: Argument<'_>, run: Run) -> Result<Expr> {
 
 // === impl Replace ===
 
-impl Op for Replace {
+impl ExprOp for Replace {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let find = self.find.eval_in(env)?;

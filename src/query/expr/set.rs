@@ -3,7 +3,7 @@
 use super::args::{Argument, bool_val};
 use super::array::{build, items};
 use super::node::{Call, Expr};
-use super::{Env, Kept, fuel};
+use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef, check_size, compare, is_true};
 
@@ -82,7 +82,7 @@ fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let values = Kept::eval(&call.args, env)?;
+    let values = LiveValues::eval(&call.args, env)?;
     let mut common: Option<Vec<ValueRef<'_>>> = None;
     for value in values.iter() {
         if value.as_ref().is_nullish() {
@@ -107,7 +107,7 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     // Constants come last, where MongoDB's optimizer gathers them: a null before them answers first.
     let (constant, other): (Vec<_>, Vec<_>) =
         call.args.iter().partition(|arg| arg.as_const().is_some());
-    let values = Kept::eval(other.into_iter().chain(constant), env)?;
+    let values = LiveValues::eval(other.into_iter().chain(constant), env)?;
     let mut all = Vec::new();
     // How many of them are known to differ.
     let mut distinct = 0;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Env;
 use super::args::{Argument, show};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use super::text::string_val;
 use crate::args::Wrong;
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ impl Trim {
     }
 }
 
-impl Op for Trim {
+impl ExprOp for Trim {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         let input = input.as_ref();

@@ -2,7 +2,7 @@
 
 use super::{
     Comparison, Members, Node, Op, Test, integer,
-    parse::{self, Cx, Site, is_operator_document},
+    parse::{self, ParseContext, Site, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -15,7 +15,11 @@ const MANY: usize = 16;
 const ELEM_MATCH: &str = "$elemMatch";
 
 /// `$all` asks for each entry by itself: `{$all: [1, 2]}` is an equality with 1 and one with 2.
-pub(super) fn all(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn all(
+    cx: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let Some(array) = arg.as_array() else {
         return Err(Error::bad_value("$all needs an array"));
     };
@@ -67,15 +71,19 @@ fn starts_with_field_operator(value: ValueRef<'_>) -> bool {
         .is_some_and(|elem| parse::is_field(elem.name()))
 }
 
-pub(super) fn elem_match(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn elem_match(
+    cx: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     elem_match_node(cx, site.path, arg).map(Some)
 }
 
-fn elem_match_node(cx: &Cx<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
+fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
     let Some(doc) = arg.as_doc() else {
         return Err(Error::bad_value("$elemMatch needs an Object"));
     };
-    let cx = &Cx { inner: true, ..*cx };
+    let cx = &ParseContext { inner: true, ..*cx };
     // `{$gt: 1}` tests the elements themselves; `{$or: [...]}` and `{a: 1}` look into elements that are documents.
     let of_values = is_operator_document(arg, true)
         && doc
@@ -91,7 +99,11 @@ fn elem_match_node(cx: &Cx<'_>, path: &str, arg: ValueRef<'_>) -> Result<Node> {
     Ok(Node::field(path, test))
 }
 
-pub(super) fn size(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn size(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let size = integer::non_negative_int(site.name, arg)
         .map_err(|error| Error::bad_value(format!("Failed to parse $size. {}", error.message())))?;
     Ok(Some(Node::field(site.path, Test::Size(size))))

@@ -5,7 +5,7 @@
 
 use super::{
     Node, Test, integer,
-    parse::{Cx, Site},
+    parse::{ParseContext, Site},
 };
 use crate::{
     aside,
@@ -202,19 +202,35 @@ fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node
     Ok(Some(Node::field(site.path, Test::Bits(bits))))
 }
 
-pub(super) fn all_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn all_set(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(BitTest::AllSet, site, arg)
 }
 
-pub(super) fn all_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn all_clear(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(BitTest::AllClear, site, arg)
 }
 
-pub(super) fn any_set(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn any_set(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(BitTest::AnySet, site, arg)
 }
 
-pub(super) fn any_clear(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn any_clear(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(BitTest::AnyClear, site, arg)
 }
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::{
     Node, Test,
-    parse::{Cx, Site},
+    parse::{ParseContext, Site},
 };
 use crate::{
     error::{Error, Result},
@@ -120,27 +120,35 @@ fn node(site: &Site<'_>, op: Op, arg: ValueRef<'_>) -> Result<Option<Node>> {
     Ok(Some(Node::field(site.path, Test::Compare(comparison))))
 }
 
-pub(super) fn eq(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn eq(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     node(site, Op::Eq, arg)
 }
 
-pub(super) fn gt(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn gt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     node(site, Op::Gt, arg)
 }
 
-pub(super) fn gte(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn gte(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(site, Op::Gte, arg)
 }
 
-pub(super) fn lt(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn lt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     node(site, Op::Lt, arg)
 }
 
-pub(super) fn lte(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn lte(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(site, Op::Lte, arg)
 }
 
-pub(super) fn ne(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn ne(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     if arg.ty() == Type::Regex {
         return Err(Error::bad_value("Can't have regex as arg to $ne."));
     }
@@ -148,7 +156,11 @@ pub(super) fn ne(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Optio
 }
 
 /// `$ref`, `$id` and `$db` as names of fields, where the document of an `$elemMatch` is a DBRef.
-pub(super) fn reference(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn reference(
+    _: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let comparison = Comparison::parse(name, Op::Eq, arg)?;
     Ok(Some(Node::field(name, Test::Compare(comparison))))
 }

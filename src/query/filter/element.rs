@@ -2,19 +2,27 @@
 
 use super::{
     Node, Test, TypeSet,
-    parse::{Cx, Site},
+    parse::{ParseContext, Site},
 };
 use crate::{
     error::Result,
     value::{ValueRef, is_true},
 };
 
-pub(super) fn exists(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn exists(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let node = Node::field(site.path, Test::Exists);
     Ok(Some(if is_true(arg) { node } else { Node::not(node) }))
 }
 
-pub(super) fn is_type(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn is_type(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let types = TypeSet::parse(site.path, arg)?;
     Ok(Some(Node::field(site.path, Test::Type(types))))
 }

@@ -2,18 +2,18 @@
 
 use std::cell::Cell;
 
-use super::{Node, Schema, parse::Cx};
+use super::{Node, Schema, parse::ParseContext};
 use crate::{
     error::{Error, Result},
     query::Expr,
     value::ValueRef,
 };
 
-pub(super) fn comment(_: &Cx<'_>, _: &str, _: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn comment(_: &ParseContext<'_>, _: &str, _: ValueRef<'_>) -> Result<Option<Node>> {
     Ok(None)
 }
 
-pub(super) fn expr(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn expr(cx: &ParseContext<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     if cx.inner {
         return Err(Error::bad_value(
             "$expr can only be applied to the top-level document",
@@ -24,7 +24,11 @@ pub(super) fn expr(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Nod
     Ok(Some(Node::Expr(Box::new((expr, arg.to_value())))))
 }
 
-pub(super) fn json_schema(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn json_schema(
+    cx: &ParseContext<'_>,
+    _: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     cx.allows("$jsonSchema")?;
     let Some(doc) = arg.as_doc() else {
         return Err(Error::type_mismatch("$jsonSchema must be an object"));
@@ -33,7 +37,11 @@ pub(super) fn json_schema(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Opt
     Ok(Some(Node::Schema(Box::new((schema, arg.to_value())))))
 }
 
-pub(super) fn sample_rate(cx: &Cx<'_>, _: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn sample_rate(
+    cx: &ParseContext<'_>,
+    _: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     if cx.inner {
         return Err(Error::bad_value(
             "$sampleRate can only be applied to the top-level document",

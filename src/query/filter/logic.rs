@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     Comparison, Field, Members, Node, Op, Test, integer,
-    parse::{self, Cx, Site},
+    parse::{self, ParseContext, Site},
 };
 use crate::{
     error::{Error, Result},
@@ -12,7 +12,7 @@ use crate::{
     value::{Type, Value, ValueRef},
 };
 
-fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
+fn branches(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
     let Some(array) = arg.as_array() else {
         return Err(Error::bad_value(format!("{name} must be an array")));
     };
@@ -34,11 +34,11 @@ fn branches(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Vec<Node>> {
         .collect()
 }
 
-pub(super) fn and(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn and(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     Ok(Some(Node::and(branches(cx, name, arg)?.into())))
 }
 
-pub(super) fn or(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn or(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let mut nodes = one_of(branches(cx, name, arg)?);
     Ok(Some(if nodes.len() == 1 {
         nodes.remove(0)
@@ -97,11 +97,15 @@ fn equality(node: &Node) -> Option<&Field> {
     }
 }
 
-pub(super) fn nor(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn nor(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     Ok(Some(Node::Nor(branches(cx, name, arg)?)))
 }
 
-pub(super) fn not(cx: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn not(
+    cx: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let node = match arg.ty() {
         Type::Regex => Node::field(site.path, Test::Regex(Pattern::from_value(arg)?)),
         Type::Document => {
@@ -127,11 +131,19 @@ fn constant(name: &str, arg: ValueRef<'_>, node: Node) -> Result<Option<Node>> {
     Ok(Some(node))
 }
 
-pub(super) fn always_true(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn always_true(
+    _: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     constant(name, arg, Node::True)
 }
 
-pub(super) fn always_false(_: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn always_false(
+    _: &ParseContext<'_>,
+    name: &str,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     constant(name, arg, Node::False)
 }
 

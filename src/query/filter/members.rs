@@ -2,7 +2,7 @@
 
 use super::{
     Node, Test,
-    parse::{Cx, Site, is_operator_document},
+    parse::{ParseContext, Site, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -103,11 +103,19 @@ fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Node> {
     Ok(Node::field(site.path, Test::In(Members::parse(site, arg)?)))
 }
 
-pub(super) fn is_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn is_in(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     node(site, arg).map(Some)
 }
 
-pub(super) fn not_in(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn not_in(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     Ok(Some(Node::not(node(site, arg)?)))
 }
 

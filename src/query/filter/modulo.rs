@@ -2,7 +2,7 @@
 
 use super::{
     Node, Test, integer,
-    parse::{Cx, Site},
+    parse::{ParseContext, Site},
 };
 use crate::{
     error::{Error, Result},
@@ -26,7 +26,11 @@ impl Modulo {
     }
 }
 
-pub(super) fn modulo(_: &Cx<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn modulo(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    arg: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let malformed = |what: &str| Error::bad_value(format!("malformed mod, {what}"));
     let array = arg
         .as_array()

@@ -13,16 +13,16 @@ use crate::{
 };
 
 /// Parses an operator that stands where a field could. `None`: nothing to test (`$comment`).
-pub type TopParser = fn(&Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
+pub type TopParser = fn(&ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
 /// Parses an operator of a field's condition.
-pub type FieldParser = fn(&Cx<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
+pub type FieldParser = fn(&ParseContext<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
 
 /// What a document asks, part by part. Mostly it is one.
 pub(super) type Nodes = SmallVec<[Node; 1]>;
 
 /// What is known while parsing.
 #[derive(Clone, Copy)]
-pub struct Cx<'a> {
+pub struct ParseContext<'a> {
     pub scope: &'a Scope,
     /// Inside `$elemMatch`: what needs the whole document (`$expr`, `$text`) cannot stand here.
     pub inner: bool,
@@ -40,9 +40,9 @@ pub struct Site<'a> {
     pub siblings: Doc<'a>,
 }
 
-// === impl Cx ===
+// === impl ParseContext ===
 
-impl Cx<'_> {
+impl ParseContext<'_> {
     pub fn allows(&self, name: &str) -> Result<()> {
         if self.plain {
             let message = format!("{name} is not allowed in this context");
@@ -58,7 +58,7 @@ const MAX_DEPTH: usize = 100;
 /// Parses a whole filter.
 pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
     check_depth(doc)?;
-    let cx = Cx {
+    let cx = ParseContext {
         scope,
         inner: false,
         plain,
@@ -97,7 +97,7 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
 }
 
 /// Parses the conjunction that a document of fields and logical operators is.
-pub(super) fn document(cx: &Cx<'_>, doc: Doc<'_>) -> Result<Node> {
+pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
     let mut nodes = Nodes::new();
     for elem in doc {
         let name = elem.name();
@@ -119,7 +119,7 @@ pub(super) fn many(before: usize) -> Result<()> {
     }
 }
 
-fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn top(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let Some(row) = find(name, Level::Top) else {
         return Err(Error::bad_value(format!(
             "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
@@ -140,7 +140,7 @@ fn top(cx: &Cx<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>> {
     }
 }
 
-fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()> {
+fn field(cx: &ParseContext<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()> {
     let path = elem.name();
     match elem.value.ty() {
         Type::Document if is_operator_document(elem.value, false) => {
@@ -162,7 +162,12 @@ fn field(cx: &Cx<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()> {
 }
 
 /// Parses a field's condition, `{$gt: 1, $lt: 5}`, into one node per operator.
-pub(super) fn conditions(cx: &Cx<'_>, path: &str, doc: Doc<'_>, nodes: &mut Nodes) -> Result<()> {
+pub(super) fn conditions(
+    cx: &ParseContext<'_>,
+    path: &str,
+    doc: Doc<'_>,
+    nodes: &mut Nodes,
+) -> Result<()> {
     for elem in doc {
         let name = elem.name();
         let site = Site {

@@ -2,7 +2,7 @@
 
 use super::{
     Node, Test,
-    parse::{Cx, Site},
+    parse::{ParseContext, Site},
 };
 use crate::{
     aside,
@@ -11,7 +11,11 @@ use crate::{
     value::ValueRef,
 };
 
-pub(super) fn regex(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn regex(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    _: ValueRef<'_>,
+) -> Result<Option<Node>> {
     let mut source = "";
     let mut flags = "";
     aside::tick_read(site.siblings.bytes().len())?;
@@ -55,7 +59,11 @@ pub(super) fn regex(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Opti
 }
 
 /// `$options` is read with its `$regex`; alone it means nothing.
-pub(super) fn options(_: &Cx<'_>, site: &Site<'_>, _: ValueRef<'_>) -> Result<Option<Node>> {
+pub(super) fn options(
+    _: &ParseContext<'_>,
+    site: &Site<'_>,
+    _: ValueRef<'_>,
+) -> Result<Option<Node>> {
     aside::tick_read(site.siblings.bytes().len())?;
     if site.siblings.has("$regex") {
         Ok(None)

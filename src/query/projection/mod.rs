@@ -12,7 +12,7 @@ mod parse;
 mod slice;
 mod tree;
 
-pub use slice::Slice;
+pub use slice::SliceField;
 pub use tree::Projection;
 
 /// Whose projection it is: they share the language, but for the operators that only a find has.

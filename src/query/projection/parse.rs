@@ -1,7 +1,7 @@
 //! From a projection's specification to its tree.
 
 use super::tree::{Collision, Mode, Node, Projection, Tree};
-use super::{Kind, Slice};
+use super::{Kind, SliceField};
 use crate::error::{Error, Result};
 use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
@@ -209,9 +209,9 @@ impl Parser<'_> {
         if self.kind == Kind::Find
             && name == "$slice"
             && is_free(parent, path)
-            && let Some(slice) = Slice::parse(first.value)
+            && let Some(slice) = SliceField::parse(first.value)
         {
-            return add(parent, path, Node::Slice(slice));
+            return add(parent, path, Node::SliceField(slice));
         }
         if name == "$meta" {
             self.has_meta = true;

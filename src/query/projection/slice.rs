@@ -3,15 +3,15 @@
 use crate::value::{ArrayBuilder, Doc, DocBuilder, ValueRef};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slice {
+pub struct SliceField {
     /// From the end where negative.
     skip: i64,
     limit: i64,
 }
 
-// === impl Slice ===
+// === impl SliceField ===
 
-impl Slice {
+impl SliceField {
     /// Reads the argument. `None`: it is the expression of that name (or nonsense, which the expression then refuses).
     pub fn parse(argument: ValueRef<'_>) -> Option<Self> {
         if let Some(number) = argument.as_num() {

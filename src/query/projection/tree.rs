@@ -1,6 +1,6 @@
 //! The typed tree that a projection becomes.
 
-use super::{Kind, Slice, add_fields, apply, parse};
+use super::{Kind, SliceField, add_fields, apply, parse};
 use crate::error::Result;
 use crate::query::named::Named;
 use crate::query::{Expr, Filter, Scope, Survey, Vars};
@@ -57,7 +57,7 @@ pub(super) enum Node {
     Compute(Expr),
     /// `$meta` of a kind that a document here never carries: the field is not there.
     Absent,
-    Slice(Slice),
+    SliceField(SliceField),
     /// The filter asks for `{name: {$elemMatch: ...}}`; the first element that makes a document pass is shown.
     ElemMatch(Filter),
     Positional,
@@ -142,7 +142,8 @@ impl Tree {
                 Node::Within(tree) => tree.survey(survey, false),
                 Node::Compute(expr) => survey.expr(expr),
                 Node::ElemMatch(filter) => filter.survey_below(survey),
-                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {}
+                Node::Keep | Node::Drop | Node::Absent | Node::SliceField(_) | Node::Positional => {
+                }
             }
         }
     }
@@ -158,7 +159,7 @@ impl Tree {
                 }
                 Node::Compute(_) | Node::ElemMatch(_) => self.computed = true,
                 Node::Positional => self.positional = true,
-                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) => {}
+                Node::Keep | Node::Drop | Node::Absent | Node::SliceField(_) => {}
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn parse(
         boundaries,
         default,
     };
-    push(Stage::Op(Arc::new(Group::new(
+    push(Stage::StageOp(Arc::new(Group::new(
         Key::Buckets(buckets),
         fields,
     ))));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::bucket;
 use super::granularity::Granularity;
 use super::group::Fields;
-use super::held::Held;
+use super::run_sorter::RunSorter;
 use super::sort::too_much;
-use super::{Batch, Cx, Empty, Flow, Op, Place, Row, Rows, Stage};
+use super::{Batch, Cx, Empty, Flow, Place, Row, Rows, Stage, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
@@ -22,12 +22,12 @@ struct BucketAuto {
     granularity: Option<Granularity>,
 }
 
-struct Running {
+struct BucketAutoRows {
     input: Box<dyn Rows>,
     stage: Arc<BucketAuto>,
     batch: Batch,
     /// Rows under the value they are ordered by: `{v: value, d: document}`.
-    held: Held,
+    held: RunSorter,
     key: Vec<u8>,
     complete: bool,
     /// Rows for each bucket, and how many buckets have begun.
@@ -83,7 +83,7 @@ pub(super) fn parse(
         Some(fields) if fields.len() > 0 => fields,
         _ => Fields::count("count")?,
     };
-    push(Stage::Op(Arc::new(BucketAuto {
+    push(Stage::StageOp(Arc::new(BucketAuto {
         by,
         buckets,
         fields,
@@ -111,13 +111,13 @@ fn parse_buckets(option: Arg<'_>) -> Result<i32> {
 
 // === impl BucketAuto ===
 
-impl Op for BucketAuto {
+impl StageOp for BucketAuto {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(BucketAutoRows {
             input,
             stage: self,
             batch: Batch::new(),
-            held: Held::default(),
+            held: RunSorter::default(),
             key: Vec::new(),
             complete: false,
             size: 1,
@@ -133,9 +133,9 @@ impl Op for BucketAuto {
     }
 }
 
-// === impl Running ===
+// === impl BucketAutoRows ===
 
-impl Running {
+impl BucketAutoRows {
     fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
         for row in self.batch.iter() {
             let value = self.stage.by.eval(row.doc, cx.vars)?;
@@ -254,7 +254,7 @@ impl Running {
     }
 }
 
-impl Rows for Running {
+impl Rows for BucketAutoRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         while !self.complete {
             self.batch.restart(usize::MAX);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Place, Report, Rows, Stage, Target};
+use super::{Batch, Cx, Flow, Place, Report, Rows, Stage, StageOp, Target};
 use crate::args::{Arg, fields, object};
 use crate::error::Result;
 use crate::query::Survey;
@@ -14,7 +14,7 @@ pub(super) struct Reports {
     pub what: Report,
 }
 
-struct Running(Arc<Reports>);
+struct CollStatsRows(Arc<Reports>);
 
 pub(super) fn parse(
     value: ValueRef<'_>,
@@ -43,7 +43,7 @@ pub(super) fn parse(
             _ => return Err(option.unknown()),
         }
     }
-    push(Stage::Op(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(Reports {
         on: Target::new(place.db, place.coll.unwrap_or_default()),
         what: Report::CollStats {
             latency,
@@ -102,17 +102,17 @@ fn scale(options: Doc<'_>) -> Result<f64> {
 
 // === impl Reports ===
 
-impl Op for Reports {
+impl StageOp for Reports {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running(self))
+        Box::new(CollStatsRows(self))
     }
 
     fn survey(&self, _: &mut Survey<'_>) {}
 }
 
-// === impl Running ===
+// === impl CollStatsRows ===
 
-impl Rows for Running {
+impl Rows for CollStatsRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         cx.sources.report(cx, &self.0.on, &self.0.what, out)?;
         Ok(Flow::End)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{DocBuilder, ValueRef};
@@ -11,7 +11,7 @@ struct Count {
     field: Box<str>,
 }
 
-struct Running {
+struct CountRows {
     input: Box<dyn Rows>,
     stage: Arc<Count>,
     batch: Batch,
@@ -38,7 +38,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
     if field == "_id" {
         return refuse(9039800, "the count field cannot be '_id'");
     }
-    push(Stage::Op(Arc::new(Count {
+    push(Stage::StageOp(Arc::new(Count {
         field: field.into(),
     })));
     Ok(())
@@ -46,9 +46,9 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
 
 // === impl Count ===
 
-impl Op for Count {
+impl StageOp for Count {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(CountRows {
             input,
             stage: self,
             batch: Batch::new(),
@@ -63,9 +63,9 @@ impl Op for Count {
     fn survey(&self, _: &mut Survey<'_>) {}
 }
 
-// === impl Running ===
+// === impl CountRows ===
 
-impl Rows for Running {
+impl Rows for CountRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         loop {
             self.batch.restart(usize::MAX);

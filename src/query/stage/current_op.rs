@@ -56,7 +56,7 @@ pub(super) fn parse(
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         ));
     }
-    push(Stage::Op(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(Reports {
         on: Target::new(place.db, ""),
         what: Report::CurrentOp(wanted),
     })));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
 use crate::error::{Error, Result};
 use crate::query::{Expr, Survey};
 use crate::value::{Doc, Value, ValueRef};
@@ -11,7 +11,7 @@ struct Documents {
     expr: Expr,
 }
 
-struct Running {
+struct DocumentsRows {
     stage: Arc<Documents>,
     /// The array, once it has been computed, and how far it has been read.
     array: Option<Value>,
@@ -24,15 +24,15 @@ pub(super) fn parse(
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let expr = Expr::parse(value, place.scope)?;
-    push(Stage::Op(Arc::new(Documents { expr })));
+    push(Stage::StageOp(Arc::new(Documents { expr })));
     Ok(())
 }
 
 // === impl Documents ===
 
-impl Op for Documents {
+impl StageOp for Documents {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(DocumentsRows {
             stage: self,
             array: None,
             offset: 0,
@@ -44,9 +44,9 @@ impl Op for Documents {
     }
 }
 
-// === impl Running ===
+// === impl DocumentsRows ===
 
-impl Rows for Running {
+impl Rows for DocumentsRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         let array = match &self.array {
             Some(array) => array,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Row, Rows};
+use super::{Batch, Cx, Flow, Row, Rows, StageOp};
 use crate::aside;
 use crate::error::Result;
 use crate::query::{Survey, Vars};
@@ -20,7 +20,7 @@ pub trait Each: Send + Sync {
 /// The stage of an [`Each`].
 pub(super) struct Mapped(pub Arc<dyn Each>);
 
-struct Running<F> {
+struct MappedRows<F> {
     input: Box<dyn Rows>,
     write: F,
     batch: Batch,
@@ -34,7 +34,7 @@ pub fn map<F>(input: Box<dyn Rows>, write: F) -> Box<dyn Rows>
 where
     F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send + 'static,
 {
-    Box::new(Running {
+    Box::new(MappedRows {
         input,
         write,
         batch: Batch::new(),
@@ -45,7 +45,7 @@ where
 
 // === impl Mapped ===
 
-impl Op for Mapped {
+impl StageOp for Mapped {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         map(input, move |row, vars, out| {
             self.0.apply(row.doc, vars, out)
@@ -57,9 +57,9 @@ impl Op for Mapped {
     }
 }
 
-// === impl Running ===
+// === impl MappedRows ===
 
-impl<F> Rows for Running<F>
+impl<F> Rows for MappedRows<F>
 where
     F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send,
 {

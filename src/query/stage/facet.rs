@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::place::Within;
-use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, sort::too_much};
+use super::place::InnerRules;
+use super::{Batch, Cx, Flow, On, Pipeline, Place, Rows, Stage, StageOp, sort::too_much};
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
@@ -17,10 +17,10 @@ struct Facet {
     parts: Vec<(Box<str>, Pipeline)>,
 }
 
-struct Running {
+struct FacetRows {
     input: Box<dyn Rows>,
     stage: Arc<Facet>,
-    parts: Vec<Part>,
+    parts: Vec<FacetBranch>,
     /// The part that is being run on the current batch.
     at: usize,
     begun: bool,
@@ -31,7 +31,7 @@ struct Running {
 /// Each part may take what any pipeline takes, and many of them together no more than this many may.
 const SHARES: usize = 10;
 
-struct Part {
+struct FacetBranch {
     rows: Box<dyn Rows>,
     feed: Arc<Mutex<Feed>>,
     found: Batch,
@@ -52,7 +52,7 @@ struct Feed {
 /// The source of a pipeline in `$facet`.
 struct Source(Arc<Mutex<Feed>>);
 
-const WITHIN: Within = Within {
+const WITHIN: InnerRules = InnerRules {
     same_rows: true,
     refusal: (40600, "to be used within a $facet stage"),
     not_a_document: |ty| {
@@ -104,20 +104,20 @@ pub(super) fn parse(
         let inside = place.inside(&WITHIN, place.scope)?;
         parts.push((name.into(), Pipeline::parse(stages, &inside)?));
     }
-    push(Stage::Op(Arc::new(Facet { parts })));
+    push(Stage::StageOp(Arc::new(Facet { parts })));
     Ok(())
 }
 
 // === impl Facet ===
 
-impl Op for Facet {
+impl StageOp for Facet {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         let parts = self
             .parts
             .iter()
-            .map(|(_, pipeline)| Part::open(pipeline))
+            .map(|(_, pipeline)| FacetBranch::open(pipeline))
             .collect();
-        Box::new(Running {
+        Box::new(FacetRows {
             input,
             stage: self,
             parts,
@@ -141,9 +141,9 @@ impl Op for Facet {
     }
 }
 
-// === impl Part ===
+// === impl FacetBranch ===
 
-impl Part {
+impl FacetBranch {
     fn open(pipeline: &Pipeline) -> Self {
         let feed = Arc::new(Mutex::new(Feed::default()));
         Self {
@@ -190,9 +190,9 @@ impl Part {
     }
 }
 
-// === impl Running ===
+// === impl FacetRows ===
 
-impl Rows for Running {
+impl Rows for FacetRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         let mut worked = false;
         loop {
@@ -236,11 +236,15 @@ impl Rows for Running {
     }
 
     fn at_rest(&mut self) -> usize {
-        self.parts.iter_mut().map(Part::at_rest).sum::<usize>() + self.input.at_rest()
+        self.parts
+            .iter_mut()
+            .map(FacetBranch::at_rest)
+            .sum::<usize>()
+            + self.input.at_rest()
     }
 }
 
-impl Running {
+impl FacetRows {
     fn finish(&mut self, out: &mut Batch) -> Result<()> {
         let size: usize = self.parts.iter().map(|part| part.result.len()).sum();
         check_size(size)?;

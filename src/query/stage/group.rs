@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::{HashMap, HashMapExt};
 
 use super::sort::too_much;
-use super::{Batch, Cx, Empty, Flow, Op, Place, Rows, Stage};
+use super::{Batch, Cx, Empty, Flow, Place, Rows, Stage, StageOp};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
@@ -32,7 +32,7 @@ pub(super) enum Key {
 /// The fields that are accumulated.
 pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
 
-struct Running {
+struct GroupRows {
     input: Box<dyn Rows>,
     stage: Arc<Group>,
     batch: Batch,
@@ -77,7 +77,7 @@ pub(super) fn parse(
     }
     let key =
         id.ok_or_else(|| Error::location(15955, "a group specification must include an _id"))?;
-    push(Stage::Op(Arc::new(Group { key, fields })));
+    push(Stage::StageOp(Arc::new(Group { key, fields })));
     Ok(())
 }
 
@@ -256,9 +256,9 @@ impl Group {
     }
 }
 
-impl Op for Group {
+impl StageOp for Group {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(GroupRows {
             input,
             stage: self,
             batch: Batch::new(),
@@ -286,9 +286,9 @@ impl Op for Group {
     }
 }
 
-// === impl Running ===
+// === impl GroupRows ===
 
-impl Running {
+impl GroupRows {
     fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
         let width = self.stage.fields.len();
         for row in self.batch.iter() {
@@ -343,7 +343,7 @@ impl Running {
     }
 }
 
-impl Rows for Running {
+impl Rows for GroupRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         while self.leaving.is_none() {
             self.batch.restart(usize::MAX);

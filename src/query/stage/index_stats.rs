@@ -18,7 +18,7 @@ pub(super) fn parse(
             "The $indexStats stage specification must be an empty object",
         ));
     }
-    push(Stage::Op(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(Reports {
         on: Target::new(place.db, place.coll.unwrap_or_default()),
         what: Report::IndexStats,
     })));

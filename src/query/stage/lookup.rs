@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::lookup_spec::Lookup;
-use super::{Batch, Cx, Empty, Flow, On, Op, Origin, Pipeline, Row, Rows, SourceSpec, Target};
+use super::{Batch, Cx, Empty, Flow, On, Origin, Pipeline, Row, Rows, SourceSpec, StageOp, Target};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
@@ -49,7 +49,7 @@ struct BufferedRows(Batch);
 
 // === impl Lookup ===
 
-impl Op for Lookup {
+impl StageOp for Lookup {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(LookupRows {
             input,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::levels::brings_rows;
 use super::lookup::Sub;
-use super::place::{Within, stage_is_no_document, stages_of};
+use super::place::{InnerRules, stage_is_no_document, stages_of};
 use super::{Pipeline, Place, Stage, Target};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
@@ -35,7 +35,7 @@ struct Options<'a> {
     unknown: Option<Arg<'a>>,
 }
 
-const WITHIN: Within = Within {
+const WITHIN: InnerRules = InnerRules {
     same_rows: false,
     refusal: (51047, "within a $lookup's sub-pipeline"),
     not_a_document: stage_is_no_document,
@@ -90,7 +90,7 @@ pub(super) fn parse(
             "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified",
         ));
     }
-    push(Stage::Op(Arc::new(Lookup {
+    push(Stage::StageOp(Arc::new(Lookup {
         from,
         into,
         fields,

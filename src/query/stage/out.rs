@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Output, Place, Rows, Sink, Stage, Target};
+use super::{Batch, Cx, Flow, Output, Place, Rows, Sink, Stage, StageOp, Target};
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
@@ -11,7 +11,7 @@ use crate::value::{Doc, ValueRef};
 /// A stage that writes.
 pub(super) struct Writes(Arc<Output>);
 
-struct Running {
+struct OutRows {
     input: Box<dyn Rows>,
     output: Arc<Output>,
     sink: Option<Box<dyn Sink>>,
@@ -51,7 +51,7 @@ pub(super) fn parse(
 }
 
 pub(super) fn writes(output: Output) -> Stage {
-    Stage::Op(Arc::new(Writes(Arc::new(output))))
+    Stage::StageOp(Arc::new(Writes(Arc::new(output))))
 }
 
 /// `{db, coll, timeseries}`: the target, and whether it is to be a time-series collection.
@@ -89,9 +89,9 @@ pub(super) fn check_target(into: &Target) -> Result<()> {
 
 // === impl Writes ===
 
-impl Op for Writes {
+impl StageOp for Writes {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(OutRows {
             input,
             output: self.0.clone(),
             sink: None,
@@ -110,9 +110,9 @@ impl Op for Writes {
     }
 }
 
-// === impl Running ===
+// === impl OutRows ===
 
-impl Rows for Running {
+impl Rows for OutRows {
     fn fill(&mut self, cx: &mut Cx<'_>, _: &mut Batch) -> Result<Flow> {
         if self.sink.is_none() {
             self.sink = Some(cx.sources.sink(cx, &self.output)?);

@@ -42,11 +42,11 @@ pub enum Stage {
     Sort(Arc<Sort>),
     Skip(u64),
     Limit(u64),
-    Op(Arc<dyn Op>),
+    StageOp(Arc<dyn StageOp>),
 }
 
 /// Any other stage: parsed once, opened as often as it is run.
-pub trait Op: Send + Sync {
+pub trait StageOp: Send + Sync {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows>;
 
     /// Where the stage writes to.
@@ -129,7 +129,7 @@ impl Pipeline {
     /// Where it writes to, if it does.
     pub fn output(&self) -> Option<&Arc<Output>> {
         match &self.steps.last()?.stage {
-            Stage::Op(op) => op.output(),
+            Stage::StageOp(op) => op.output(),
             _ => None,
         }
     }
@@ -138,7 +138,7 @@ impl Pipeline {
     pub fn each_level(&self, on: On<'_>, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
         visit(self, on);
         for step in &self.steps {
-            if let Stage::Op(op) = &step.stage {
+            if let Stage::StageOp(op) = &step.stage {
                 op.inner(&mut |pipeline, on| pipeline.each_level(on, visit));
             }
         }
@@ -151,7 +151,7 @@ impl Pipeline {
                 Stage::Match(filter) => filter.survey(survey),
                 Stage::Sort(sort) => sort.survey(survey),
                 Stage::Skip(_) | Stage::Limit(_) => {}
-                Stage::Op(op) => op.survey(survey),
+                Stage::StageOp(op) => op.survey(survey),
             }
             survey.settle();
         }
@@ -161,7 +161,7 @@ impl Pipeline {
         let mut all = true;
         self.each_level(On::Nothing, &mut |pipeline, _| {
             all &= pipeline.steps.iter().all(|step| match &step.stage {
-                Stage::Op(op) => op.is_deterministic(),
+                Stage::StageOp(op) => op.is_deterministic(),
                 _ => true,
             });
         });
@@ -190,7 +190,7 @@ impl Pipeline {
             taken += 1;
         }
         self.steps.drain(..taken);
-        spec.count_only = matches!(self.steps.first(), Some(Step { stage: Stage::Op(op), .. }) if op.only_counts());
+        spec.count_only = matches!(self.steps.first(), Some(Step { stage: Stage::StageOp(op), .. }) if op.only_counts());
         (spec, self)
     }
 
@@ -228,7 +228,7 @@ impl Pipeline {
                 Stage::Match(filter) => match_::rows(rows, filter.clone()),
                 Stage::Skip(count) => skip::rows(rows, *count),
                 Stage::Limit(count) => limit::rows(rows, *count),
-                Stage::Op(op) => op.clone().open(rows),
+                Stage::StageOp(op) => op.clone().open(rows),
                 Stage::Sort(by) => {
                     // A sort that is cut right behind keeps no more rows than will be wanted.
                     let mut skipped = 0u64;
@@ -295,7 +295,7 @@ fn parse_stage(
                     Value::missing()
                 },
                 levels: match &stage {
-                    Stage::Op(_) => levels,
+                    Stage::StageOp(_) => levels,
                     _ => 0,
                 },
                 stage,
@@ -304,7 +304,7 @@ fn parse_stage(
         match parse {
             Parse::Stages(parse) => parse(field.value, place, &mut push)?,
             Parse::Each(parse) => {
-                push(Stage::Op(Arc::new(Mapped(parse(field.value, place)?))));
+                push(Stage::StageOp(Arc::new(Mapped(parse(field.value, place)?))));
             }
         }
     }

@@ -15,16 +15,16 @@ pub struct Place<'a> {
     /// The collection the command names; none for `{aggregate: 1}`.
     pub coll: Option<&'a str>,
     /// The stage whose inner pipeline this is; none for the pipeline of the command.
-    pub within: Option<&'static Within>,
+    pub within: Option<&'static InnerRules>,
     /// The `$facet` around it, near or far.
-    pub in_facet: Option<&'static Within>,
+    pub in_facet: Option<&'static InnerRules>,
     /// The stage is the first of its pipeline.
     pub first: bool,
     depth: u32,
 }
 
 /// What a stage with inner pipelines says of them.
-pub struct Within {
+pub struct InnerRules {
     /// Its pipelines run over its own input, not over a collection.
     pub same_rows: bool,
     /// The code and, behind the name of a stage, the words for one that may not stand there.
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
     }
 
     /// The place of a pipeline inside a stage that stands here.
-    pub fn inside(self, within: &'static Within, scope: &'a Scope) -> Result<Self> {
+    pub fn inside(self, within: &'static InnerRules, scope: &'a Scope) -> Result<Self> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::new(
                 Code::MaxSubPipelineDepthExceeded,
@@ -76,9 +76,9 @@ impl<'a> Place<'a> {
     }
 }
 
-// === impl Within ===
+// === impl InnerRules ===
 
-impl Within {
+impl InnerRules {
     /// Refuses a stage by name.
     pub fn refuse(&self, stage: &str) -> Error {
         let (code, words) = self.refusal;

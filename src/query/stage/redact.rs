@@ -34,7 +34,10 @@ pub(super) fn parse(
     let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
     let root = scope.slot("ROOT");
-    push(Stage::Op(Arc::new(Mapped(Arc::new(Redact { expr, root })))));
+    push(Stage::StageOp(Arc::new(Mapped(Arc::new(Redact {
+        expr,
+        root,
+    })))));
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::sort::{By, Sorted};
-use super::{Op, Place, Rows, Stage, limit};
+use super::{Place, Rows, Stage, StageOp, limit};
 use crate::args::{fields, object};
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -34,13 +34,13 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
         .ok_or_else(|| {
             Error::location(28747, "size argument to $sample must be a positive integer")
         })?;
-    push(Stage::Op(Arc::new(Sample { size })));
+    push(Stage::StageOp(Arc::new(Sample { size })));
     Ok(())
 }
 
 // === impl Sample ===
 
-impl Op for Sample {
+impl StageOp for Sample {
     /// Orders the rows by a random key and keeps the first ones: drawn without repeats, and in random order.
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         let seed = RandomState::new().hash_one(self.size);

@@ -1,6 +1,6 @@
 //! `$skip`: without the first so many rows.
 
-use super::number::Want;
+use super::number::non_negative;
 use super::{Batch, Cx, Flow, Place, Rows, Stage};
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
@@ -24,7 +24,7 @@ pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
 }
 
 pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
-    let count = Want::non_negative(value, "$skip").map_err(|why| {
+    let count = non_negative(value, "$skip").map_err(|why| {
         Error::location(5107200, format!("invalid argument to $skip stage: {why}"))
     })?;
     push(Stage::Skip(count));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::held::Held;
+use super::run_sorter::RunSorter;
 use super::{Batch, Cx, Empty, Flow, Place, Rows, Stage};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
@@ -22,7 +22,7 @@ pub(super) struct Sorted {
     input: Box<dyn Rows>,
     by: By,
     bound: Option<usize>,
-    held: Held,
+    held: RunSorter,
     /// The key that a row has to come before to be among the first `bound`.
     worst: Option<Vec<u8>>,
     batch: Batch,
@@ -71,7 +71,7 @@ impl Sorted {
             bound: bound
                 .and_then(|bound| usize::try_from(bound).ok())
                 .filter(|&bound| bound <= MAX_BOUND),
-            held: Held::default(),
+            held: RunSorter::default(),
             worst: None,
             batch: Batch::new(),
             key: Vec::new(),
@@ -117,7 +117,7 @@ impl Rows for Sorted {
         Ok(if self.held.drain_into(out) {
             Flow::More
         } else {
-            self.held = Held::default();
+            self.held = RunSorter::default();
             Flow::End
         })
     }

@@ -43,7 +43,7 @@ pub(super) fn parse(
         }
     }
     let key = Expr::parse(value, place.scope)?;
-    push(Stage::Op(Arc::new(Group::counting(key, "count")?)));
+    push(Stage::StageOp(Arc::new(Group::counting(key, "count")?)));
     let order = DocBuf::build(|doc| {
         doc.put_i32("count", -1);
     });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::lookup_spec::collection;
-use super::place::{Within, stage_is_no_document, stages_of};
-use super::{Batch, Cx, Flow, On, Op, Pipeline, Place, Rows, Stage, Target};
+use super::place::{InnerRules, stage_is_no_document, stages_of};
+use super::{Batch, Cx, Flow, On, Pipeline, Place, Rows, Stage, StageOp, Target};
 use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -17,14 +17,14 @@ struct UnionWith {
     sub: Sub,
 }
 
-struct Running {
+struct UnionWithRows {
     stage: Arc<UnionWith>,
     /// The input, and once it has ended the other collection.
     rows: Box<dyn Rows>,
     second: bool,
 }
 
-const WITHIN: Within = Within {
+const WITHIN: InnerRules = InnerRules {
     same_rows: false,
     refusal: (31441, "within a $unionWith's sub-pipeline"),
     not_a_document: stage_is_no_document,
@@ -75,7 +75,7 @@ pub(super) fn parse(
         Some(stages) => Pipeline::parse(stages, &inside)?,
         None => Pipeline::default(),
     };
-    push(Stage::Op(Arc::new(UnionWith {
+    push(Stage::StageOp(Arc::new(UnionWith {
         from,
         sub: Sub::new(whole),
     })));
@@ -84,9 +84,9 @@ pub(super) fn parse(
 
 // === impl UnionWith ===
 
-impl Op for UnionWith {
+impl StageOp for UnionWith {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
-        Box::new(Running {
+        Box::new(UnionWithRows {
             stage: self,
             rows: input,
             second: false,
@@ -103,9 +103,9 @@ impl Op for UnionWith {
     }
 }
 
-// === impl Running ===
+// === impl UnionWithRows ===
 
-impl Rows for Running {
+impl Rows for UnionWithRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
         let flow = self.rows.fill(cx, out)?;
         if flow != Flow::End || self.second {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Op, Place, Rows, Stage};
+use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -62,7 +62,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
             "field path must not contain embedded null characters",
         ));
     }
-    push(Stage::Op(Arc::new(Unwind {
+    push(Stage::StageOp(Arc::new(Unwind {
         path: FieldPath::parse(path)?.into_path(),
         preserve,
         index: index
@@ -89,7 +89,7 @@ fn index_field<'a>(option: Arg<'a>) -> Result<&'a str> {
 
 // === impl Unwind ===
 
-impl Op for Unwind {
+impl StageOp for Unwind {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(UnwindRows {
             input,

@@ -10,31 +10,31 @@ use super::check::element;
 use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Arithmetic {
-    op: Op,
+    op: ArithmeticOp,
     operand: Num,
 }
 
 #[derive(Clone, Copy)]
-enum Op {
+enum ArithmeticOp {
     Add,
     Multiply,
 }
 
 pub fn parse_inc(argument: &Argument<'_>) -> Result<Leaf> {
-    parse(Op::Add, argument)
+    parse(ArithmeticOp::Add, argument)
 }
 
 pub fn parse_mul(argument: &Argument<'_>) -> Result<Leaf> {
-    parse(Op::Multiply, argument)
+    parse(ArithmeticOp::Multiply, argument)
 }
 
-fn parse(op: Op, argument: &Argument<'_>) -> Result<Leaf> {
+fn parse(op: ArithmeticOp, argument: &Argument<'_>) -> Result<Leaf> {
     let operand = argument.value.as_num().ok_or_else(|| {
         Error::type_mismatch(format!(
             "Cannot {} with non-numeric argument: {{{}}}",
             match op {
-                Op::Add => "increment",
-                Op::Multiply => "multiply",
+                ArithmeticOp::Add => "increment",
+                ArithmeticOp::Multiply => "multiply",
             },
             element(argument.field, argument.value)
         ))
@@ -42,9 +42,9 @@ fn parse(op: Op, argument: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Arithmetic { op, operand }))
 }
 
-// === impl Op ===
+// === impl ArithmeticOp ===
 
-impl Op {
+impl ArithmeticOp {
     fn name(self) -> &'static str {
         match self {
             Self::Add => "$inc",
@@ -68,8 +68,8 @@ impl Modify for Arithmetic {
             )));
         };
         let new = match self.op {
-            Op::Add => self.operand.checked_add(number),
-            Op::Multiply => self.operand.checked_mul(number),
+            ArithmeticOp::Add => self.operand.checked_add(number),
+            ArithmeticOp::Multiply => self.operand.checked_mul(number),
         };
         // Only longs overflow: ints grow into longs, doubles into infinity.
         let Some(new) = new else {
@@ -93,9 +93,9 @@ impl Modify for Arithmetic {
 
     fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
         let new = match self.op {
-            Op::Add => self.operand,
+            ArithmeticOp::Add => self.operand,
             // Nothing times x is a zero of x's type.
-            Op::Multiply => self.operand.mul(Num::Int32(0)),
+            ArithmeticOp::Multiply => self.operand.mul(Num::Int32(0)),
         };
         Ok(Missing::Create(Val::Own(new.to_value())))
     }

@@ -11,10 +11,10 @@ use super::Argument;
 use super::check::element;
 use super::modify::{At, Change, Leaf, Missing, Modify};
 
-struct Bit(SmallVec<[(Op, Integer); 2]>);
+struct Bit(SmallVec<[(BitOp, Integer); 2]>);
 
 #[derive(Clone, Copy)]
-enum Op {
+enum BitOp {
     And,
     Or,
     Xor,
@@ -36,9 +36,9 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let mut ops = SmallVec::new();
     for elem in doc {
         let op = match elem.name() {
-            "and" => Op::And,
-            "or" => Op::Or,
-            "xor" => Op::Xor,
+            "and" => BitOp::And,
+            "or" => BitOp::Or,
+            "xor" => BitOp::Xor,
             name => {
                 return Err(Error::bad_value(format!(
                     "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an unknown operator: {{{}}}",
@@ -82,12 +82,12 @@ impl Integer {
     }
 
     /// Two ints stay an int; with a long among them it is a long.
-    fn apply(self, op: Op, operand: Self) -> Self {
+    fn apply(self, op: BitOp, operand: Self) -> Self {
         let (left, right) = (self.long(), operand.long());
         let result = match op {
-            Op::And => left & right,
-            Op::Or => left | right,
-            Op::Xor => left ^ right,
+            BitOp::And => left & right,
+            BitOp::Or => left | right,
+            BitOp::Xor => left ^ right,
         };
         match (self, operand) {
             // Sign-extended operands give a sign-extended result: the cut loses nothing.

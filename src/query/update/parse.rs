@@ -24,9 +24,9 @@ use super::tree::{self, Fields};
 const LARGE: usize = 256 * 1024;
 
 /// A parsed update, ready to be applied to any number of documents.
-pub struct Update(pub(super) Kind);
+pub struct Update(pub(super) UpdateKind);
 
-pub(super) enum Kind {
+pub(super) enum UpdateKind {
     Operators(Operators),
     Replacement(Replacement),
     Pipeline(Pipeline),
@@ -79,7 +79,7 @@ impl Update {
                     "arrayFilters may not be specified for pipeline-style updates",
                 ));
             }
-            return Ok(Self(Kind::Pipeline(Pipeline::parse(stages, scope)?)));
+            return Ok(Self(UpdateKind::Pipeline(Pipeline::parse(stages, scope)?)));
         }
         let Some(doc) = update.as_doc() else {
             return Err(Error::failed_to_parse(
@@ -91,72 +91,72 @@ impl Update {
             .is_some_and(|elem| elem.name_bytes().starts_with(b"$"));
         if operators {
             let operators = Operators::parse(doc, array_filters, scope)?;
-            return Ok(Self(Kind::Operators(operators)));
+            return Ok(Self(UpdateKind::Operators(operators)));
         }
         if array_filters.is_some_and(|filters| !filters.is_empty()) {
             return Err(Error::failed_to_parse(
                 "arrayFilters may not be specified for replacement-style updates",
             ));
         }
-        Ok(Self(Kind::Replacement(Replacement::parse(doc))))
+        Ok(Self(UpdateKind::Replacement(Replacement::parse(doc))))
     }
 
     pub fn style(&self) -> Style {
         match self.0 {
-            Kind::Operators(_) => Style::Operators,
-            Kind::Replacement(_) => Style::Replacement,
-            Kind::Pipeline(_) => Style::Pipeline,
+            UpdateKind::Operators(_) => Style::Operators,
+            UpdateKind::Replacement(_) => Style::Replacement,
+            UpdateKind::Pipeline(_) => Style::Pipeline,
         }
     }
 
     /// Whether [`Apply::position`] is looked at.
     pub fn needs_position(&self) -> bool {
-        matches!(&self.0, Kind::Operators(operators) if operators.positional)
+        matches!(&self.0, UpdateKind::Operators(operators) if operators.positional)
     }
 
     /// Whether it wants to be shown the document with its `_ts`.
     pub fn reads_ts(&self) -> bool {
-        matches!(&self.0, Kind::Pipeline(pipeline) if pipeline.reads_ts)
+        matches!(&self.0, UpdateKind::Pipeline(pipeline) if pipeline.reads_ts)
     }
 
     /// Whether the root field of that name is in any case what it was before.
     pub fn leaves_alone(&self, field: &str) -> bool {
-        matches!(&self.0, Kind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
+        matches!(&self.0, UpdateKind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
     }
 
     /// Whether the document that comes of it has no root field `ttl`.
     pub fn lacks_ttl(&self) -> bool {
-        matches!(&self.0, Kind::Replacement(replacement) if !replacement.has_ttl)
+        matches!(&self.0, UpdateKind::Replacement(replacement) if !replacement.has_ttl)
     }
 
     /// Whether it is applied to a small document in no time: no expression, no pattern, no array to be searched or sorted.
     pub fn is_quick(&self) -> bool {
         match &self.0 {
-            Kind::Operators(operators) => operators.quick,
-            Kind::Replacement(replacement) => replacement.len() <= LARGE,
-            Kind::Pipeline(_) => false,
+            UpdateKind::Operators(operators) => operators.quick,
+            UpdateKind::Replacement(replacement) => replacement.len() <= LARGE,
+            UpdateKind::Pipeline(_) => false,
         }
     }
 
     /// Whether it may take long with one document, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         match &self.0 {
-            Kind::Operators(operators) => operators.slow,
-            Kind::Replacement(_) => false,
-            Kind::Pipeline(pipeline) => pipeline.is_slow,
+            UpdateKind::Operators(operators) => operators.slow,
+            UpdateKind::Replacement(_) => false,
+            UpdateKind::Pipeline(pipeline) => pipeline.is_slow,
         }
     }
 
     /// Whether [`Update::patch`] has a chance.
     pub fn may_patch(&self) -> bool {
-        matches!(&self.0, Kind::Operators(operators) if operators.plain)
+        matches!(&self.0, UpdateKind::Operators(operators) if operators.plain)
     }
 
     /// The changes that it makes of `doc`, if they leave every byte at its place: operators that bring to root fields values as
     /// wide as those that stand there. `None`: [`Update::apply`] it, which also tells what is wrong.
     pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
         match &self.0 {
-            Kind::Operators(operators) if operators.plain => {
+            UpdateKind::Operators(operators) if operators.plain => {
                 patch::patch(&operators.root, doc, apply)
             }
             _ => None,
@@ -174,9 +174,9 @@ impl Update {
     pub fn apply_into(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         let changed = match &self.0 {
-            Kind::Operators(operators) => operators.apply(doc, apply, out),
-            Kind::Replacement(replacement) => replacement.apply(doc, apply, out),
-            Kind::Pipeline(pipeline) => pipeline.apply(doc, apply, out),
+            UpdateKind::Operators(operators) => operators.apply(doc, apply, out),
+            UpdateKind::Replacement(replacement) => replacement.apply(doc, apply, out),
+            UpdateKind::Pipeline(pipeline) => pipeline.apply(doc, apply, out),
         };
         if !matches!(changed, Ok(true)) {
             out.truncate(start);

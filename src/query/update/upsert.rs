@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Value};
 
 use super::check;
-use super::parse::{Kind, document_of};
+use super::parse::{UpdateKind, document_of};
 use super::{Apply, Update};
 
 // === impl Update ===
@@ -28,7 +28,7 @@ impl Update {
             if first == TS_FIELD {
                 continue;
             }
-            if matches!(self.0, Kind::Replacement(_)) {
+            if matches!(self.0, UpdateKind::Replacement(_)) {
                 if first != "_id" {
                     continue;
                 }

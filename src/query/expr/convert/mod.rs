@@ -10,7 +10,7 @@ use target::{Options, convert};
 
 use super::Env;
 use super::args::{Argument, eval_or, integral_i64};
-use super::node::{Expr, Op};
+use super::node::{Expr, ExprOp};
 use crate::args::Wrong;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, Val, ValueRef};
@@ -136,7 +136,7 @@ impl Convert {
     }
 }
 
-impl Op for Convert {
+impl ExprOp for Convert {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         if input.as_ref().is_nullish() {
@@ -173,7 +173,7 @@ impl Op for Convert {
 
 // === impl To ===
 
-impl Op for To {
+impl ExprOp for To {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let input = self.input.eval_in(env)?;
         if input.as_ref().is_nullish() {

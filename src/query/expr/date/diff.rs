@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, unrecognized};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::civil::iso_weekday;
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
@@ -70,7 +70,7 @@ pub fn between(start: i64, end: i64, unit: Unit, zone: &Zone, first_day: i64) ->
 
 // === impl Diff ===
 
-impl Op for Diff {
+impl ExprOp for Diff {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let start = self.start.eval_in(env)?;
         let end = self.end.eval_in(env)?;

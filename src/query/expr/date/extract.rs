@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::Argument;
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::civil::{iso_week, iso_weekday};
 use super::zone::Local;
 use super::{ZoneArg, moment_or_null};
@@ -106,7 +106,7 @@ pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
 
 // === impl Extract ===
 
-impl Op for Extract {
+impl ExprOp for Extract {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
         let Some(millis) = moment_or_null(date.as_ref())? else {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, show, unrecognized};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::super::text::string_val;
 use super::civil::{iso_week, iso_weekday};
 use super::extract::sunday_week;
@@ -158,7 +158,7 @@ fn write(format: &str, local: &Local) -> Result<String> {
 
 // === impl ToString ===
 
-impl Op for ToString {
+impl ExprOp for ToString {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
         let format = eval_or(&self.format, env, Val::MISSING)?;

@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::{Argument, integral_i64, show, unrecognized};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_week, iso_weekday, iso_year_start};
 use super::{ZoneArg, moment_or_null};
 use crate::args::NamedArg;
@@ -108,7 +108,7 @@ pub fn date_from_parts(arg: Argument<'_>) -> Result<Expr> {
 
 // === impl ToParts ===
 
-impl Op for ToParts {
+impl ExprOp for ToParts {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
         let iso = match &self.iso {
@@ -213,7 +213,7 @@ impl FromParts {
     }
 }
 
-impl Op for FromParts {
+impl ExprOp for FromParts {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let mut numbers = [0i64; 7];
         let mut null = false;

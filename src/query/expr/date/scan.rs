@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, show};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::ZoneArg;
 use super::format::{format_arg, format_text};
 use super::read::read;
@@ -50,7 +50,7 @@ pub fn date_from_string(arg: Argument<'_>) -> Result<Expr> {
 
 // === impl FromString ===
 
-impl Op for FromString {
+impl ExprOp for FromString {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let text = self.text.eval_in(env)?;
         let text = text.as_ref();

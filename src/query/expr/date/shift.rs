@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::{Argument, integral_i64, show};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
@@ -93,7 +93,7 @@ fn at_days(days: i64, local: &super::zone::Local, zone: &Zone) -> Option<i64> {
 
 // === impl Shift ===
 
-impl Op for Shift {
+impl ExprOp for Shift {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let start = self.start.eval_in(env)?;
         let unit = self.unit.eval_in(env)?;

@@ -2,7 +2,7 @@
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, integral_i64, show, unrecognized};
-use super::super::node::{Expr, Op};
+use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, iso_weekday};
 use super::unit::{Unit, weekday};
 use super::zone::Zone;
@@ -100,7 +100,7 @@ fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> 
 
 // === impl Trunc ===
 
-impl Op for Trunc {
+impl ExprOp for Trunc {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {
         let date = self.date.eval_in(env)?;
         let unit = self.unit.eval_in(env)?;

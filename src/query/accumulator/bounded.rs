@@ -22,14 +22,14 @@ pub enum Count {
 
 /// A rule that keeps a few values.
 #[derive(Debug)]
-struct FewRule {
+struct BoundedRule {
     n: Count,
-    start: fn(Few) -> Box<dyn State>,
+    start: fn(BoundedValues) -> Box<dyn State>,
 }
 
 /// At most `n` values, and the bytes that they take.
 #[derive(Debug)]
-pub struct Few {
+pub struct BoundedValues {
     n: usize,
     values: VecDeque<Value>,
     size: usize,
@@ -39,12 +39,12 @@ pub struct Few {
 pub fn parse(
     arg: Argument<'_>,
     not_an_object: i32,
-    start: fn(Few) -> Box<dyn State>,
+    start: fn(BoundedValues) -> Box<dyn State>,
 ) -> Result<Accumulator> {
     let (n, input) = n_and_input(arg, not_an_object)?;
     let n = Count::parse(n, arg.scope)?;
     let input = Expr::parse(input, arg.scope)?;
-    Ok(Accumulator::new(Arc::new(FewRule { n, start }), input))
+    Ok(Accumulator::new(Arc::new(BoundedRule { n, start }), input))
 }
 
 /// MongoDB runs groups in its newer engine, which has one code for every `n` that is none.
@@ -86,11 +86,11 @@ impl Count {
     }
 }
 
-// === impl FewRule ===
+// === impl BoundedRule ===
 
-impl Rule for FewRule {
+impl Rule for BoundedRule {
     fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
-        let few = Few {
+        let few = BoundedValues {
             n: self.n.of(id, vars)?,
             values: VecDeque::new(),
             size: 0,
@@ -103,9 +103,9 @@ impl Rule for FewRule {
     }
 }
 
-// === impl Few ===
+// === impl BoundedValues ===
 
-impl Few {
+impl BoundedValues {
     pub fn len(&self) -> usize {
         self.values.len()
     }

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::Val;
 
 /// As much as a stage may hold.
-pub const MAX_KEPT: usize = if cfg!(test) { 10 } else { 100 } * 1024 * 1024;
+pub const MAX_LIVE_BYTES: usize = if cfg!(test) { 10 } else { 100 } * 1024 * 1024;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
@@ -19,14 +19,14 @@ thread_local! {
 
 /// They are let go together.
 #[derive(Default)]
-pub struct Kept<'a> {
+pub struct LiveValues<'a> {
     values: Vec<Val<'a>>,
     bytes: usize,
 }
 
-// === impl Kept ===
+// === impl LiveValues ===
 
-impl<'a> Kept<'a> {
+impl<'a> LiveValues<'a> {
     /// The values of these expressions.
     pub fn eval(exprs: impl IntoIterator<Item = &'a Expr>, env: Env<'a>) -> Result<Self> {
         let mut kept = Self::default();
@@ -40,10 +40,10 @@ impl<'a> Kept<'a> {
         if let Val::Own(own) = &value {
             let bytes = own.as_ref().data().len();
             let all = BYTES.get() + bytes;
-            if all > MAX_KEPT {
+            if all > MAX_LIVE_BYTES {
                 return Err(Error::new(
                     Code::ExceededMemoryLimit,
-                    format!("the expression keeps more than {MAX_KEPT} bytes at a time"),
+                    format!("the expression keeps more than {MAX_LIVE_BYTES} bytes at a time"),
                 ));
             }
             BYTES.set(all);
@@ -54,13 +54,13 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl Drop for Kept<'_> {
+impl Drop for LiveValues<'_> {
     fn drop(&mut self) {
         BYTES.set(BYTES.get().saturating_sub(self.bytes));
     }
 }
 
-impl<'a> Deref for Kept<'a> {
+impl<'a> Deref for LiveValues<'a> {
     type Target = [Val<'a>];
 
     fn deref(&self) -> &[Val<'a>] {

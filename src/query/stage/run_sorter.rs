@@ -15,7 +15,7 @@ const RUN: usize = 4096;
 
 /// Rows in the order of their keys; equal keys in the order in which they came.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct RunSorter {
     pieces: Vec<Vec<u8>>,
     size: usize,
     /// Whole runs, each in order, and how much of each has left; the last one is being filled.
@@ -44,9 +44,9 @@ struct Entry {
     origin: Option<Origin>,
 }
 
-// === impl Held ===
+// === impl RunSorter ===
 
-impl Held {
+impl RunSorter {
     /// Bytes in use.
     pub fn size(&self) -> usize {
         let entries =
@@ -249,7 +249,7 @@ mod tests {
     use crate::value::DocBuf;
 
     fn run(count: u32, bound: Option<usize>) -> Vec<(u32, u32)> {
-        let mut held = Held::default();
+        let mut held = RunSorter::default();
         let mut worst = None;
         let mut state = 7u32;
         for n in 0..count {
