@@ -43,31 +43,23 @@ impl Difference {
         self.command().get_i32(name).ok() == Some(number)
     }
 
-    /// True if an undefined is among the documents of the script.
-    pub fn holds_undefined(&self) -> bool {
-        let commands = self
-            .steps
-            .iter()
-            .map(|step| Bson::Document(step.command.clone()));
-        commands
-            .into_iter()
-            .any(|command| contains(&command, &|value| *value == Bson::Undefined))
+    /// True if a value of the last command is so.
+    pub fn has_value(&self, wanted: impl Fn(&Bson) -> bool) -> bool {
+        contains(&Bson::Document(self.command().clone()), &wanted)
     }
 
-    /// True if mongod's replies have a MinKey or MaxKey.
-    pub fn holds_extremes(&self) -> bool {
-        let extreme = |value: &Bson| matches!(value, Bson::MinKey | Bson::MaxKey);
-        let replies = self
-            .theirs
-            .iter()
-            .map(|reply| Bson::Document(reply.clone()));
-        replies.into_iter().any(|reply| contains(&reply, &extreme))
+    /// True if a value of any command of the script is so.
+    pub fn script_has(&self, wanted: impl Fn(&Bson) -> bool) -> bool {
+        let mut commands = self.steps.iter().map(|step| step.command.clone());
+        commands.any(|command| contains(&command.into(), &wanted))
     }
 
-    /// True if the last command asks for one of no values, or says so itself.
-    pub fn matches_nothing(&self) -> bool {
-        let empty = |value: &Bson| value.as_array().is_some_and(Vec::is_empty);
-        self.says("$alwaysFalse") || contains(&self.command().clone().into(), &empty)
+    /// True if the last command has a field of that name whose value is so, anywhere.
+    pub fn names_with(&self, name: &str, wanted: impl Fn(&Bson) -> bool) -> bool {
+        self.has_value(|value| {
+            let field = value.as_document().and_then(|document| document.get(name));
+            field.is_some_and(&wanted)
+        })
     }
 
     pub fn is_indexed(&self) -> bool {
@@ -75,14 +67,79 @@ impl Difference {
         steps.any(|step| step.command.contains_key("createIndexes"))
     }
 
-    /// True if a `$group` of the last command has an object as its `_id`.
-    pub fn groups_by_object(&self) -> bool {
-        let stages = self.command().get_array("pipeline").ok();
-        let mut stages = stages.into_iter().flatten().filter_map(Bson::as_document);
-        stages.any(|stage| {
-            let group = stage.get_document("$group");
-            group.is_ok_and(|group| group.get_document("_id").is_ok())
-        })
+    /// True if an index of the last command says whether it is hidden, or one of before did.
+    pub fn hides_an_index(&self) -> bool {
+        let mut commands = self.steps.iter().map(|step| step.command.clone());
+        commands.any(|command| mentions(&command.into(), "hidden"))
+    }
+
+    /// True if the last command computes a field inside of another: `{a: {b: ...}}`, `{"a.b": ...}`.
+    pub fn computes_inside(&self) -> bool {
+        let computing = ["projection", "fields", "$project", "$addFields", "$set"];
+        computing.iter().any(|name| {
+            self.names_with(name, |fields| {
+                let mut fields = fields.as_document().into_iter().flatten();
+                fields.any(|(path, value)| {
+                    let operator = |inner: &Document| {
+                        inner
+                            .keys()
+                            .next()
+                            .is_some_and(|name| name.starts_with('$'))
+                    };
+                    path.contains('.') || value.as_document().is_some_and(|inner| !operator(inner))
+                })
+            })
+        }) || self.says("$unset")
+            || self.says("includeArrayIndex")
+    }
+
+    /// The fields that a `$group` or the like fills with one of those accumulators.
+    pub fn fields_made_by(&self, accumulators: &[&str]) -> Vec<String> {
+        fn collect(value: &Bson, accumulators: &[&str], found: &mut Vec<String>) {
+            match value {
+                Bson::Document(document) => {
+                    for (name, value) in document {
+                        let inner = value.as_document().and_then(|inner| inner.keys().next());
+                        if inner.is_some_and(|inner| accumulators.contains(&inner.as_str())) {
+                            found.push(name.clone());
+                        }
+                        collect(value, accumulators, found);
+                    }
+                }
+                Bson::Array(list) => {
+                    let list = list.iter();
+                    list.for_each(|value| collect(value, accumulators, found));
+                }
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
+        collect(&self.command().clone().into(), accumulators, &mut found);
+        found
+    }
+
+    pub fn upserts(&self) -> bool {
+        self.names_with("upsert", |value| *value == Bson::Boolean(true))
+    }
+
+    /// True if the last command replaces a document as a whole.
+    pub fn replaces(&self) -> bool {
+        let plain = |value: &Bson| {
+            let update = value.as_document();
+            update.is_some_and(|update| update.keys().all(|name| !name.starts_with('$')))
+        };
+        self.names_with("u", plain) || self.names_with("update", plain)
+    }
+
+    /// How many paths the operators of an update name.
+    pub fn changed_paths(&self) -> usize {
+        let command = self.command();
+        let in_list = command.get_array("updates").ok();
+        let in_list = in_list.and_then(|list| list.first()?.as_document()?.get("u"));
+        let update = in_list.or_else(|| command.get("update"));
+        let operators = update.and_then(Bson::as_document).into_iter().flatten();
+        let fields = operators.filter_map(|(_, fields)| fields.as_document());
+        fields.map(Document::len).sum()
     }
 
     pub fn verb(&self) -> &str {

@@ -14,6 +14,7 @@ use crate::reply;
 use crate::support::client::Client;
 use crate::support::mongod;
 use crate::support::world::{Reaper, World};
+use crate::witness::Witness;
 
 /// The collections that scripts use.
 const COLLECTIONS: [&str; 3] = ["t", "u", "v"];
@@ -30,7 +31,7 @@ pub struct Pair {
     pub last: (i32, i32),
 }
 
-struct Server {
+pub struct Server {
     address: SocketAddr,
     client: Client,
     database: String,
@@ -98,7 +99,11 @@ impl Pair {
     }
 
     fn is_known(&mut self, found: &Difference) -> bool {
-        let reason = known::reason(found);
+        let mut witness = Witness {
+            theirs: &mut self.theirs,
+            ours: &mut self.ours,
+        };
+        let reason = known::reason(found, &mut witness);
         if let Some(reason) = reason {
             *self.reasons.entry(reason).or_default() += 1;
         }
@@ -116,7 +121,7 @@ impl Drop for Pair {
 
 impl Server {
     /// A lost connection is an answer, too.
-    fn ask(&mut self, command: Document) -> Document {
+    pub fn ask(&mut self, command: Document) -> Document {
         match self.client.command(&self.database, command) {
             Ok(reply) => reply,
             Err(problem) => {

@@ -14,6 +14,10 @@ pub fn differ(steps: &[Step], what: What, theirs: &[Document], ours: &[Document]
 /// The replies as text, without what may differ.
 pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     let command = &steps[steps.len() - 1].command;
+    if takes_some_of_unknown_order(steps) {
+        let sizes = replies.iter().map(|reply| batch(reply).map(Vec::len));
+        return format!("{:?}", sizes.collect::<Vec<_>>());
+    }
     let mut printer = Printer::default();
     for step in steps {
         printer.learn(&Bson::Document(step.command.clone()));
@@ -62,18 +66,40 @@ impl Order {
         if command.contains_key("pipeline") && said.contains("$addToSet") {
             return Self::Anywhere;
         }
-        let mut all = steps.iter();
-        let indexed = all.any(|step| step.command.contains_key("createIndexes"));
         if command.contains_key("pipeline") && grouping(&said) {
             return Self::Unknown;
         }
         let sorted = said.contains("sort") && said.contains("_id");
         // A filter on _id may be answered in the order of its index.
-        if sorted || !(indexed || said.contains("\"_id\"")) {
+        if sorted || !(is_indexed(steps) || said.contains("\"_id\"")) {
             return Self::Known;
         }
         Self::Unknown
     }
+}
+
+/// True if the command takes some of the rows, and it is not known which come first: only their number can be compared.
+fn takes_some_of_unknown_order(steps: &[Step]) -> bool {
+    let command = &steps[steps.len() - 1].command;
+    let Ok(stages) = command.get_array("pipeline") else {
+        let cut = command.contains_key("limit") || command.contains_key("skip");
+        return cut && command.contains_key("find") && Order::of(steps) != Order::Known;
+    };
+    let mut known = !is_indexed(steps);
+    for stage in stages.iter().filter_map(Bson::as_document) {
+        match stage.keys().next().map_or("", String::as_str) {
+            "$group" | "$sortByCount" => known = false,
+            "$sort" => known |= stage.to_string().contains("\"_id\""),
+            "$skip" | "$limit" if !known => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn is_indexed(steps: &[Step]) -> bool {
+    let mut all = steps.iter();
+    all.any(|step| step.command.contains_key("createIndexes"))
 }
 
 /// Groups come in any order, and groups by arrays may be equal to a sort.
@@ -153,7 +179,7 @@ fn sort_descriptions(cursor: &mut Document) {
     }
 }
 
-/// The value with the fields of all its documents in the order of their names; cursors without their ids.
+/// The value with the fields of all its documents in the order of their names.
 pub fn sorted_deeply(value: Bson) -> Bson {
     match value {
         Bson::Array(list) => list
@@ -162,9 +188,7 @@ pub fn sorted_deeply(value: Bson) -> Bson {
             .collect::<Vec<_>>()
             .into(),
         Bson::Document(document) => {
-            let fields = sorted(&document)
-                .into_iter()
-                .filter(|(name, _)| name != "id");
+            let fields = sorted(&document).into_iter();
             let fields = fields.map(|(name, value)| (name, sorted_deeply(value)));
             fields.collect::<Document>().into()
         }
@@ -214,8 +238,23 @@ fn sort_rows(reply: &mut Bson, order: Order) {
     }
 }
 
-/// All rows of a cursor as text, in order of the text; nothing if a batch is missing.
-pub fn rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
+/// All rows of a cursor as text, in their order where that is known; nothing if a batch is missing.
+pub fn ordered_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
+    let mut all = printed_rows(steps, replies)?;
+    if Order::of(steps) != Order::Known {
+        all.sort();
+    }
+    Some(all)
+}
+
+/// The same in order of the text.
+fn rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
+    let mut all = printed_rows(steps, replies)?;
+    all.sort();
+    Some(all)
+}
+
+fn printed_rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
     let mut printer = Printer::default();
     for step in steps {
         printer.learn(&Bson::Document(step.command.clone()));
@@ -230,11 +269,11 @@ pub fn rows(steps: &[Step], replies: &[Document]) -> Option<Vec<String>> {
             rows.push(printer.value(&row));
         }
     }
-    rows.sort();
     Some(rows)
 }
 
-fn batch(reply: &Document) -> Option<&Vec<Bson>> {
+/// The rows that a reply has.
+pub fn batch(reply: &Document) -> Option<&Vec<Bson>> {
     let cursor = reply.get_document("cursor").ok()?;
     let batch = cursor.get_array("firstBatch");
     batch.or_else(|_| cursor.get_array("nextBatch")).ok()

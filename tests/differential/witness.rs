@@ -1,0 +1,151 @@
+//! Asks the servers about parts of a command, to prove a reason: an error that one of them does not come to must be an error to it,
+//! too, where the part stands alone.
+
+use bson::{Bson, Document, doc};
+
+use crate::difference::{Difference, code};
+use crate::known;
+use crate::pair::Server;
+
+/// The two servers, in the state in which the difference showed.
+pub struct Witness<'a> {
+    pub theirs: &'a mut Server,
+    pub ours: &'a mut Server,
+}
+
+// === impl Witness ===
+
+impl Witness<'_> {
+    /// True if each server fails as the other one did with a part of the command. One that failed alone needs no proof.
+    pub fn part_fails(&mut self, found: &Difference) -> bool {
+        let (theirs, ours) = found.codes();
+        let parts = parts(found.command());
+        let mut they_fail = || {
+            let told = parts.iter().map(|part| self.theirs.ask(part.clone()));
+            let mut told = told.map(|reply| code(&[reply]));
+            told.any(|told| told != 0 && known::same_code(told, ours))
+        };
+        let mut we_fail = || {
+            let told = parts.iter().map(|part| self.ours.ask(part.clone()));
+            let mut told = told.map(|reply| code(&[reply]));
+            told.any(|told| told != 0 && known::same_code(theirs, told))
+        };
+        theirs != ours && (ours == 0 || they_fail()) && (theirs == 0 || we_fail())
+    }
+}
+
+/// Commands that compute parts of a command: its stages one by one and from the first on, its filters, its projections and each
+/// expression that stands anywhere in it, on the documents of the collection and on an empty one.
+fn parts(command: &Document) -> Vec<Document> {
+    let mut parts = Vec::new();
+    let mut pipelines = Vec::new();
+    collect_pipelines(&command.clone().into(), &mut pipelines);
+    for stages in pipelines {
+        for from in 0..stages.len() {
+            for to in from..stages.len() {
+                if from == 0 || from == to {
+                    run(&stages[from..=to], &mut parts);
+                }
+            }
+        }
+        for group in stages.iter().filter_map(|stage| stage.get("$group")) {
+            pushed(group, &mut parts);
+        }
+    }
+    for name in ["projection", "fields"] {
+        if let Ok(fields) = command.get_document(name) {
+            parts.push(doc! {"find": "t", "projection": fields.clone()});
+            run(&[doc! {"$project": fields.clone()}], &mut parts);
+        }
+    }
+    let mut expressions = Vec::new();
+    collect_expressions(&command.clone().into(), &mut expressions);
+    for expression in expressions {
+        run(&[doc! {"$project": {"x": expression}}], &mut parts);
+    }
+    parts
+}
+
+/// A pipeline on the documents that are there, and on an empty one.
+fn run(stages: &[Document], parts: &mut Vec<Document>) {
+    let writes = |stage: &Document| stage.contains_key("$out") || stage.contains_key("$merge");
+    let stages: Vec<Document> = stages
+        .iter()
+        .filter(|stage| !writes(stage))
+        .cloned()
+        .collect();
+    let has_documents = stages
+        .first()
+        .is_some_and(|stage| stage.contains_key("$documents"));
+    let mut on_empty = vec![doc! {"$documents": [{}]}];
+    on_empty.extend_from_slice(&stages[usize::from(has_documents)..]);
+    parts.push(doc! {"aggregate": 1, "pipeline": on_empty, "cursor": {}});
+    if has_documents {
+        parts.push(doc! {"aggregate": 1, "pipeline": stages, "cursor": {}});
+    } else {
+        parts.push(doc! {"aggregate": "t", "pipeline": stages, "cursor": {}});
+    }
+}
+
+/// What a group accumulates, for every document: some accumulators look at one only.
+fn pushed(group: &Bson, parts: &mut Vec<Document>) {
+    for accumulator in group.as_document().into_iter().flat_map(Document::values) {
+        let argument = accumulator
+            .as_document()
+            .and_then(|one| one.values().next());
+        let Some(argument) = argument else { continue };
+        let named = argument.as_document();
+        let named = named.and_then(|named| named.get("input").or_else(|| named.get("output")));
+        let value = named.unwrap_or(argument).clone();
+        run(
+            &[doc! {"$group": {"_id": null, "x": {"$push": value}}}],
+            parts,
+        );
+    }
+}
+
+/// Every list of stages, at any depth.
+fn collect_pipelines(value: &Bson, found: &mut Vec<Vec<Document>>) {
+    match value {
+        Bson::Document(document) => document
+            .values()
+            .for_each(|value| collect_pipelines(value, found)),
+        Bson::Array(list) => {
+            let stages = list.iter().map(|stage| stage.as_document().cloned());
+            if let Some(stages) = stages.collect::<Option<Vec<_>>>()
+                && stages.iter().all(is_operator)
+                && !stages.is_empty()
+            {
+                found.push(stages);
+            }
+            list.iter()
+                .for_each(|value| collect_pipelines(value, found));
+        }
+        _ => {}
+    }
+}
+
+/// Every document that can be an expression, at any depth.
+fn collect_expressions(value: &Bson, found: &mut Vec<Bson>) {
+    match value {
+        Bson::Document(document) => {
+            if is_operator(document) {
+                found.push(value.clone());
+            }
+            if let Some(expression) = document.get("$expr") {
+                found.push(expression.clone());
+            }
+            document
+                .values()
+                .for_each(|value| collect_expressions(value, found));
+        }
+        Bson::Array(list) => list
+            .iter()
+            .for_each(|value| collect_expressions(value, found)),
+        _ => {}
+    }
+}
+
+fn is_operator(document: &Document) -> bool {
+    document.len() == 1 && document.keys().all(|name| name.starts_with('$'))
+}
