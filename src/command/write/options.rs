@@ -38,7 +38,7 @@ impl<'a> Options<'a> {
             match arg.name_bytes() {
                 b"ordered" => options.ordered = arg.strict_bool()?.unwrap_or(true),
                 b"bypassDocumentValidation" | b"bypassEmptyTsReplacement" => drop(arg.bool()?),
-                b"let" => options.let_vars = arg.doc()?,
+                b"let" if call.command.name != "insert" => options.let_vars = arg.doc()?,
                 b"stmtId" => options.stmt_id = arg.int()?.map(clamp),
                 b"stmtIds" => {
                     let ids = arg

@@ -9,7 +9,7 @@ use crate::args::Wrong;
 use crate::error::{Error, Result};
 use crate::query::expr::{Argument, array_of};
 use crate::query::{Expr, Vars, sort::Sort};
-use crate::value::{Value, ValueRef};
+use crate::value::{Doc, Type, Value, ValueRef};
 
 #[derive(Debug)]
 struct Top {
@@ -52,6 +52,7 @@ pub fn bottom_n(arg: Argument<'_>) -> Result<Accumulator> {
 
 fn single(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
     let [output, sort_by] = arg.named(["output", "sortBy"], words(arg))?;
+    check_object(sort_by.value())?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
     by_order(arg, output, sort_by, |order| Top {
         order,
@@ -63,6 +64,7 @@ fn single(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
 
 fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
     let [n, output, sort_by] = arg.named(["n", "output", "sortBy"], words(arg))?;
+    check_object(sort_by.value())?;
     let n = Count::parse(n.required()?, arg.scope)?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
     by_order(arg, output, sort_by, |order| Top {
@@ -79,16 +81,21 @@ fn by_order(
     sort_by: ValueRef<'_>,
     rule: impl FnOnce(Sort) -> Top,
 ) -> Result<Accumulator> {
-    let sort_by = sort_by.as_doc().ok_or_else(|| {
-        let name = arg.name;
-        Error::location(
-            5788604,
-            format!("expected 'sortBy' to already be an object in the arguments to {name}"),
-        )
-    })?;
-    let rule = rule(Sort::parse(sort_by)?);
+    let sort_by = sort_by.as_doc().or_else(|| sort_by.as_array());
+    let rule = rule(Sort::parse(sort_by.unwrap_or(Doc::EMPTY))?);
     let output = Expr::parse(output, arg.scope)?;
     Ok(Accumulator::new(Arc::new(rule), output))
+}
+
+/// mongod looks at `sortBy` while it reads the arguments, before it misses one of them; an array is an object to it.
+fn check_object(sort_by: Option<ValueRef<'_>>) -> Result<()> {
+    match sort_by.map(|value| value.ty()) {
+        None | Some(Type::Document | Type::Array) => Ok(()),
+        Some(_) => Err(Error::location(
+            10065,
+            "invalid parameter: expected an object (sortBy)",
+        )),
+    }
 }
 
 fn words(arg: Argument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {

@@ -3,7 +3,7 @@
 
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
 use super::substring::optional;
-use super::{Call, Env};
+use super::{Call, Env, Expr};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_size, equal};
 
@@ -130,10 +130,8 @@ pub fn last<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     let second = call.arg(1, env)?;
-    let third = call.arg(2, env)?;
-    let (second, third) = (second.as_ref(), third.as_ref());
-    let three = call.args.len() > 2;
-    if array.as_ref().is_nullish() || second.is_nullish() || (three && third.is_nullish()) {
+    let second = second.as_ref();
+    if array.as_ref().is_nullish() || second.is_nullish() {
         return Ok(Val::NULL);
     }
     let Some(elements) = array.as_ref().as_array() else {
@@ -167,8 +165,12 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     };
     let second = i64::from(whole(second, 28725, "Second")?);
     let length = elements.count() as i64;
-    let (start, count) = if three {
-        let count = i64::from(whole(third, 28727, "Third")?);
+    let (start, count) = if call.args.len() > 2 {
+        let third = call.arg(2, env)?;
+        if third.as_ref().is_nullish() {
+            return Ok(Val::NULL);
+        }
+        let count = i64::from(whole(third.as_ref(), 28727, "Third")?);
         if count <= 0 {
             return Err(Error::location(
                 28729,
@@ -277,6 +279,17 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         return Ok(Val::NULL);
     }
     let Some(elements) = array.as_ref().as_array() else {
+        // mongod looks at a constant before it looks at any document.
+        let is_constant = |arg: &Expr| matches!(arg, Expr::Const(_));
+        if call.args.first().is_some_and(is_constant) && !call.args.iter().all(is_constant) {
+            return Err(Error::location(
+                50809,
+                format!(
+                    "First operand of $indexOfArray must be an array. First argument is of type: {}",
+                    array.ty().alias()
+                ),
+            ));
+        }
         return Err(Error::location(
             40090,
             format!(

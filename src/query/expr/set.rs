@@ -173,6 +173,15 @@ pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
+    // mongod looks at a constant before it looks at any document.
+    let is_constant = |nth: usize| matches!(call.args.get(nth), Some(Expr::Const(_)));
+    if is_constant(1) && !is_constant(0) && right.as_array().is_none() {
+        return Err(refuse(
+            17311,
+            "both operands of $setIsSubset must be arrays. Second argument is of type: ",
+            right,
+        ));
+    }
     let part = left.as_array().ok_or_else(|| {
         refuse(
             17046,

@@ -104,12 +104,6 @@ pub fn atanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn atan2<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let y = call.arg(0, env)?;
-    let x = call.arg(1, env)?;
-    let (y, x) = (y.as_ref(), x.as_ref());
-    if y.is_nullish() || x.is_nullish() {
-        return Ok(Val::NULL);
-    }
     let need = |value: crate::value::ValueRef<'_>, code| {
         value.as_num().ok_or_else(|| {
             Error::location(
@@ -121,7 +115,16 @@ pub fn atan2<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let (y, x) = (need(y, 51044)?, need(x, 51045)?);
+    let y = call.arg(0, env)?;
+    if y.as_ref().is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let y = need(y.as_ref(), 51044)?;
+    let x = call.arg(1, env)?;
+    if x.as_ref().is_nullish() {
+        return Ok(Val::NULL);
+    }
+    let x = need(x.as_ref(), 51045)?;
     num_val(match (y, x) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {
             Num::Decimal(y.to_decimal().atan2(x.to_decimal()))

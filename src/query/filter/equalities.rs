@@ -14,7 +14,9 @@ impl Node {
     /// The (path, value) pairs of the conjunctive equalities. The same path twice is refused, since no document could be built.
     pub(super) fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
         let mut pairs = Vec::new();
-        self.collect(&mut pairs);
+        if !self.is_never_true() {
+            self.collect(&mut pairs);
+        }
         let mut paths = HashSet::with_capacity(pairs.len());
         for (path, _) in &pairs {
             if !paths.insert(*path) {
@@ -39,6 +41,16 @@ impl Node {
             }
         }
         Ok(pairs)
+    }
+
+    /// Whether it says itself that nothing matches. mongod takes nothing over from such a filter.
+    fn is_never_true(&self) -> bool {
+        match self {
+            Self::False => true,
+            Self::And(nodes) => nodes.iter().any(Self::is_never_true),
+            Self::Or(nodes) => nodes.iter().all(Self::is_never_true),
+            _ => false,
+        }
     }
 
     fn collect<'n>(&'n self, pairs: &mut Vec<(&'n str, &'n Value)>) {

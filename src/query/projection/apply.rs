@@ -112,7 +112,7 @@ impl ProjectionWalk<'_> {
                     self.elem_match(name, filter, out)?;
                 }
             }
-            Node::SliceField(slice) => match value.as_array() {
+            Node::Slice(slice) => match value.as_array() {
                 Some(array) => slice.write(name, array, out),
                 None => {
                     out.put_body(element);

@@ -15,6 +15,7 @@ struct Parser<'s> {
     mode: Option<Mode>,
     has_positional: bool,
     has_elem_match: bool,
+    has_slice: bool,
     has_meta: bool,
 }
 
@@ -31,6 +32,7 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
         mode: None,
         has_positional: false,
         has_elem_match: false,
+        has_slice: false,
         has_meta: false,
     };
     let mut root = Tree::default();
@@ -41,7 +43,7 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
     let mode = match (parser.mode, &id) {
         (Some(mode), _) => mode,
         (None, Some(Node::Keep)) => Mode::Include,
-        (None, _) if parser.has_elem_match => Mode::Include,
+        (None, _) if parser.has_elem_match && !parser.has_slice => Mode::Include,
         // A lone `$meta` adds to what a find shows, and is all that `$project` shows.
         (None, _) if parser.has_meta && kind == Kind::Aggregate => Mode::Include,
         // `{_id: 0}`, `{a: {$slice: 1}}`
@@ -211,7 +213,8 @@ impl Parser<'_> {
             && is_free(parent, path)
             && let Some(slice) = SliceField::parse(first.value)
         {
-            return add(parent, path, Node::SliceField(slice));
+            self.has_slice = true;
+            return add(parent, path, Node::Slice(slice));
         }
         if name == "$meta" {
             self.has_meta = true;

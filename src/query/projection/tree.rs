@@ -57,7 +57,7 @@ pub(super) enum Node {
     Compute(Expr),
     /// `$meta` of a kind that a document here never carries: the field is not there.
     Absent,
-    SliceField(SliceField),
+    Slice(SliceField),
     /// The filter asks for `{name: {$elemMatch: ...}}`; the first element that makes a document pass is shown.
     ElemMatch(Filter),
     Positional,
@@ -142,7 +142,7 @@ impl Tree {
                 Node::Within(tree) => tree.survey(survey, false),
                 Node::Compute(expr) => survey.expr(expr),
                 Node::ElemMatch(filter) => filter.survey_below(survey),
-                Node::Keep | Node::Drop | Node::Absent | Node::SliceField(_) | Node::Positional => {
+                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Tree {
                 }
                 Node::Compute(_) | Node::ElemMatch(_) => self.computed = true,
                 Node::Positional => self.positional = true,
-                Node::Keep | Node::Drop | Node::Absent | Node::SliceField(_) => {}
+                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) => {}
             }
         }
     }
