@@ -205,7 +205,8 @@ mod tests {
         let of_id = "the _id field does not support TTL indexes";
         let max = i32::MAX;
         // For createIndexes and for collMod.
-        let rows: &[(&bson::Document, Bson, Result<i32, &str>, Result<i32, &str>)] = &[
+        type Parsed = Result<i32, &'static str>;
+        let rows: &[(&bson::Document, Bson, Parsed, Parsed)] = &[
             (&one, 0.into(), Ok(0), Ok(0)),
             (&one, max.into(), Ok(max), Ok(max)),
             (&one, 1.9.into(), Ok(1), Ok(1)),

@@ -28,9 +28,10 @@ pub fn insert_own(
 ) -> Result<()> {
     loop {
         let (collection, _) = collection_for(catalog, database, collection, now)?;
-        match insert_batch(&collection, std::iter::once(document.bytes()), now) {
-            Ok(inserted) => return inserted.failed.map_or(Ok(()), Err),
-            Err(Dropped) => {}
+        let documents = std::iter::once(document.bytes());
+        // Dropped in between: it is created again.
+        if let Ok(inserted) = insert_batch(&collection, documents, now) {
+            return inserted.failed.map_or(Ok(()), Err);
         }
     }
 }
