@@ -429,4 +429,61 @@ mod tests {
         );
         assert_eq!(to_i64(Value::double(f64::NAN).as_ref()), Some(0));
     }
+
+    #[test]
+    fn own_words_have_a_hole_for_what_was_given() {
+        let doc = DocBuf::build(|d| {
+            d.put_i32("path", 1).put_null("index");
+        });
+        let [path, index] = ["path", "index"].map(|name| {
+            fields("$unwind", doc.as_doc())
+                .find(|arg| arg.name() == name)
+                .unwrap()
+        });
+        let refused = |arg: Arg<'_>| {
+            let words = "a string, got {}.";
+            arg.expect(ValueRef::as_str, 28808, words).unwrap_err()
+        };
+        let error = refused(path);
+        assert_eq!(error.code().number(), 28808);
+        assert_eq!(error.message(), "a string, got int.");
+        assert_eq!(refused(index).message(), "a string, got null.");
+        assert_eq!(path.refuse(28811, "no {} here").message(), "no path here");
+        let error = object(path.value(), 15981, "no {}").unwrap_err();
+        assert_eq!(error.message(), "no int");
+    }
+
+    #[test]
+    fn named_arguments_are_known_and_given() {
+        let read = |doc: &DocBuf| {
+            let value = ValueRef::document(doc.as_doc());
+            let words = |wrong: Wrong<'_>| (1, format!("{wrong:?}"));
+            let [input, chars] = named(value, ["input", "chars"], words)?;
+            let chars = chars.value().and_then(ValueRef::as_i32);
+            Ok::<_, Error>((input.required()?.as_i32(), chars))
+        };
+        let rows: &[(&[&str], Result<_, &str>)] = &[
+            (&["input"], Ok((Some(0), None))),
+            (&["chars", "input"], Ok((Some(1), Some(0)))),
+            // The last one counts.
+            (&["input", "chars", "input"], Ok((Some(2), Some(1)))),
+            (&["chars"], Err("Missing(\"input\")")),
+            (&["x", "input"], Err("Unknown(\"x\")")),
+            (&[], Err("Missing(\"input\")")),
+        ];
+        for (names, expected) in rows {
+            let doc = DocBuf::build(|d| {
+                for (at, name) in names.iter().enumerate() {
+                    d.put_i32(name, at as i32);
+                }
+            });
+            let found = read(&doc);
+            let found = found.as_ref().map_err(Error::message);
+            assert_eq!(found.copied(), *expected, "{names:?}");
+        }
+        let number = Value::int32(1);
+        let words = |wrong: Wrong<'_>| (1, format!("{wrong:?}"));
+        let error = named(number.as_ref(), ["input"], words).err().unwrap();
+        assert_eq!(error.message(), "NotAnObject(\"int\")");
+    }
 }
