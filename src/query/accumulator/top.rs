@@ -22,14 +22,14 @@ struct Top {
 }
 
 /// The documents that are first (or last) so far, in order.
-struct Best {
+struct TopValues {
     spec: Arc<Top>,
     n: usize,
-    kept: Vec<Kept>,
+    kept: Vec<TopEntry>,
     size: usize,
 }
 
-struct Kept {
+struct TopEntry {
     key: Vec<u8>,
     output: Value,
 }
@@ -120,7 +120,7 @@ fn words(arg: Argument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
 
 impl Rule for Top {
     fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
-        Ok(Box::new(Best {
+        Ok(Box::new(TopValues {
             n: self.n.of(id, vars)?,
             spec: self,
             kept: Vec::new(),
@@ -137,9 +137,9 @@ impl Rule for Top {
     }
 }
 
-// === impl Best ===
+// === impl TopValues ===
 
-impl State for Best {
+impl State for TopValues {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         let bottom = self.spec.bottom;
         let mut key = Vec::new();
@@ -152,7 +152,7 @@ impl State for Best {
             return Ok(());
         }
         let output = input.value.or_null().to_value();
-        let new = Kept { key, output };
+        let new = TopEntry { key, output };
         self.size += new.cost();
         self.kept.insert(at, new);
         if full {
@@ -175,9 +175,9 @@ impl State for Best {
     }
 }
 
-// === impl Kept ===
+// === impl TopEntry ===
 
-impl Kept {
+impl TopEntry {
     fn cost(&self) -> usize {
         self.output.as_ref().data().len() + self.key.len() + size_of::<Self>()
     }
