@@ -198,9 +198,15 @@ impl<'a> Aggregate<'a> {
         }
         let surveyed = Survey::of(TS_FIELD, |survey| pipeline.survey(survey));
         let show_ts = surveyed.names_field || context.config.expose_ts;
-        let sources = EngineSources::new(Arc::clone(&context.catalog), show_ts);
-        let ids = Arc::clone(&context.ids);
-        let sources = sources.for_pipeline(ids, context.host(), operations, cosmos::weigh);
+        let catalog = Arc::clone(&context.catalog);
+        let sources = EngineSources::new(catalog, call.read_point(), show_ts);
+        let sources = sources.for_pipeline(
+            Arc::clone(&context.ids),
+            context.host(),
+            context.config.writes_outside_lock,
+            operations,
+            cosmos::weigh,
+        );
         let limits = Limits {
             allow_disk_use: self.allow_disk_use.unwrap_or(true),
             ..Limits::default()
@@ -231,8 +237,7 @@ impl<'a> Aggregate<'a> {
             Some(name) if !pipeline.is_own_source() => {
                 let (spec, rest) = pipeline.split_source();
                 let hint = self.hint.clone();
-                let found =
-                    sources.read_spec(call.database(), name, &spec, hint, call.read_point())?;
+                let found = sources.read_spec(call.database(), name, &spec, hint)?;
                 rest.open(found)
             }
             _ => pipeline.open(Box::new(Empty)),

@@ -372,8 +372,8 @@ impl Task for Filling {
         };
         let mut arrival = None;
         if let Some(until) = self.terms.until {
-            // Who waits looks with the eyes of the moment of waking.
-            self.at = ReadPoint::at(self.context.clock.now());
+            // A command that has waited sees what is there when it wakes.
+            self.at = self.at.moved_to(self.context.clock.now());
             // Before the look: what comes behind it is noticed. Whoever has waited long enough looks once more.
             if monotonic() < until {
                 arrival = what.arrival().map(|wait| wait.no_later_than(until));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
-use super::stream::Stream;
+use super::stream::{InOrder, Stream};
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
@@ -275,7 +275,11 @@ impl<'a> Find<'a> {
             reading,
             projection,
             vars,
-            sources: Arc::new(EngineSources::new(Arc::clone(&context.catalog), expose_ts)),
+            sources: Arc::new(EngineSources::new(
+                Arc::clone(&context.catalog),
+                call.read_point(),
+                expose_ts,
+            )),
             limits: Limits {
                 allow_disk_use: self.allow_disk_use.unwrap_or(true),
                 ..Limits::default()
@@ -298,15 +302,17 @@ impl<'a> Find<'a> {
         } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
-        let way = match sources.way(
-            call.database(),
-            self.collection,
-            &reading,
-            call.read_point(),
-        )? {
+        let way = match sources.way(call.database(), self.collection, &reading)? {
             Some(way) if way.sorted && as_stored => {
                 let walk = way.walk.tailing(tailing);
-                let stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+                let mut stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+                if reading.sort.is_some() {
+                    stream = stream.in_order(InOrder {
+                        reading,
+                        sources,
+                        limits,
+                    });
+                }
                 return Ok(Box::new(stream.tailing(tailing)));
             }
             way => way,
@@ -390,7 +396,7 @@ fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use bson::{Document, doc};
+    use bson::{Bson, Document, doc};
 
     use super::super::check::{ask, server};
     use crate::config::Config;
@@ -460,6 +466,55 @@ mod tests {
         );
         let dollar = ask(&mut server, doc! {"find": "$c", "$db": "d"});
         assert_eq!(dollar.get_i32("code").unwrap(), 73);
+    }
+
+    /// A cursor is opened by an index that gives its order, and read when an array has come into that index: its order is made by
+    /// sorting then, for a find as it stands, for one with a projection and for a pipeline.
+    #[test]
+    fn an_array_that_comes_before_the_first_batch_does_not_break_the_order() {
+        let sort = doc! {"b": 1};
+        let filter = doc! {"a": 5};
+        let find = doc! {"find": "c", "filter": &filter, "sort": &sort, "skip": 1, "limit": 8, "batchSize": 0};
+        let mut projected = find.clone();
+        projected.insert("projection", doc! {"b": 1});
+        let stages = [
+            doc! {"$match": &filter},
+            doc! {"$sort": &sort},
+            doc! {"$skip": 1},
+            doc! {"$limit": 8},
+            doc! {"$project": {"b": 1}},
+        ];
+        let pipeline = doc! {"aggregate": "c", "pipeline": &stages[..], "cursor": {"batchSize": 0}};
+        for mut opening in [find, projected, pipeline] {
+            let mut server = server(Config::default());
+            let documents: Vec<Document> = (0..9).map(|n| doc! {"a": 5, "b": 8 - n}).collect();
+            for command in [
+                doc! {"insert": "c", "documents": documents},
+                doc! {"createIndexes": "c", "indexes": [{"key": {"a": 1, "b": 1}, "name": "i"}]},
+            ] {
+                let mut command = command;
+                command.insert("$db", "d");
+                ask(&mut server, command);
+            }
+            opening.insert("$db", "d");
+            let opened = ask(&mut server, opening.clone());
+            let id = opened
+                .get_document("cursor")
+                .unwrap()
+                .get_i64("id")
+                .unwrap();
+            let array = doc! {"insert": "c", "documents": [{"a": [1, 5], "b": 4.5}], "$db": "d"};
+            ask(&mut server, array);
+            let more = doc! {"getMore": id, "collection": "c", "$db": "d"};
+            let more = ask(&mut server, more);
+            let rows = more.get_document("cursor").unwrap();
+            let rows = rows.get_array("nextBatch").unwrap().iter();
+            let found: Vec<_> = rows
+                .map(|row| row.as_document().unwrap().get("b").unwrap().clone())
+                .collect();
+            let expected = bson::bson!([1, 2, 3, 4, 4.5, 5, 6, 7]);
+            assert_eq!(Bson::Array(found), expected, "{opening}");
+        }
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl RowSource {
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
+        self.sources.handles().move_to(at);
         let slice = TimeSlice::begin();
         let mut flow = Flow::More;
         loop {

@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
-use crate::engine::{ReadPoint, RecordId, TimeSlice, is_there};
+use crate::engine::plan::Access;
+use crate::engine::{EngineSources, ReadPoint, Reading, RecordId, TimeSlice, Way, is_there};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::query::stage::Slice;
+use crate::query::stage::{Limits, Slice};
 use crate::session::{Batch, Fill, Source};
 use crate::value::Doc;
 use crate::wait::Wait;
@@ -28,6 +30,17 @@ pub(super) struct Stream {
     tailing: bool,
     /// A batch has left: whoever asks next is another command.
     later: bool,
+    /// What is read, where its order is that of the walk.
+    in_order: Option<Box<InOrder>>,
+    /// The same documents, sorted, if the walk cannot give the order after all.
+    sorted: Option<Box<RowSource>>,
+}
+
+/// What it takes to sort.
+pub(super) struct InOrder {
+    pub reading: Reading,
+    pub sources: Arc<EngineSources>,
+    pub limits: Limits,
 }
 
 // === impl Stream ===
@@ -43,7 +56,31 @@ impl Stream {
             held: None,
             tailing: false,
             later: false,
+            in_order: None,
+            sorted: None,
         }
+    }
+
+    /// Its client relies on the order of the walk.
+    #[must_use]
+    pub fn in_order(mut self, order: InOrder) -> Self {
+        self.in_order = Some(Box::new(order));
+        self
+    }
+
+    /// The walk cannot keep its promise: what it leads to is sorted before the first document is known.
+    fn sort(&mut self, order: InOrder) -> &mut RowSource {
+        let InOrder {
+            reading,
+            sources,
+            limits,
+        } = order;
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let walk = std::mem::replace(&mut self.walk, nothing);
+        let sorted = false;
+        let rows = sources.rows(Way { walk, sorted }, reading);
+        let source = RowSource::new(rows, sources, self.vars.clone(), limits);
+        self.sorted.insert(Box::new(source))
     }
 
     #[must_use]
@@ -65,6 +102,9 @@ impl Stream {
 
 impl Source for Stream {
     fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
+        if let Some(sorted) = &mut self.sorted {
+            return sorted.fill(at, batch, effort);
+        }
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
@@ -82,6 +122,8 @@ impl Source for Stream {
             held,
             tailing,
             later,
+            in_order,
+            sorted: _,
         } = self;
         let end = match tailing {
             true => Fill::Waiting,
@@ -118,6 +160,11 @@ impl Source for Stream {
                 *later = true;
                 return Ok(Fill::Full);
             }
+            if pace == Pace::Unordered
+                && let Some(order) = in_order.take()
+            {
+                return self.sort(*order).fill(at, batch, effort);
+            }
             if pace == Pace::End {
                 *later = true;
                 return Ok(end);
@@ -134,6 +181,7 @@ impl Source for Stream {
 
     fn at_rest(&mut self) -> usize {
         let held = self.held.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        held + self.walk.at_rest() + self.vars.held()
+        let sorted = self.sorted.as_mut().map_or(0, |sorted| sorted.at_rest());
+        held + sorted + self.walk.at_rest() + self.vars.held()
     }
 }

@@ -49,8 +49,9 @@ pub struct Config {
     pub expose_ts: bool,
     /// `timeTravel` and other commands for tests are allowed.
     pub enable_test_commands: bool,
-    /// No update is computed while its collection is locked. Only tests set this, to compare both ways.
-    pub updates_outside_lock: bool,
+    /// No write finds its document, or computes what becomes of it, while it holds the collection exclusively. Only tests set
+    /// this, to compare both ways.
+    pub writes_outside_lock: bool,
     /// Which events are logged, as a `tracing` filter.
     pub log: String,
     /// How they are written.
@@ -190,7 +191,7 @@ impl Default for Config {
             cosmos: Cosmos::default(),
             expose_ts: false,
             enable_test_commands: false,
-            updates_outside_lock: false,
+            writes_outside_lock: false,
             log: "info".into(),
             log_format: LogFormat::Text,
         }
@@ -220,7 +221,7 @@ impl TryFrom<Settings> for Config {
             cosmos,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
-            updates_outside_lock: false,
+            writes_outside_lock: false,
             log: settings.log,
             log_format: settings.log_format,
         })

@@ -6,7 +6,7 @@
 //! A filter that may take long is tested on copies, when the lock is free again.
 
 use std::collections::HashSet;
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -22,7 +22,7 @@ use crate::storage::index::{Entry, split};
 use crate::storage::{Collection, ReadPoint, RecordId, Stored, View};
 use crate::value::Doc;
 
-/// Documents looked at in one lock hold.
+/// Documents looked at in one lock hold, if they are small ([`cost`]).
 const CHUNK: usize = 256;
 /// Documents copied in one lock hold, where testing each of them may take long.
 const FEW: usize = 8;
@@ -50,7 +50,11 @@ pub struct Walk {
     show_ts: bool,
     /// The way itself is the filter: what it leads to needs no test.
     exact: bool,
+    /// Whoever walks it relies on the order of its index.
+    in_order: bool,
     scratch: Vec<u8>,
+    /// Documents that are tested outside the lock.
+    copies: Vec<u8>,
     /// Bytes that the ways took when they were all still to be walked, once that was asked.
     first_size: Option<usize>,
     effort: Effort,
@@ -79,7 +83,8 @@ pub struct Found<'a> {
 /// A document that is tested outside the lock.
 struct Copied {
     id: RecordId,
-    bytes: Vec<u8>,
+    /// Where its bytes stand among those of all copies.
+    bytes: Range<usize>,
     /// All but the bytes.
     rest: Stored<'static>,
     /// Where the walk stood and what it had counted behind this document.
@@ -94,14 +99,17 @@ pub enum Pace {
     More,
     /// All has been looked at.
     End,
+    /// The order that was promised cannot be kept, since a write has brought an array into the index. Nothing was handed over
+    /// yet: go on, and sort what comes. Only a walk [`in_order`](Walk::in_order) says so, before all else.
+    Unordered,
 }
 
 // === impl Copied ===
 
 impl Copied {
-    fn stored(&self) -> Stored<'_> {
+    fn stored<'c>(&self, copies: &'c [u8]) -> Stored<'c> {
         Stored {
-            bytes: &self.bytes,
+            bytes: copies.get(self.bytes.clone()).unwrap_or_default(),
             ..self.rest
         }
     }
@@ -136,7 +144,9 @@ impl Walk {
             met: several.then(HashSet::new),
             show_ts: false,
             exact: false,
+            in_order: false,
             scratch: Vec::new(),
+            copies: Vec::new(),
             first_size: None,
             effort: Effort::default(),
         }
@@ -153,6 +163,13 @@ impl Walk {
     #[must_use]
     pub fn exact(mut self, exact: bool) -> Self {
         self.exact = exact;
+        self
+    }
+
+    /// Whoever walks it relies on the order of its index, and sorts only if the walk says so ([`Pace::Unordered`]).
+    #[must_use]
+    pub fn in_order(mut self, relies: bool) -> Self {
+        self.in_order = relies;
         self
     }
 
@@ -186,6 +203,7 @@ impl Walk {
     /// Nobody goes on with it until the next command: lets go of what can be made again, and says how many bytes stay.
     pub fn at_rest(&mut self) -> usize {
         self.scratch = Vec::new();
+        self.copies = Vec::new();
         let ways = match self.first_size {
             Some(size) => size,
             None => self.ways().map(Access::size).sum(),
@@ -264,24 +282,28 @@ impl Walk {
         at: ReadPoint,
         test: &mut Test<'_, F>,
     ) -> Result<Pace> {
-        let mut copies: SmallVec<[Copied; FEW]> = SmallVec::new();
+        let mut copied: SmallVec<[Copied; FEW]> = SmallVec::new();
+        let mut bytes = std::mem::take(&mut self.copies);
+        bytes.clear();
         let ended = collection.read(at, |view| {
             self.enter(view)?;
-            self.copy(view, test.vars, &mut copies)
+            self.copy(view, test.vars, &mut copied, &mut bytes)
         })?;
-        for (nth, copy) in copies.iter().enumerate() {
-            if test.offer(copy.id, copy.stored())?.is_break() {
+        for (nth, copy) in copied.iter().enumerate() {
+            if test.offer(copy.id, copy.stored(&bytes))?.is_break() {
                 // The others are to be met again.
                 self.place = copy.place.clone();
                 self.effort = copy.effort;
                 if let Some(met) = &mut self.met {
-                    for other in copies.iter().skip(nth + 1) {
+                    for other in copied.iter().skip(nth + 1) {
                         met.remove(&other.id.0);
                     }
                 }
+                self.copies = bytes;
                 return Ok(Pace::More);
             }
         }
+        self.copies = bytes;
         Ok(ended)
     }
 
@@ -290,17 +312,22 @@ impl Walk {
         &mut self,
         view: &View<'_>,
         vars: &Vars,
-        copies: &mut SmallVec<[Copied; FEW]>,
+        copied: &mut SmallVec<[Copied; FEW]>,
+        bytes: &mut Vec<u8>,
     ) -> Result<Pace> {
         /// Bytes that are copied in one lock hold; one document may be larger.
         const MOST: usize = 1 << 20;
         let all = Filter::all();
-        let mut bytes = 0;
         for _ in 0..CHUNK {
-            let mut next: Option<(RecordId, Stored<'_>)> = None;
+            let mut next = None;
             let mut take = |found: Found<'_>| {
-                bytes += found.stored.bytes.len();
-                next = view.get(found.id).map(|stored| (found.id, stored));
+                let start = bytes.len();
+                bytes.extend_from_slice(found.stored.bytes);
+                let rest = Stored {
+                    bytes: &[],
+                    ..found.stored
+                };
+                next = Some((found.id, start..bytes.len(), rest));
                 Ok(ControlFlow::Break(()))
             };
             let pace = self.look(
@@ -316,22 +343,19 @@ impl Walk {
                     each: &mut take,
                 },
             )?;
-            if let Some((id, stored)) = next {
-                copies.push(Copied {
+            if let Some((id, bytes, rest)) = next {
+                copied.push(Copied {
                     id,
-                    bytes: stored.bytes.to_vec(),
-                    rest: Stored {
-                        bytes: &[],
-                        ..stored
-                    },
+                    bytes,
+                    rest,
                     place: self.place.clone(),
                     effort: self.effort,
                 });
             }
-            if pace == Pace::End {
-                return Ok(Pace::End);
+            if pace != Pace::More {
+                return Ok(pace);
             }
-            if copies.len() == FEW || bytes >= MOST {
+            if copied.len() == FEW || bytes.len() >= MOST {
                 break;
             }
         }
@@ -437,7 +461,7 @@ impl Walk {
         left: &mut usize,
         test: &mut Test<'_, F>,
     ) -> ControlFlow<Result<Pace>> {
-        *left -= 1;
+        *left = left.saturating_sub(cost(&stored));
         self.place = Place::Record(id);
         self.effort.documents += 1;
         match test.offer(id, stored) {
@@ -459,12 +483,15 @@ impl Walk {
             Place::Id(next) => next,
             _ => return Ok(Pace::End),
         };
+        let mut left = test.chunk;
         for (n, key) in keys.iter().enumerate().skip(from) {
-            if n - from == test.chunk {
+            if left == 0 {
                 return Ok(Pace::More);
             }
+            left -= 1;
             self.place = Place::Id(n + 1);
             if let Some((id, stored)) = view.by_key(key) {
+                left = left.saturating_sub(cost(&stored) - 1);
                 self.effort.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
@@ -489,9 +516,12 @@ impl Walk {
         };
         if matches!(self.place, Place::Start) && index.multikey != scan.multikey {
             // A write has brought an array since the plan was made. The ranges no longer hold a key of every document that
-            // passes, so all entries are looked at.
+            // passes, so all entries are looked at; and behind a field that was fixed to one value they come in another order.
             scan.ranges = vec![KeyRange::everything()];
             test.exact = false;
+            if std::mem::take(&mut self.in_order) {
+                return Ok(Pace::Unordered);
+            }
         }
         let IndexScan {
             ranges, direction, ..
@@ -582,13 +612,17 @@ impl Stretch<'_> {
             if ahead.is_empty() {
                 return Ok(ControlFlow::Continue(()));
             }
-            self.left -= ahead.len();
             self.reach = AHEAD.min(self.reach * 4);
             view.get_several(&ids, &mut found);
             for ((&entry, &id), &stored) in ahead.iter().zip(&ids).zip(&found) {
+                if self.left == 0 {
+                    return Ok(ControlFlow::Break(current));
+                }
+                self.left -= 1;
                 current = Some(entry);
                 // The entry of a document that has ended is not there, whoever counts.
                 let Some(stored) = stored else { continue };
+                self.left = self.left.saturating_sub(cost(&stored) - 1);
                 self.effort.keys += 1;
                 if self.met.as_mut().is_some_and(|met| !met.insert(id.0)) {
                     continue;
@@ -601,6 +635,13 @@ impl Stretch<'_> {
         }
         Ok(ControlFlow::Break(current))
     }
+}
+
+/// What a look at a document counts as: a filter may have to go through all of its bytes.
+#[inline]
+fn cost(stored: &Stored<'_>) -> usize {
+    const SMALL: usize = 4096;
+    1 + stored.bytes.len() / SMALL
 }
 
 /// What a reader is told whose collection is gone.
@@ -645,3 +686,6 @@ impl<F: Sink> Test<'_, F> {
         (self.each)(Found { id, stored, shown })
     }
 }
+
+#[cfg(test)]
+mod tests;

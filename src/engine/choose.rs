@@ -4,74 +4,32 @@
 use std::sync::Arc;
 
 use super::partial::PartialFilter;
-use super::plan::{self, Access, Facts, Hint, IndexFacts, Plan, SortKey, id_equality};
+use super::plan::{self, Facts, Hint, IndexFacts, Plan, SortKey, id_equality};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint, View};
-use crate::value::{Doc, DocBuf, key};
 
-/// What is to be walked.
-#[derive(Debug)]
-pub struct Chosen {
-    pub access: Access,
-    /// It yields the documents in the order of the sort.
-    pub sorted: bool,
-    /// It yields only documents that pass the filter.
-    pub exact: bool,
-}
-
-pub fn choose(
+pub fn choose<'f>(
     collection: &Arc<Collection>,
-    filter: &Filter,
+    filter: &'f Filter,
     sort: Option<&Sort>,
     hint: Option<&Hint>,
     at: ReadPoint,
-) -> Result<Chosen> {
+) -> Result<Plan<'f>> {
     // The most frequent query needs neither the lock nor a plan.
     if hint.is_none()
         && let Some(id) = id_equality(filter)
     {
-        return Ok(Chosen {
-            access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
-            sorted: true,
-            exact: true,
-        });
+        return Ok(Plan::of_id(id));
     }
     let facts = facts(collection, hint, at);
-    let plan = make(filter, sort, hint, &facts)?;
-    Ok(Chosen {
-        access: plan.access,
-        sorted: plan.sort_covered,
-        exact: plan.exact,
-    })
-}
-
-/// The plan as explain shows it under `winningPlan`. `sort` comes parsed and as it was written.
-pub fn winning_plan(
-    collection: &Arc<Collection>,
-    filter: &Filter,
-    sort: Option<(&Sort, Doc<'_>)>,
-    hint: Option<&Hint>,
-    at: ReadPoint,
-) -> Result<DocBuf> {
-    let facts = facts(collection, hint, at);
-    let plan = make(filter, sort.map(|(sort, _)| sort), hint, &facts)?;
-    plan::winning_plan(&plan, filter, sort.map(|(_, written)| written))
-}
-
-fn make<'f>(
-    filter: &'f Filter,
-    sort: Option<&Sort>,
-    hint: Option<&Hint>,
-    facts: &Facts,
-) -> Result<Plan<'f>> {
     let sort: Vec<SortKey<'_>> = sort
         .into_iter()
         .flat_map(Sort::parts)
         .map(|(path, descending)| SortKey { path, descending })
         .collect();
-    plan::plan(filter, &sort, hint, facts)
+    plan::plan(filter, &sort, hint, &facts)
 }
 
 /// What the planner has to know of a collection.
@@ -96,4 +54,46 @@ fn indexes(view: &View<'_>) -> Vec<IndexFacts> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use bson::{Document, doc};
+
+    use super::*;
+    use crate::aside::observe;
+    use crate::engine::order_ids;
+    use crate::query::Scope;
+    use crate::storage::{Namespace, Options};
+    use crate::value::{DocBuf, Millis};
+
+    /// Whoever reads or writes the collection does not wait for the plan of a long filter.
+    #[test]
+    fn a_long_filter_is_planned_when_the_lock_is_free() {
+        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+        let collection = Arc::new(collection);
+        let at = ReadPoint::at(Millis(0));
+        collection.order_ids_now(at.now()).unwrap();
+        let many: Vec<Document> = (0..5_000).map(|n| doc! {"_id": {"$ne": n}}).collect();
+        let filter = DocBuf::from(doc! {"$and": many});
+        let filter = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
+        let (counted, watched) = (Rc::new(Cell::new(0)), Arc::clone(&collection));
+        let units = Rc::clone(&counted);
+        let observer = move |more| {
+            assert!(!watched.is_locked(), "after {} units", units.get());
+            units.set(units.get() + more);
+        };
+        let plan = observe::ticks(observer, || {
+            order_ids(&collection, &filter, None, at)?;
+            choose(&collection, &filter, None, None, at)
+        });
+        let plan::Access::IndexScan(scan) = plan.unwrap().access else {
+            panic!("the index of `_id`s serves it");
+        };
+        assert_eq!(scan.ranges.len(), 5_001);
+        assert!(counted.get() > 20_000, "{} units", counted.get());
+    }
 }

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::aside::{Background, in_background};
+use crate::aside::{self, Background, in_background};
+use crate::error::Result;
 use crate::query::filter::{Filter, Node, Op, Test};
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint};
@@ -18,15 +19,15 @@ pub fn order_ids(
     filter: &Filter,
     sort: Option<&Sort>,
     at: ReadPoint,
-) {
+) -> Result<()> {
     let sorts = sort
         .and_then(|sort| sort.parts().next())
         .is_some_and(|(path, _)| path.as_str() == ID_FIELD);
-    if !sorts && !wants_range(filter.root()) {
-        return;
+    if !sorts && !wants_range(filter.root())? {
+        return Ok(());
     }
     let Some(mut build) = collection.begin_id_order(at.now()) else {
-        return;
+        return Ok(());
     };
     if build.is_short() {
         while !build.step() {}
@@ -36,16 +37,25 @@ pub fn order_ids(
             false => Background::More,
         });
     }
+    Ok(())
 }
 
-fn wants_range(node: &Node) -> bool {
-    match node {
-        Node::And(nodes) => nodes.iter().any(wants_range),
+fn wants_range(node: &Node) -> Result<bool> {
+    aside::tick(1)?;
+    Ok(match node {
+        Node::And(nodes) => {
+            for node in nodes {
+                if wants_range(node)? {
+                    return Ok(true);
+                }
+            }
+            false
+        }
         Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
             Test::Compare(comparison) => comparison.op != Op::Eq,
             Test::Regex(_) => true,
             _ => false,
         },
         _ => false,
-    }
+    })
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::choose::facts;
-use super::plan::{Access, Facts, Hint, IndexFacts, IndexScan, KeyRange};
+use super::plan::{Access, Facts, Hint, IndexFacts, IndexScan, KeyRange, Plan};
 use crate::error::{Code, Error, Result};
+use crate::query::sort::Sort;
 use crate::storage::index::IndexSpec;
 use crate::storage::{Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef, equal};
@@ -17,12 +18,13 @@ pub struct Between {
 }
 
 /// The part of a hinted index that lies between two keys.
-pub fn between(
+pub fn between<'f>(
     collection: &Arc<Collection>,
     hint: Option<&Hint>,
     ends: &Between,
+    sort: Option<&Sort>,
     at: ReadPoint,
-) -> Result<Access> {
+) -> Result<Plan<'f>> {
     let Some(hint) = hint else {
         return Err(Error::location(
             51173,
@@ -56,7 +58,8 @@ pub fn between(
             "The value provided for min() does not come before the value provided for max() in the hinted index",
         ));
     }
-    Ok(Access::IndexScan(IndexScan::of_range(index, range)))
+    let sort_covered = sort.is_none_or(Sort::is_empty);
+    Ok(Plan::of_range(index, range, sort_covered))
 }
 
 /// The part of an index that lies between two keys, or the beginnings of such, as a shard's part is said: the index is

@@ -1,27 +1,25 @@
 //! `$merge`: each row into the collection, document by document.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::ObjectIds;
-use super::access::Walk;
-use super::choose::choose;
-use super::sources::WriteEffort;
+use super::access::Pace;
 use super::write::{
-    Candidate, Intake, MAX_LOST, Match, Modified, Picked, Picker, Target, Wanted, collection_for,
-    insert_batch, with_ts,
+    Changed, Intake, MAX_LOST, Place, Search, Selection, Wanted, collection_for, insert_batch,
 };
+use super::{Handles, ObjectIds};
+use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotMatched};
-use crate::query::update::{Apply, Update};
+use crate::query::update::Update;
 use crate::query::{Scope, Vars};
-use crate::storage::{Catalog, Collection, New, NewTtl, ReadPoint};
+use crate::storage::{Catalog, Collection, ReadPoint};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
 pub struct Merging {
-    catalog: Arc<Catalog>,
-    ids: Arc<ObjectIds>,
+    resources: Resources,
     merge: Arc<Merge>,
     /// The paths of `on`.
     on: Vec<Path>,
@@ -30,19 +28,32 @@ pub struct Merging {
     /// What becomes of a document that is there: for `replace` and `merge` a pipeline over `$$new`, else the client's, once
     /// the first row has come.
     update: Option<Update>,
-    effort: WriteEffort,
+}
+
+/// What of the server it takes to write the rows.
+pub struct Resources {
+    pub catalog: Arc<Catalog>,
+    pub ids: Arc<ObjectIds>,
+    /// See [`Place`].
+    pub outside_lock: bool,
+    pub weigh: Weigh,
+    /// They know from where the command reads, and count what it does.
+    pub handles: Handles,
+}
+
+/// What is done about the document that a row stands for.
+enum Meeting {
+    /// Nothing: the insert says whether it is there.
+    None,
+    /// It is looked for, and left as it is, `_ts` included.
+    Look(Selection),
+    Change(Search),
 }
 
 /// Checks that `on` names one document at most.
-pub fn begin(
-    catalog: Arc<Catalog>,
-    ids: Arc<ObjectIds>,
-    merge: Arc<Merge>,
-    effort: WriteEffort,
-    cx: &Cx<'_>,
-) -> Result<Merging> {
+pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &Cx<'_>) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
-    let sparse = check_on(&catalog, &merge, super::sources::read_point(cx))?;
+    let sparse = check_on(&resources.catalog, &merge, resources.handles.read_point())?;
     let update = match &merge.when_matched {
         WhenMatched::Replace => Some(pipeline(cx.vars, |stage| {
             stage.put_str("$replaceWith", "$$new");
@@ -60,10 +71,8 @@ pub fn begin(
         on,
         sparse,
         update,
-        catalog,
-        ids,
+        resources,
         merge,
-        effort,
     })
 }
 
@@ -154,11 +163,26 @@ impl Merging {
         Filter::parse(filter.as_doc(), &Scope::new())
     }
 
-    fn one(&self, row: Doc<'_>, vars: &Vars) -> Result<()> {
+    /// Where it writes, and from where it reads.
+    fn place(&self) -> Place<'_> {
+        let (into, resources) = (&self.merge.into, &self.resources);
+        Place {
+            catalog: &resources.catalog,
+            ids: &resources.ids,
+            database: &into.db,
+            collection: &into.coll,
+            outside_lock: resources.outside_lock,
+            weigh: resources.weigh,
+            at: resources.handles.read_point(),
+        }
+    }
+
+    fn one(&self, row: Doc<'_>, vars: &Vars, effort: &mut Effort) -> Result<()> {
         let merge = &*self.merge;
+        let place = self.place();
         let intake = Intake {
-            ids: &self.ids,
-            now: vars.now(),
+            ids: place.ids,
+            now: place.now(),
         };
         // A row without an `_id` that is asked for by `_id` matches nothing.
         let new = if row.has("_id") || self.on.len() != 1 || self.on[0].as_str() != "_id" {
@@ -167,10 +191,10 @@ impl Merging {
             intake.admit(row)?
         };
         let row = Doc::new(&new);
-        let wanted = Wanted::Filter(Arc::new(self.filter(row)?));
+        let mut meeting = self.meeting(row, vars)?;
         let mut lost = 0;
         loop {
-            if self.matched(row, &wanted, vars)? {
+            if self.met(&mut meeting, &place, effort)? {
                 return Ok(());
             }
             match merge.when_not_matched {
@@ -185,16 +209,16 @@ impl Merging {
             }
             let added = self.added(row, &merge.when_matched);
             let admitted = intake.admit(added.as_doc())?;
-            let (into, now) = (&merge.into, vars.now());
-            let (collection, _) = collection_for(&self.catalog, &into.db, &into.coll, now)?;
+            let (collection, _) =
+                collection_for(place.catalog, place.database, place.collection, place.now())?;
             let Ok(inserted) =
-                insert_batch(&collection, std::iter::once(admitted.as_ref()), vars.now())
+                insert_batch(&collection, std::iter::once(admitted.as_ref()), place.now())
             else {
                 continue;
             };
             match inserted.failed {
                 None => {
-                    self.effort.inserted(admitted.len());
+                    effort.inserted += (place.weigh)(admitted.len());
                     return Ok(());
                 }
                 // Somebody was faster: then it can be matched now, unless another key is in the way.
@@ -210,23 +234,19 @@ impl Merging {
         }
     }
 
-    /// Does with the document that the row stands for what `whenMatched` says, if there is one.
-    fn matched(&self, row: Doc<'_>, wanted: &Wanted, vars: &Vars) -> Result<bool> {
-        let update = self.update.as_ref();
-        match &self.merge.when_matched {
-            // The insert says whether it is there.
-            WhenMatched::Fail => Ok(false),
-            WhenMatched::KeepExisting => self.change(wanted, vars, None),
-            WhenMatched::Replace => {
-                let vars = vars.with([Value::document(row.bytes().to_vec())]);
-                self.change(wanted, &vars, update)
+    /// What `whenMatched` says of the document that the row stands for.
+    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<Meeting> {
+        let filter = self.filter(row)?;
+        let new = |row: Doc<'_>| Value::document(row.bytes().to_vec());
+        let values = match &self.merge.when_matched {
+            WhenMatched::Fail => return Ok(Meeting::None),
+            WhenMatched::KeepExisting => {
+                return Ok(Meeting::Look(self.selection(filter, vars.clone())));
             }
-            WhenMatched::Merge => {
-                let vars = vars.with([Value::document(by_name(row).bytes().to_vec())]);
-                self.change(wanted, &vars, update)
-            }
+            WhenMatched::Replace => vec![new(row)],
+            WhenMatched::Merge => vec![new(by_name(row).as_doc())],
             WhenMatched::Pipeline { .. } => {
-                let mut values = vec![Value::document(row.bytes().to_vec())];
+                let mut values = vec![new(row)];
                 for (name, expr) in &self.merge.lets {
                     let value = expr.eval(row, vars)?.into_value();
                     if value.is_missing() {
@@ -237,8 +257,40 @@ impl Merging {
                     }
                     values.push(value);
                 }
-                self.change(wanted, &vars.with(values), update)
+                values
             }
+        };
+        let selection = self.selection(filter, vars.with(values));
+        Ok(Meeting::Change(Search::new(selection, None)))
+    }
+
+    /// The document that a row stands for.
+    fn selection(&self, filter: Filter, vars: Vars) -> Selection {
+        Selection {
+            wanted: Wanted::Filter(Arc::new(filter)),
+            vars,
+            sort: None,
+            hint: None,
+            names_ts: self.on.iter().any(|path| path.first() == TS_FIELD),
+            multi: false,
+        }
+    }
+
+    /// Does it, and says whether there is such a document.
+    fn met(&self, meeting: &mut Meeting, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
+        match (meeting, &self.update) {
+            (Meeting::Look(selection), _) => is_there(selection, place, effort),
+            (Meeting::Change(search), Some(update)) => {
+                search.start_over();
+                loop {
+                    match search.change_next(place, &Endless, update, false, effort)? {
+                        Changed::Done { .. } => return Ok(true),
+                        Changed::Again => {}
+                        Changed::None => return Ok(false),
+                    }
+                }
+            }
+            _ => Ok(false),
         }
     }
 
@@ -261,63 +313,23 @@ impl Merging {
             }
         })
     }
+}
 
-    /// Changes the document that the filter finds; without an update it is left as it is, `_ts` included. Says whether there
-    /// is one.
-    fn change(&self, wanted: &Wanted, vars: &Vars, update: Option<&Update>) -> Result<bool> {
-        let into = &self.merge.into;
-        let at = ReadPoint::at(vars.now());
-        let mut current = Vec::new();
-        let names_ts = self.on.iter().any(|path| path.first() == TS_FIELD);
-        let reads_ts = update.is_some_and(Update::reads_ts);
-        loop {
-            let Some(collection) = self.catalog.get(&into.db, &into.coll)? else {
-                return Ok(false);
-            };
-            let chosen = choose(&collection, wanted.filter(), None, None, at)?;
-            let walk = Walk::new(collection, chosen.access)
-                .show_ts(names_ts)
-                .for_writing();
-            let mut picker = Picker::new(walk, Arc::clone(wanted.filter()), None);
-            let picked = picker.next(at, vars, &Endless, &mut current);
-            self.effort.add(picker.take_effort());
-            let (id, ts) = match picked? {
-                Picked::One(id, ts) => (id, ts),
-                Picked::Pause => continue,
-                Picked::None => return Ok(false),
-            };
-            let Some(update) = update else {
-                return Ok(true);
-            };
-            let candidate = Candidate {
-                collection: picker.collection(),
-                target: Target::Found(id, ts),
-                reads_ts: names_ts || reads_ts,
-                new_ttl: NewTtl::Unknown,
-                quick: false,
-                keeps: false,
-                current: &mut current,
-                still_matches: Match {
-                    wanted,
-                    vars,
-                    names_ts,
-                },
-            };
-            let modified = candidate.modify(at, |doc, ts, _| {
-                let shown = reads_ts.then(|| with_ts(doc, ts));
-                let doc = shown.as_deref().map_or(doc, Doc::new);
-                let apply = Apply {
-                    now: at.now(),
-                    vars,
-                    position: None,
-                    inserting: false,
-                };
-                Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
-            })?;
-            if let Ok(Modified::Done { written, .. }) = modified {
-                self.effort.changed(written.len);
-                return Ok(true);
-            }
+fn is_there(selection: &Selection, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
+    let Some(collection) = place.catalog.get(place.database, place.collection)? else {
+        return Ok(false);
+    };
+    let mut walk = selection.walk(collection, place.at)?;
+    loop {
+        let mut found = false;
+        let filter = selection.wanted.filter();
+        let pace = walk.slice(place.at, filter, &selection.vars, |_| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        });
+        *effort += walk.take_effort();
+        if found || pace? == Pace::End {
+            return Ok(found);
         }
     }
 }
@@ -331,12 +343,14 @@ impl Sink for Merging {
         }
         // The rows of a batch are written whatever becomes of those before them; then the first failure is reported.
         let mut failed = Ok(());
+        let mut effort = Effort::default();
         for row in rows.iter() {
-            let written = self.one(row.doc, cx.vars);
+            let written = self.one(row.doc, cx.vars, &mut effort);
             if failed.is_ok() {
                 failed = written;
             }
         }
+        self.resources.handles.add_effort(effort);
         failed
     }
 

@@ -35,7 +35,7 @@ pub use point::{is_there, show_by_id};
 pub use report::ListOperations;
 pub use rows::{CollectionRows, Handles};
 pub use slice::{STEP, TimeSlice};
-pub use sources::{EngineSources, Reading, Way};
+pub use sources::{EngineSources, Planned, Reading, Way};
 pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
 

@@ -14,7 +14,7 @@ use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Batch, Cx, Sink, Target};
 use crate::storage::index::IndexSpec;
-use crate::storage::{Catalog, Collection, Namespace, ReadPoint};
+use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
 
 /// The collection that is being filled. Dropped unfinished, it goes away.
@@ -48,7 +48,7 @@ pub fn begin(
     let now = cx.vars.now();
     let found = catalog.get(&into.db, &into.coll)?;
     let (target, indexes, (default_ttl, ts_index)) = match &found {
-        Some(found) => found.read(ReadPoint::at(now), |view| {
+        Some(found) => found.read_present(now, |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| IndexSpec::clone(&index.spec)).collect();
             (Setup::of(Some(view)), specs, default_of(view))
@@ -149,7 +149,7 @@ mod tests {
     use crate::engine::EngineSources;
     use crate::query::Vars;
     use crate::query::stage::{Endless, Limits};
-    use crate::storage::{Cap, IndexChange, IndexSelection, Rules};
+    use crate::storage::{Cap, IndexChange, IndexSelection, ReadPoint, Rules};
     use crate::ttl::{DefaultTtl, IndexingMode};
     use crate::value::DocBuf;
     use bson::doc;
@@ -158,7 +158,7 @@ mod tests {
 
     /// What comes of an `$out` to `db.c` during which `meanwhile` happens.
     fn out(catalog: &Arc<Catalog>, meanwhile: impl FnOnce()) -> Result<()> {
-        let sources = EngineSources::new(Arc::clone(catalog), false);
+        let sources = EngineSources::new(Arc::clone(catalog), ReadPoint::at(NOW), false);
         let vars = Vars::at(NOW);
         let mut cx = Cx {
             vars: &vars,
@@ -198,12 +198,9 @@ mod tests {
             out(&catalog, set).unwrap();
             let made = catalog.get("db", "c").unwrap().unwrap();
             assert!(!Arc::ptr_eq(&made, &target));
-            assert_eq!(
-                made.read(ReadPoint::at(NOW), |view| view.default_ttl()),
-                default
-            );
+            assert_eq!(made.read_present(NOW, |view| view.default_ttl()), default);
         }
-        assert!(first.read(ReadPoint::at(NOW), |view| view.is_dropped()));
+        assert!(first.read_present(NOW, |view| view.is_dropped()));
     }
 
     #[test]

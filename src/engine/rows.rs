@@ -7,23 +7,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::access::{Pace, Walk, dropped};
+use super::plan::Access;
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::filter::Filter;
-use crate::query::stage::{Batch, Cx, Flow, Origin, Rows};
+use crate::query::sort::Sort;
+use crate::query::stage::{self, Batch, Cx, Flow, Origin, Rows};
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Doc;
 
-/// The collections that the rows of one cursor come from, and what it took to find them. A row names its collection by number, so
-/// that its document can be asked again when the row leaves the cursor.
-#[derive(Debug, Clone, Default)]
+/// The collections that the rows of one cursor come from, the point from which they are read, and what it took to find them. A row
+/// names its collection by number, so that its document can be asked again when the row leaves the cursor.
+#[derive(Debug, Clone)]
 pub struct Handles(Arc<Shared>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     known: Mutex<Vec<Arc<Collection>>>,
     /// Which command of the cursor is running, counted from its first.
     command: AtomicU32,
+    /// That of the command which is running.
+    at: Mutex<ReadPoint>,
     /// What was done since somebody last took it.
     effort: Mutex<Effort>,
 }
@@ -32,8 +36,8 @@ struct Shared {
 pub struct CollectionRows {
     walk: Walk,
     filter: Arc<Filter>,
-    source: u32,
     handles: Handles,
+    source: u32,
     /// The command that this has last worked for.
     worked_for: u32,
     /// Rows still to be passed over.
@@ -42,6 +46,10 @@ pub struct CollectionRows {
     limit: Option<u64>,
     /// Rows are only counted: they may be empty.
     count_only: bool,
+    /// The order that the walk promises.
+    sort: Option<Arc<Sort>>,
+    /// The rows in that order, if the walk cannot give it after all.
+    sorted: Option<Box<dyn Rows>>,
     /// The effort of these rows alone, for explain.
     counted: Arc<Mutex<Effort>>,
 }
@@ -49,6 +57,25 @@ pub struct CollectionRows {
 // === impl Handles ===
 
 impl Handles {
+    /// None yet; they will be read from that point on.
+    pub fn new(at: ReadPoint) -> Self {
+        Self(Arc::new(Shared {
+            known: Mutex::default(),
+            command: AtomicU32::default(),
+            at: Mutex::new(at),
+            effort: Mutex::default(),
+        }))
+    }
+
+    pub fn read_point(&self) -> ReadPoint {
+        *self.0.at.lock()
+    }
+
+    /// The command that goes on with the cursor reads from there.
+    pub fn move_to(&self, at: ReadPoint) {
+        *self.0.at.lock() = at;
+    }
+
     /// The number of a collection.
     pub fn add(&self, collection: &Arc<Collection>) -> u32 {
         let mut known = self.0.known.lock();
@@ -121,8 +148,51 @@ impl CollectionRows {
             skip,
             limit,
             count_only: false,
+            sort: None,
+            sorted: None,
             counted: Arc::default(),
         }
+    }
+
+    /// They come in the order of the sort, if there is one, since the walk promises it.
+    #[must_use]
+    pub fn in_order(mut self, sort: Option<Arc<Sort>>) -> Self {
+        self.sort = sort;
+        self
+    }
+
+    /// All that the walk leads to, sorted before the first row is known.
+    pub fn sorted(self, sort: Arc<Sort>) -> Box<dyn Rows> {
+        let (skip, limit) = (self.skip, self.limit);
+        let found = Self {
+            skip: 0,
+            limit: None,
+            ..self
+        };
+        let bound = limit.map(|limit| limit.saturating_add(skip));
+        let mut rows = stage::sort(Box::new(found), sort, bound);
+        if skip > 0 {
+            rows = stage::skip(rows, skip);
+        }
+        if let Some(limit) = limit {
+            rows = stage::limit(rows, limit);
+        }
+        rows
+    }
+
+    /// The walk cannot keep its promise: what it leads to from now on is sorted here.
+    fn sort_instead(&mut self, sort: Arc<Sort>) -> &mut Box<dyn Rows> {
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let found = Self {
+            walk: std::mem::replace(&mut self.walk, nothing),
+            filter: Arc::clone(&self.filter),
+            handles: self.handles.clone(),
+            counted: Arc::clone(&self.counted),
+            sort: None,
+            sorted: None,
+            ..*self
+        };
+        self.sorted.insert(found.sorted(sort))
     }
 
     /// Only the number of rows matters.
@@ -140,26 +210,32 @@ impl CollectionRows {
 
 impl Rows for CollectionRows {
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+        if let Some(sorted) = &mut self.sorted {
+            return sorted.fill(cx, out);
+        }
         let Self {
             walk,
             filter,
-            source,
             handles,
+            source,
             worked_for,
             skip,
             limit,
             count_only,
+            sort,
+            sorted: _,
             counted,
         } = self;
         let running = handles.command();
         if std::mem::replace(worked_for, running) != running {
             walk.renew();
         }
+        let at = handles.read_point();
         loop {
             if *limit == Some(0) {
                 return Ok(Flow::End);
             }
-            let sliced = walk.slice(super::sources::read_point(cx), filter, cx.vars, |found| {
+            let sliced = walk.slice(at, filter, cx.vars, |found| {
                 if *skip > 0 {
                     *skip -= 1;
                     return Ok(ControlFlow::Continue(()));
@@ -185,6 +261,11 @@ impl Rows for CollectionRows {
             *counted.lock() += effort;
             handles.add_effort(effort);
             let pace = sliced?;
+            if pace == Pace::Unordered
+                && let Some(sort) = sort.take()
+            {
+                return self.sort_instead(sort).fill(cx, out);
+            }
             if pace == Pace::End || *limit == Some(0) {
                 return Ok(Flow::End);
             }
@@ -198,6 +279,7 @@ impl Rows for CollectionRows {
     }
 
     fn at_rest(&mut self) -> usize {
-        self.walk.at_rest()
+        let sorted = self.sorted.as_mut().map_or(0, |rows| rows.at_rest());
+        sorted + self.walk.at_rest()
     }
 }

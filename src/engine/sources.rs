@@ -9,7 +9,7 @@ use super::choose::choose;
 use super::holders::holders;
 use super::id_order::order_ids;
 use super::key_bounds::{Between, between};
-use super::plan::Hint;
+use super::plan::{Hint, Plan, winning_plan};
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
 use super::{CollectionRows, Handles, ObjectIds, merge, out};
@@ -18,10 +18,10 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::{
-    self, Batch, Cx, Empty, Origin, Output, Report, Rows, Sink, SourceSpec, Sources, Target,
+    Batch, Cx, Empty, Origin, Output, Report, Rows, Sink, SourceSpec, Sources, Target,
 };
-use crate::storage::{Catalog, ReadPoint};
-use crate::value::{Doc, ValueRef};
+use crate::storage::{Catalog, Collection, ReadPoint};
+use crate::value::{Doc, DocBuf, ValueRef};
 
 /// What one command (and the cursor that it leaves behind) can reach.
 pub struct EngineSources {
@@ -37,6 +37,8 @@ pub struct EngineSources {
 struct More {
     ids: Arc<ObjectIds>,
     host: String,
+    /// For `$merge`: see [`super::write::Place`].
+    outside_lock: bool,
     /// For `$currentOp`.
     operations: Option<ListOperations>,
     weigh: Weigh,
@@ -55,6 +57,13 @@ pub struct Reading {
     pub count_only: bool,
 }
 
+/// A collection, and the plan by which it will be read.
+pub struct Planned<'f> {
+    collection: Arc<Collection>,
+    plan: Plan<'f>,
+    reading: &'f Reading,
+}
+
 /// A way that was chosen, not yet walked.
 pub struct Way {
     pub walk: Walk,
@@ -62,7 +71,7 @@ pub struct Way {
     pub sorted: bool,
 }
 
-/// Where the stages that write count what they have written.
+/// Where `$out` counts what it has written.
 pub(super) struct WriteEffort {
     handles: Handles,
     weigh: Weigh,
@@ -78,20 +87,9 @@ impl WriteEffort {
         }
     }
 
-    pub fn add(&self, effort: Effort) {
-        self.handles.add_effort(effort);
-    }
-
     pub fn inserted(&self, bytes: usize) {
-        self.add(Effort {
+        self.handles.add_effort(Effort {
             inserted: (self.weigh)(bytes),
-            ..Effort::default()
-        });
-    }
-
-    pub fn changed(&self, bytes: usize) {
-        self.add(Effort {
-            changed: (self.weigh)(bytes),
             ..Effort::default()
         });
     }
@@ -118,10 +116,11 @@ impl Reading {
 // === impl EngineSources ===
 
 impl EngineSources {
-    pub fn new(catalog: Arc<Catalog>, show_ts: bool) -> Self {
+    /// For a command that reads from that point.
+    pub fn new(catalog: Arc<Catalog>, at: ReadPoint, show_ts: bool) -> Self {
         Self {
             catalog,
-            handles: Handles::default(),
+            handles: Handles::new(at),
             show_ts,
             more: None,
         }
@@ -134,12 +133,14 @@ impl EngineSources {
         mut self,
         ids: Arc<ObjectIds>,
         host: String,
+        outside_lock: bool,
         operations: Option<ListOperations>,
         weigh: Weigh,
     ) -> Self {
         self.more = Some(More {
             ids,
             host,
+            outside_lock,
             operations,
             weigh,
         });
@@ -162,47 +163,42 @@ impl EngineSources {
         database: &str,
         collection: &str,
         reading: Reading,
-        at: ReadPoint,
     ) -> Result<Box<dyn Rows>> {
-        Ok(match self.way(database, collection, &reading, at)? {
+        Ok(match self.way(database, collection, &reading)? {
             Some(way) => self.rows(way, reading),
             None => Box::new(Empty),
         })
     }
 
     /// The way to what is read, if the collection exists.
-    pub fn way(
+    pub fn way(&self, database: &str, collection: &str, reading: &Reading) -> Result<Option<Way>> {
+        let planned = self.plan(database, collection, reading)?;
+        Ok(planned.map(Planned::way))
+    }
+
+    /// The plan for what is read, if the collection exists: for those who also show it.
+    pub fn plan<'f>(
         &self,
         database: &str,
         collection: &str,
-        reading: &Reading,
-        at: ReadPoint,
-    ) -> Result<Option<Way>> {
+        reading: &'f Reading,
+    ) -> Result<Option<Planned<'f>>> {
         let Some(collection) = self.catalog.get(database, collection)? else {
             return Ok(None);
         };
-        let sort = reading.sort.as_deref();
-        if let Some(ends) = &reading.between {
-            let access = between(&collection, reading.hint.as_ref(), ends, at)?;
-            return Ok(Some(Way {
-                walk: Walk::new(collection, access).show_ts(reading.show_ts),
-                sorted: sort.is_none_or(Sort::is_empty),
-            }));
-        }
-        order_ids(&collection, &reading.filter, sort, at);
-        let chosen = choose(
-            &collection,
-            &reading.filter,
-            sort,
-            reading.hint.as_ref(),
-            at,
-        )?;
-        let walk = Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
-            .show_ts(reading.show_ts);
-        Ok(Some(Way {
-            walk,
-            sorted: chosen.sorted,
+        let at = self.handles.read_point();
+        let (sort, hint) = (reading.sort.as_deref(), reading.hint.as_ref());
+        let plan = match &reading.between {
+            Some(ends) => between(&collection, hint, ends, sort, at)?,
+            None => {
+                order_ids(&collection, &reading.filter, sort, at)?;
+                choose(&collection, &reading.filter, sort, hint, at)?
+            }
+        };
+        Ok(Some(Planned {
+            collection,
+            plan,
+            reading,
         }))
     }
 
@@ -222,21 +218,12 @@ impl EngineSources {
             count_only,
             ..
         } = reading;
-        let Some(sort) = sort.filter(|_| !sorted) else {
-            let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);
-            let counted = rows.counted();
-            return (Box::new(rows.count_only(count_only)), counted);
+        let rows = CollectionRows::new(walk, filter, &self.handles, skip, limit);
+        let counted = rows.counted();
+        let rows = match sort {
+            Some(sort) if !sorted => rows.sorted(sort),
+            sort => Box::new(rows.in_order(sort).count_only(count_only)),
         };
-        let found = Box::new(CollectionRows::new(walk, filter, &self.handles, 0, None));
-        let counted = found.counted();
-        let bound = limit.map(|limit| limit.saturating_add(skip));
-        let mut rows = stage::sort(found, sort, bound);
-        if skip > 0 {
-            rows = stage::skip(rows, skip);
-        }
-        if let Some(limit) = limit {
-            rows = stage::limit(rows, limit);
-        }
         (rows, counted)
     }
 
@@ -247,21 +234,20 @@ impl EngineSources {
         collection: &str,
         spec: &SourceSpec,
         hint: Option<Hint>,
-        at: ReadPoint,
     ) -> Result<Box<dyn Rows>> {
         let reading = Reading::new(spec.clone(), hint, self.show_ts);
-        self.read(database, collection, reading, at)
+        self.read(database, collection, reading)
     }
 }
 
 impl Sources for EngineSources {
-    fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
-        self.read_spec(&from.db, &from.coll, spec, None, read_point(cx))
+    fn open(&self, _: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+        self.read_spec(&from.db, &from.coll, spec, None)
     }
 
     fn find_equal(
         &self,
-        cx: &Cx<'_>,
+        _: &Cx<'_>,
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
@@ -272,7 +258,7 @@ impl Sources for EngineSources {
         };
         let source = self.handles.add(&collection);
         let mut effort = Effort::default();
-        let found = collection.read(read_point(cx), |view| {
+        let found = collection.read(self.handles.read_point(), |view| {
             let Some(holders) = holders(view, field, keys) else {
                 return Ok(false);
             };
@@ -298,12 +284,20 @@ impl Sources for EngineSources {
         let catalog = Arc::clone(&self.catalog);
         let more = self.more()?;
         let ids = Arc::clone(&more.ids);
-        let effort = WriteEffort::new(&self.handles, more.weigh);
         match &**output {
-            Output::Replace(into) => Ok(Box::new(out::begin(catalog, ids, into, effort, cx)?)),
+            Output::Replace(into) => {
+                let effort = WriteEffort::new(&self.handles, more.weigh);
+                Ok(Box::new(out::begin(catalog, ids, into, effort, cx)?))
+            }
             Output::Merge(merge) => {
-                let merge = Arc::clone(merge);
-                Ok(Box::new(merge::begin(catalog, ids, merge, effort, cx)?))
+                let resources = merge::Resources {
+                    catalog,
+                    ids,
+                    outside_lock: more.outside_lock,
+                    weigh: more.weigh,
+                    handles: self.handles.clone(),
+                };
+                Ok(Box::new(merge::begin(resources, Arc::clone(merge), cx)?))
             }
         }
     }
@@ -312,19 +306,40 @@ impl Sources for EngineSources {
         self.handles.command()
     }
 
-    fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+    fn report(&self, _: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
         let more = self.more()?;
         let about = About {
             catalog: &self.catalog,
             host: &more.host,
-            at: read_point(cx),
+            at: self.handles.read_point(),
             operations: more.operations.as_ref(),
         };
         report(&about, on, what, out)
     }
 }
 
-/// Where a pipeline's reads start from: each command that goes on with it has a `now` of its own.
-pub(super) fn read_point(cx: &Cx<'_>) -> ReadPoint {
-    ReadPoint::at(cx.vars.now())
+// === impl Planned ===
+
+impl Planned<'_> {
+    /// The plan as explain shows it under `winningPlan`. The sort comes as it was written.
+    pub fn winning_plan(&self, sort: Option<Doc<'_>>) -> Result<DocBuf> {
+        winning_plan(&self.plan, &self.reading.filter, sort)
+    }
+
+    pub fn way(self) -> Way {
+        let Plan {
+            access,
+            sort_covered,
+            exact,
+            ..
+        } = self.plan;
+        let walk = Walk::new(self.collection, access)
+            .exact(exact)
+            .in_order(sort_covered && self.reading.sort.is_some())
+            .show_ts(self.reading.show_ts);
+        Way {
+            walk,
+            sorted: sort_covered,
+        }
+    }
 }

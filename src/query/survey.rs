@@ -23,9 +23,9 @@ use crate::value::Path;
 /// begins as work and not at once, because nothing can be killed before it is on the list of operations. A slow filter is tested on
 /// copies of the documents, because everybody who writes waits while documents are looked at. Slow are
 ///
-/// - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that repeat or are not known yet,
-/// - filters with any expression, with a schema, with a pattern that repeats, or with very many tests: one lock hold asks hundreds
-///   of documents,
+/// - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that may cost much or are not known yet,
+/// - filters with any expression, with a schema, with such a pattern, or with very many tests: one lock hold asks hundreds of
+///   documents,
 /// - updates with very many array filters, or with a slow filter or expression in them.
 pub struct Survey<'f> {
     field: &'f str,

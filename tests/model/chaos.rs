@@ -4,13 +4,14 @@
 use bson::{Document, doc};
 
 use super::random::{Crowd, Random};
+use super::run::Setting;
 use super::state::Model;
 use super::steps::{CAPPED, Step, generate};
 use crate::support::client::Client;
-use crate::support::world::{DB, Reaper, START, World, failure, int};
+use crate::support::world::{DB, START, World, failure, int};
 
-pub fn run(reaper: Reaper, crowd: Crowd, seed: u64, steps: usize) {
-    let mut world = World::new(reaper);
+pub fn run(setting: Setting, crowd: Crowd, seed: u64, steps: usize) {
+    let mut world = setting.world();
     // Every other time it runs on, so that commands meet whose moments differ.
     if seed.is_multiple_of(2) {
         world.clock.unfreeze();

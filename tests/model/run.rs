@@ -13,8 +13,8 @@ use crate::support::world::{Reaper, START, World, batch, failure, int};
 pub struct Setting {
     pub indexes: bool,
     pub reaper: Reaper,
-    /// Updates are computed outside the lock and compared before they are written, also where they need not be.
-    pub updates_outside_lock: bool,
+    /// Writes find and compute their document outside the lock and compare it before they write, also where they need not.
+    pub writes_outside_lock: bool,
 }
 
 pub struct Run {
@@ -43,6 +43,17 @@ struct Cursor {
 
 type Outcome = Result<(), String>;
 
+// === impl Setting ===
+
+impl Setting {
+    /// A server that is set like this.
+    pub fn world(self) -> World {
+        World::with(self.reaper, Clock::frozen(Millis(START)), |config| {
+            config.writes_outside_lock = self.writes_outside_lock;
+        })
+    }
+}
+
 // === impl Run ===
 
 impl Run {
@@ -50,9 +61,7 @@ impl Run {
         let mut model = Model::default();
         model.move_to(START);
         Self {
-            world: World::with(setting.reaper, Clock::frozen(Millis(START)), |config| {
-                config.updates_outside_lock = setting.updates_outside_lock;
-            }),
+            world: setting.world(),
             model,
             cursors: [const { None }; SLOTS],
             last: None,

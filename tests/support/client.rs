@@ -23,7 +23,13 @@ impl Client {
     }
 
     /// Sends a command and waits for its reply, an error reply included.
-    pub fn command(&mut self, database: &str, mut command: Document) -> Result<Document> {
+    pub fn command(&mut self, database: &str, command: Document) -> Result<Document> {
+        self.send(database, command)?;
+        self.receive()
+    }
+
+    /// Sends a command.
+    pub fn send(&mut self, database: &str, mut command: Document) -> Result<()> {
         command.insert("$db", database);
         let body = command.to_vec().map_err(Error::other)?;
         let length = 16 + 4 + 1 + body.len();
@@ -34,7 +40,11 @@ impl Client {
         message.push(0);
         message.extend_from_slice(&body);
         self.next += 1;
-        self.socket.write_all(&message)?;
+        self.socket.write_all(&message)
+    }
+
+    /// Waits for the next reply.
+    pub fn receive(&mut self) -> Result<Document> {
         let mut head = [0; 21];
         self.socket.read_exact(&mut head)?;
         let length = i32::from_le_bytes(*head.first_chunk().expect("four bytes"));

@@ -81,7 +81,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         results: Results::new(options.ordered, errors_only, options.numbers(count)?),
         answer: Answer {
             context: Arc::clone(call.context),
-            now: call.now,
+            at: call.read_point(),
             batch_size,
             namespace: call.namespace(CURSOR),
             session: call.session(),

@@ -10,7 +10,7 @@ use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::Error;
 use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Value};
+use crate::value::{Doc, DocBuf, DocBuilder, Value};
 
 pub struct Results {
     /// A failed operation is the last.
@@ -35,7 +35,7 @@ struct Sums {
 /// What the reply needs to know.
 pub struct Answer {
     pub context: Arc<Context>,
-    pub now: Millis,
+    pub at: ReadPoint,
     pub batch_size: Option<u32>,
     pub namespace: String,
     pub session: Option<SessionId>,
@@ -174,7 +174,7 @@ impl Answer {
         let mut answer = reply.doc("cursor");
         let filled = answer.array_with("firstBatch", |out| {
             let mut batch = Batch::new(out, limit);
-            source.fill(ReadPoint::at(self.now), &mut batch, &mut Effort::default())
+            source.fill(self.at, &mut batch, &mut Effort::default())
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {

@@ -20,8 +20,9 @@ use super::{Access, Call, Command, Flags, Needs, Outcome, Step, Task, cosmos, re
 use crate::args;
 use crate::clock::monotonic;
 use crate::effort::Effort;
+use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuf, DocBuilder, Millis};
+use crate::value::{DocBuf, DocBuilder};
 use crate::wire::Request;
 
 use subject::Subject;
@@ -57,7 +58,8 @@ struct Explaining {
     /// The explained command, with its database.
     command: DocBuf,
     host: String,
-    now: Millis,
+    /// Where its reads start from.
+    at: ReadPoint,
     started: Instant,
 }
 
@@ -146,7 +148,7 @@ fn explain(
         verbosity,
         command: command_shown(call),
         host: call.context.host(),
-        now: call.now,
+        at: call.read_point(),
         started,
     };
     let stepped = explaining.step(reply);
@@ -173,7 +175,7 @@ fn command_shown(call: &Call<'_>) -> DocBuf {
 
 impl Task for Explaining {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.now)? {
+        if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.at)? {
             return Ok(Step::More);
         }
         self.reply(reply);

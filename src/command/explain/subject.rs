@@ -15,8 +15,7 @@ use crate::command::update::Updates;
 use crate::command::write::{self, Action, Selecting};
 use crate::command::{Call, find_and_modify};
 use crate::effort::Effort;
-use crate::engine::choose::winning_plan;
-use crate::engine::order_ids;
+use crate::engine::plan::winning_plan;
 use crate::engine::stats::totals;
 use crate::engine::write::{Deleting, Selection, Updating};
 use crate::engine::{EngineSources, Reading};
@@ -104,7 +103,7 @@ impl Subject {
         let find = Find::read(call)?;
         let prepared = find.prepare(call)?;
         let reading = prepared.reading;
-        let filter = reading.filter.describe();
+        let filter = reading.filter.describe()?;
         let mut shape = Shape::new(&call.namespace(find.collection), filter.as_doc());
         let mut outer = Vec::new();
         if let Some(limit) = find.limit {
@@ -190,14 +189,15 @@ impl Subject {
             ..
         } = selection;
         let filter = wanted.into_filter();
-        let shape = Shape::new(&call.namespace(collection), filter.describe().as_doc());
+        let shape = Shape::new(&call.namespace(collection), filter.describe()?.as_doc());
         let spec = SourceSpec {
             filter: Some(filter),
             ..SourceSpec::default()
         };
         let mut reading = Reading::new(spec, hint, names_ts);
         let outer = adapt(&mut reading);
-        let sources = Arc::new(EngineSources::new(Arc::clone(&call.context.catalog), false));
+        let catalog = Arc::clone(&call.context.catalog);
+        let sources = Arc::new(EngineSources::new(catalog, call.read_point(), false));
         let limits = Limits::default();
         Self::of_reading(
             call, collection, reading, sources, vars, limits, outer, shape,
@@ -216,9 +216,9 @@ impl Subject {
         shape: Shape,
     ) -> Result<Self> {
         let namespace = call.namespace(collection);
-        let parsed = reading.filter.describe();
-        let way = sources.way(call.database(), collection, &reading, call.read_point())?;
-        let Some(way) = way else {
+        let parsed = reading.filter.describe()?;
+        let planned = sources.plan(call.database(), collection, &reading)?;
+        let Some(planned) = planned else {
             return Ok(Self {
                 namespace,
                 parsed,
@@ -235,15 +235,9 @@ impl Subject {
                 stages: Vec::new(),
             });
         };
-        let spelled = reading.sort.as_deref().map(written);
-        let sort = reading.sort.as_deref().zip(spelled.as_ref());
-        let access = winning_plan(
-            way.walk.collection(),
-            &reading.filter,
-            sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
-            reading.hint.as_ref(),
-            call.read_point(),
-        )?;
+        let sort = reading.sort.as_deref().map(written);
+        let access = planned.winning_plan(sort.as_ref().map(DocBuf::as_doc))?;
+        let way = planned.way();
         let mut sort_limit = None;
         if !way.sorted {
             // A blocking sort takes the limit in.
@@ -301,7 +295,7 @@ impl Subject {
                     outer.push(Outer::Skip(spec.skip));
                 }
                 let reading = Reading::new(spec, aggregate.hint.clone(), prepared.show_ts);
-                let shape = Shape::new(&namespace, reading.filter.describe().as_doc());
+                let shape = Shape::new(&namespace, reading.filter.describe()?.as_doc());
                 let subject = Self::of_reading(
                     call,
                     name,
@@ -398,36 +392,23 @@ impl Subject {
         let name = call.collection()?;
         let namespace = call.namespace(name);
         let collection = call.context.catalog.get(call.database(), name)?;
-        let access = match &collection {
-            None => nothing(),
+        let (access, picker) = match collection {
+            None => (nothing(), None),
             Some(collection) => {
-                let spelled = selection.sort.as_ref().map(written);
-                let sort = selection.sort.as_ref().zip(spelled.as_ref());
-                order_ids(
-                    collection,
-                    selection.wanted.filter(),
-                    selection.sort.as_ref(),
-                    call.read_point(),
-                );
-                winning_plan(
-                    collection,
-                    selection.wanted.filter(),
-                    sort.map(|(sort, spelled)| (sort, spelled.as_doc())),
-                    selection.hint.as_ref(),
-                    call.read_point(),
-                )?
+                let plan = selection.plan(&collection, call.read_point())?;
+                let sort = selection.sort.as_ref().map(written);
+                let sort = sort.as_ref().map(DocBuf::as_doc);
+                let access = winning_plan(&plan, selection.wanted.filter(), sort)?;
+                (access, Some(selection.picker(collection, plan)))
             }
         };
-        let picker = collection
-            .map(|collection| selection.picker(collection, call.read_point()))
-            .transpose()?;
         let outer = match update {
             Some(_) => Outer::Update,
             None => Outer::Delete {
                 multi: selection.multi,
             },
         };
-        let parsed = selection.wanted.filter().describe();
+        let parsed = selection.wanted.filter().describe()?;
         Ok(Self {
             shape: Shape::new(&namespace, parsed.as_doc()),
             namespace,

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::{Batch, Cx, Flow, Limits, Rows, Slice};
 use crate::query::update::{Apply, Update};
-use crate::value::{Doc, Millis};
+use crate::value::Doc;
 
 pub(super) enum Work {
     /// There is nothing to look at.
@@ -63,12 +63,12 @@ pub(super) struct Tallied {
 
 impl Work {
     /// Goes on until all is done (`true`) or the time slice is over.
-    pub fn step(&mut self, now: Millis) -> Result<bool> {
+    pub fn step(&mut self, at: ReadPoint) -> Result<bool> {
         let slice = TimeSlice::begin();
         match self {
             Self::Nothing | Self::FastCount(_) => Ok(true),
             Self::Read(reading) => reading.step(&slice),
-            Self::Write(writing) => writing.step(now, &slice),
+            Self::Write(writing) => writing.step(at, &slice),
         }
     }
 
@@ -143,7 +143,7 @@ impl Reading {
 // === impl Writing ===
 
 impl Writing {
-    fn step(&mut self, now: Millis, slice: &TimeSlice) -> Result<bool> {
+    fn step(&mut self, at: ReadPoint, slice: &TimeSlice) -> Result<bool> {
         let Some(picker) = &mut self.picker else {
             return Ok(true);
         };
@@ -154,7 +154,7 @@ impl Writing {
             ..
         } = &self.selection;
         while !self.ended {
-            let picked = picker.next(ReadPoint::at(now), vars, slice, &mut self.current);
+            let picked = picker.next(at, vars, slice, &mut self.current);
             self.effort += picker.take_effort();
             match picked? {
                 Picked::Pause => return Ok(false),
@@ -169,7 +169,7 @@ impl Writing {
                             false => None,
                         };
                         let apply = Apply {
-                            now,
+                            now: at.now(),
                             vars,
                             position,
                             inserting: false,

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::Slice;
 use crate::session::Retry;
-use crate::value::{DocBuilder, Millis};
+use crate::value::DocBuilder;
 use crate::wire::Request;
 
 /// The statements of a command, run one after the other.
@@ -52,7 +52,8 @@ struct Longer<S> {
     request: Request,
     database: String,
     collection: String,
-    now: Millis,
+    /// Where its reads start from, in every step.
+    at: ReadPoint,
     retry: Option<Retry>,
     effort: Effort,
 }
@@ -68,7 +69,7 @@ pub fn run<S: Statements>(
     let mut retry = call.retry.take();
     let mut running = Running {
         request: call.request,
-        place: place(call.context, call.database(), collection, call.now),
+        place: place(call.context, call.database(), collection, call.read_point()),
         vars: call.vars(),
         retry: &mut retry,
         effort: Effort::default(),
@@ -92,7 +93,7 @@ pub fn run<S: Statements>(
         request: call.request.clone(),
         database: call.database().to_owned(),
         collection: collection.to_owned(),
-        now: call.now,
+        at: call.read_point(),
         retry,
         effort: call.effort,
     })))
@@ -102,16 +103,16 @@ fn place<'p>(
     context: &'p Context,
     database: &'p str,
     collection: &'p str,
-    now: Millis,
+    at: ReadPoint,
 ) -> Place<'p> {
     Place {
         catalog: &context.catalog,
         ids: &context.ids,
         database,
         collection,
-        outside_lock: context.config.updates_outside_lock,
+        outside_lock: context.config.writes_outside_lock,
         weigh: cosmos::weigh,
-        at: ReadPoint::at(now),
+        at,
     }
 }
 
@@ -191,8 +192,8 @@ impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let mut running = Running {
             request: &self.request,
-            place: place(&self.context, &self.database, &self.collection, self.now),
-            vars: self.context.vars(self.now),
+            place: place(&self.context, &self.database, &self.collection, self.at),
+            vars: self.context.vars(self.at.now()),
             retry: &mut self.retry,
             effort: self.effort,
             gate: Gate::of(&self.context, &self.client, self.command, self.effort),

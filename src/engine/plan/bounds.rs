@@ -3,10 +3,14 @@
 //! What is returned may hold too much, never too little: if a document passes the test on a path, then at least one of its keys
 //! under that path lies inside. An index holds null for a missing field, undefined for an empty array, and the elements of
 //! an array instead of the array.
+//!
+//! A list of values may be long: what goes through one counts its work, and fails where the command is to end.
 
 use super::id_point::has_one_key;
 use super::interval::{self, End, Interval};
 use crate::{
+    aside,
+    error::Result,
     query::{
         filter::{Comparison, Members, Op, Test, TypeSet},
         pattern::Pattern,
@@ -43,27 +47,32 @@ pub struct Place {
 
 impl Bounds {
     /// What all of these allow; `None` where there are none.
-    pub fn all_of(all: Vec<Self>) -> Option<Self> {
-        let strongest = all.iter().map(|bounds| bounds.kind).max()?;
-        let intervals = interval::intersection(all.into_iter().map(|b| b.intervals).collect());
+    pub fn all_of(all: Vec<Self>) -> Result<Option<Self>> {
+        aside::tick_each(&all)?;
+        let Some(strongest) = all.iter().map(|bounds| bounds.kind).max() else {
+            return Ok(None);
+        };
+        let sets = all.into_iter().map(|bounds| bounds.intervals);
+        let intervals = interval::intersection(sets.collect())?;
         let kind = match strongest {
             Kind::Points if intervals.len() == 1 => Kind::Point,
             kind => kind,
         };
-        Some(Self { intervals, kind })
+        Ok(Some(Self { intervals, kind }))
     }
 }
 
 /// Whether the bounds of a test hold the keys of no document that fails it, where no document has an array on the path.
-pub fn is_exact(test: &Test) -> bool {
-    match test {
+pub fn is_exact(test: &Test) -> Result<bool> {
+    Ok(match test {
         Test::Compare(comparison) => is_exact_value(comparison.value.as_ref()),
         Test::In(members) => {
+            aside::tick_each(members.values())?;
             let mut values = members.values().iter();
             members.patterns().is_empty() && values.all(|value| is_exact_value(value.as_ref()))
         }
         _ => false,
-    }
+    })
 }
 
 /// Null is also what a missing field equals, and an index need not know that.
@@ -71,43 +80,42 @@ pub fn is_exact_value(value: ValueRef<'_>) -> bool {
     has_one_key(value) && value.ty() != Type::Null
 }
 
-pub fn of_test(test: &Test, place: Place) -> Option<Bounds> {
+pub fn of_test(test: &Test, place: Place) -> Result<Option<Bounds>> {
     match test {
         Test::Compare(comparison) => of_comparison(comparison, place),
         Test::In(members) => of_members(members, place),
         // Any of them is there; one is enough to look for.
-        Test::All(members) => {
-            let first = members.values().first()?.as_ref();
-            Some(points(value_points(first, place)?))
-        }
-        Test::Regex(pattern) => Some(of_pattern(pattern)),
+        Test::All(members) => match members.values().first() {
+            Some(first) => Ok(value_points(first.as_ref(), place)?.map(points)),
+            None => Ok(None),
+        },
+        Test::Regex(pattern) => of_pattern(pattern).map(Some),
         Test::Type(types) => of_types(*types),
         Test::Mod(_) => of_types(TypeSet::of(&[Type::Int32])),
-        Test::Exists | Test::Size(_) | Test::Bits(_) => None,
-        Test::ElemObject(_) | Test::ElemValue(_) => None,
+        Test::Exists | Test::Size(_) | Test::Bits(_) => Ok(None),
+        Test::ElemObject(_) | Test::ElemValue(_) => Ok(None),
     }
 }
 
 /// The bounds of a negated test.
-pub fn of_negation(test: &Test, place: Place) -> Option<Bounds> {
+pub fn of_negation(test: &Test, place: Place) -> Result<Option<Bounds>> {
     let points = match test {
         Test::Exists => {
-            if place.digits {
-                return None;
-            }
-            return Some(point(ValueRef::NULL));
+            return Ok((!place.digits).then(|| point(ValueRef::NULL)));
         }
         Test::Compare(comparison) if comparison.op == Op::Eq => {
             value_points(comparison.value.as_ref(), place)?
         }
         Test::In(members) if members.patterns().is_empty() => {
-            let mut points = Vec::new();
-            for value in members.values() {
-                points.extend(value_points(value.as_ref(), place)?);
+            match member_points(members, place)? {
+                Some(points) => Some(interval::union(points)?),
+                None => None,
             }
-            interval::union(points)
         }
-        _ => return None,
+        _ => None,
+    };
+    let Some(points) = points else {
+        return Ok(None);
     };
     // Of an array with several elements only some keys are excluded; of an array that equals the excluded one all could be.
     // And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
@@ -122,12 +130,12 @@ pub fn of_negation(test: &Test, place: Place) -> Option<Bounds> {
         _ => true,
     };
     if refused {
-        return None;
+        return Ok(None);
     }
-    Some(Bounds {
-        intervals: interval::complement(&points, lowest(), highest()),
+    Ok(Some(Bounds {
+        intervals: interval::complement(&points, lowest(), highest())?,
         kind: Kind::Wide,
-    })
+    }))
 }
 
 pub fn lowest() -> End {
@@ -145,16 +153,16 @@ fn point(value: ValueRef<'_>) -> Bounds {
     }
 }
 
-fn range(intervals: Vec<Interval>) -> Bounds {
-    Bounds {
-        intervals: interval::union(intervals),
+fn range(intervals: Vec<Interval>) -> Result<Bounds> {
+    Ok(Bounds {
+        intervals: interval::union(intervals)?,
         kind: Kind::Range,
-    }
+    })
 }
 
 /// Where documents with that value have a key.
-fn value_points(value: ValueRef<'_>, place: Place) -> Option<Vec<Interval>> {
-    match value.ty() {
+fn value_points(value: ValueRef<'_>, place: Place) -> Result<Option<Vec<Interval>>> {
+    Ok(match value.ty() {
         Type::Null if place.digits => None,
         // An array is found by its first element, or as it stands where it is itself an element.
         Type::Array => {
@@ -165,10 +173,10 @@ fn value_points(value: ValueRef<'_>, place: Place) -> Option<Vec<Interval>> {
             Some(interval::union(vec![
                 Interval::point(first),
                 Interval::point(value),
-            ]))
+            ])?)
         }
         _ => Some(vec![Interval::point(value)]),
-    }
+    })
 }
 
 fn points(intervals: Vec<Interval>) -> Bounds {
@@ -180,41 +188,56 @@ fn points(intervals: Vec<Interval>) -> Bounds {
     Bounds { intervals, kind }
 }
 
-fn of_members(members: &Members, place: Place) -> Option<Bounds> {
+/// Where documents with one of the values have a key.
+fn member_points(members: &Members, place: Place) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
-        all.extend(value_points(value.as_ref(), place)?);
+        aside::tick(1)?;
+        let Some(points) = value_points(value.as_ref(), place)? else {
+            return Ok(None);
+        };
+        all.extend(points);
     }
-    if members.patterns().is_empty() {
-        return Some(points(interval::union(all)));
-    }
-    for pattern in members.patterns() {
-        all.extend(of_pattern(pattern).intervals);
-    }
-    Some(range(all))
+    Ok(Some(all))
 }
 
-fn of_comparison(comparison: &Comparison, place: Place) -> Option<Bounds> {
+fn of_members(members: &Members, place: Place) -> Result<Option<Bounds>> {
+    let Some(mut all) = member_points(members, place)? else {
+        return Ok(None);
+    };
+    if members.patterns().is_empty() {
+        return Ok(Some(points(interval::union(all)?)));
+    }
+    for pattern in members.patterns() {
+        aside::tick(1)?;
+        all.extend(of_pattern(pattern)?.intervals);
+    }
+    range(all).map(Some)
+}
+
+fn of_comparison(comparison: &Comparison, place: Place) -> Result<Option<Bounds>> {
     let value = comparison.value.as_ref();
     let op = comparison.op;
     if op == Op::Eq {
-        return Some(points(value_points(value, place)?));
+        return Ok(value_points(value, place)?.map(points));
     }
     let strict = matches!(op, Op::Lt | Op::Gt);
     let nan = value.as_num().is_some_and(|num| num.is_nan());
     if nan || value.ty() == Type::Null {
-        return if strict {
-            Some(range(Vec::new()))
-        } else {
-            Some(points(value_points(value, place)?))
+        return match strict {
+            true => range(Vec::new()).map(Some),
+            false => Ok(value_points(value, place)?.map(points)),
         };
     }
-    let (lowest, highest) = bracket(value.ty())?;
+    let Some((lowest, highest)) = bracket(value.ty()) else {
+        return Ok(None);
+    };
     let end = End::new(value, !strict);
-    Some(range(vec![match op {
+    let interval = match op {
         Op::Lt | Op::Lte => Interval::new(lowest, end),
         _ => Interval::new(end, highest),
-    }]))
+    };
+    range(vec![interval]).map(Some)
 }
 
 /// The ends of a type's values among all values, for the types whose ranges an index can serve.
@@ -248,7 +271,7 @@ fn bracket(ty: Type) -> Option<(End, End)> {
     ))
 }
 
-fn of_types(types: TypeSet) -> Option<Bounds> {
+fn of_types(types: TypeSet) -> Result<Option<Bounds>> {
     const SIMPLE: &[Type] = &[
         Type::Double,
         Type::Int32,
@@ -263,21 +286,23 @@ fn of_types(types: TypeSet) -> Option<Bounds> {
         Type::Timestamp,
     ];
     if types.without(SIMPLE) != TypeSet::default() {
-        return None;
+        return Ok(None);
     }
     let mut all = Vec::new();
     for &ty in SIMPLE.iter().filter(|&&ty| types.has(ty)) {
-        let (mut low, high) = bracket(ty)?;
+        let Some((mut low, high)) = bracket(ty) else {
+            return Ok(None);
+        };
         if ty.is_number() {
             low = End::new(Value::double(f64::NAN).as_ref(), true);
         }
         all.push(Interval::new(low, high));
     }
-    Some(range(all))
+    range(all).map(Some)
 }
 
 /// Texts with the pattern's prefix, and the stored pattern that is the same one.
-fn of_pattern(pattern: &Pattern) -> Bounds {
+fn of_pattern(pattern: &Pattern) -> Result<Bounds> {
     let same = Value::regex(pattern.source(), pattern.flags());
     let (low, high) = match pattern.prefix() {
         None => (Value::string(""), None),

@@ -8,7 +8,7 @@ use super::{
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
     implies::implies,
-    predicates::{FieldBounds, Predicates},
+    predicates::{FieldBounds, Predicate, Predicates},
     ranges,
 };
 use crate::ttl::TS_FIELD;
@@ -19,7 +19,7 @@ use crate::{
         Filter,
         filter::{Node, Test},
     },
-    value::key,
+    value::{Path, key},
 };
 
 /// Chooses how to find the documents of a query. The same input gives the same plan. Fails where a hint names no index, and where
@@ -31,6 +31,8 @@ pub fn plan<'f>(
     facts: &Facts,
 ) -> Result<Plan<'f>> {
     let root = filter.root();
+    // First: a hint at no index is refused whatever the filter says, as by mongod.
+    let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
     if matches!(root, Node::False) {
         return Ok(Plan {
             access: Access::Nothing,
@@ -39,7 +41,6 @@ pub fn plan<'f>(
             shown: Vec::new(),
         });
     }
-    let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
     if let Some(Hinted::Natural(direction)) = hinted {
         return Ok(collection(direction, sort));
     }
@@ -48,7 +49,7 @@ pub fn plan<'f>(
     }
     let predicates = Predicates::of(root)?;
     if hinted.is_none()
-        && let Some(plan) = by_id(root, &predicates, sort)
+        && let Some(plan) = by_id(root, &predicates, sort)?
     {
         return Ok(plan);
     }
@@ -62,14 +63,16 @@ pub fn plan<'f>(
     {
         return Ok(plan);
     }
-    Ok(match best {
-        Some(best) => best.plan(&predicates, sort),
-        // The order of `_id`s is not there: what the hint leads to is in the map, or everything.
-        None if hinted == Some(Hinted::Ids) => {
-            by_id(root, &predicates, sort).unwrap_or_else(|| collection(Direction::Forward, sort))
-        }
-        None => collection(Direction::Forward, sort),
-    })
+    if let Some(best) = best {
+        return best.plan(&predicates, sort);
+    }
+    // The order of `_id`s is not there: what the hint leads to is in the map, or everything.
+    if hinted == Some(Hinted::Ids)
+        && let Some(plan) = by_id(root, &predicates, sort)?
+    {
+        return Ok(plan);
+    }
+    Ok(collection(Direction::Forward, sort))
 }
 
 fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
@@ -86,36 +89,41 @@ fn by_id<'f>(
     root: &'f Node,
     predicates: &Predicates<'f>,
     sort: &[SortKey<'_>],
-) -> Option<Plan<'f>> {
-    let (part, values) = predicates
-        .on(ID_FIELD)
-        .iter()
-        .find_map(|predicate| Some((predicate.part, id_values(predicate)?)))?;
-    let keys = values
-        .iter()
-        .map(|value| {
-            let mut bytes = Vec::new();
-            key::encode(value.as_ref(), false, &mut bytes);
-            bytes
-        })
-        .collect();
+) -> Result<Option<Plan<'f>>> {
+    let mut found = None;
+    for predicate in predicates.on(ID_FIELD) {
+        aside::tick(1)?;
+        if let Some(values) = id_values(predicate)? {
+            found = Some((predicate.part, values));
+            break;
+        }
+    }
+    let Some((part, values)) = found else {
+        return Ok(None);
+    };
+    let mut keys = Vec::with_capacity(values.len());
+    for value in values {
+        aside::tick(1)?;
+        keys.push(key::with(value.as_ref(), <[u8]>::to_vec));
+    }
     let only = match root {
         Node::Field(field) => Some(&field.test),
         _ => None,
     };
-    Some(Plan {
+    let shown = Shown {
+        by: ShownIndex::Ids(values),
+        used: vec![part],
+    };
+    Ok(Some(Plan {
         // One document is in any order.
         sort_covered: values.len() <= 1 || sort.is_empty(),
         access: Access::Ids(keys),
         exact: only.is_some(),
-        shown: vec![Shown {
-            by: ShownIndex::Ids {
-                values,
-                alone: matches!(only, Some(Test::Compare(_))),
-            },
-            used: vec![part],
-        }],
-    })
+        shown: match only {
+            Some(Test::Compare(_)) => Vec::new(),
+            _ => vec![shown],
+        },
+    }))
 }
 
 /// What the best index does for a query. With a hint only the hinted one is asked.
@@ -172,10 +180,10 @@ fn by_alternatives<'f>(
     {
         aside::tick(1)?;
         let predicates = Predicates::of(branch)?;
-        let plan = match by_id(branch, &predicates, &[]) {
+        let plan = match by_id(branch, &predicates, &[])? {
             Some(plan) => plan,
             None => match best(branch, &predicates, &[], None, facts)? {
-                Some(best) if best.score.bounded => best.plan(&predicates, &[]),
+                Some(best) if best.score.bounded => best.plan(&predicates, &[])?,
                 _ => return Ok(None),
             },
         };
@@ -231,22 +239,19 @@ fn candidate<'i>(
     {
         return Ok(None);
     }
-    let needs_field = |path: &str| predicates.on(path).iter().any(|p| p.needs_field());
-    let mut paths = index.spec.paths.iter();
-    if index.spec.sparse && !hinted && !paths.any(|path| needs_field(path.as_str())) {
+    if index.spec.sparse && !hinted && !needs_one_of(&index.spec.paths, predicates)? {
         return Ok(None);
     }
     // The server keeps `_ts`, and documents need not show it: a predicate that accepts a missing field is not served.
     if index.spec.names_ts()
-        && predicates
-            .all()
-            .iter()
-            .any(|predicate| predicate.path.first() == TS_FIELD && !predicate.needs_field())
+        && predicates.any(None, |predicate| {
+            predicate.path.first() == TS_FIELD && !predicate.needs_field()
+        })?
     {
         return Ok(None);
     }
     let bounds = field_bounds(index, predicates)?;
-    let used = ranges::narrowing(&bounds);
+    let used = ranges::narrowing(&bounds)?;
     let order = sort_order(index, &bounds, sort);
     let given = bounds.get(..used).unwrap_or_default();
     let count = |kind: Kind| {
@@ -272,6 +277,16 @@ fn candidate<'i>(
         used,
         order,
     }))
+}
+
+/// Whether only documents that have one of the fields can pass.
+fn needs_one_of(paths: &[Path], predicates: &Predicates<'_>) -> Result<bool> {
+    for path in paths {
+        if predicates.any(Some(path.as_str()), Predicate::needs_field)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The bounds of each field. Two fields that run through the same array are not both bounded: each predicate may be satisfied
@@ -300,24 +315,25 @@ fn field_bounds(
 // === impl Candidate ===
 
 impl Candidate<'_> {
-    fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Plan<'f> {
+    fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Result<Plan<'f>> {
         let given = self.bounds.get(..self.used).unwrap_or_default();
-        let mut used: Vec<usize> = given
-            .iter()
-            .flatten()
-            .flat_map(|field| field.parts.iter().copied())
-            .collect();
+        let ranges = ranges::ranges(&self.index.spec.descending, given)?;
+        let mut used: Vec<usize> = Vec::new();
+        for field in given.iter().flatten() {
+            aside::tick_each(&field.parts)?;
+            used.extend_from_slice(&field.parts);
+        }
         used.sort_unstable();
         used.dedup();
         let direction = self.order.unwrap_or(Direction::Forward);
-        Plan {
+        Ok(Plan {
             sort_covered: self.score.sorted || sort.is_empty(),
             // Every part of the filter is said by the bounds, and a document has one key.
             exact: self.index.multikey == 0 && used.len() == predicates.parts,
             access: Access::IndexScan(IndexScan {
                 number: self.index.number,
                 spec: self.index.spec.clone(),
-                ranges: ranges::ranges(&self.index.spec.descending, &self.bounds),
+                ranges,
                 direction,
                 multikey: self.index.multikey,
             }),
@@ -325,11 +341,11 @@ impl Candidate<'_> {
                 by: ShownIndex::Scan {
                     index: self.index.clone(),
                     direction,
-                    bounds: self.bounds,
+                    bounds: Some(self.bounds),
                 },
                 used,
             }],
-        }
+        })
     }
 }
 

@@ -39,7 +39,7 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
         (Access::CollScan(direction), _) => {
             out.put_str("stage", "COLLSCAN");
             if !filter.is_all() {
-                out.put_doc("filter", filter.describe().as_doc());
+                out.put_doc("filter", filter.describe()?.as_doc());
             }
             out.put_str("direction", direction.name());
         }
@@ -48,7 +48,7 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
             let mut fetch = out.doc("inputStage");
             fetch
                 .put_str("stage", "FETCH")
-                .put_doc("filter", filter.describe().as_doc());
+                .put_doc("filter", filter.describe()?.as_doc());
             let mut or = fetch.doc("inputStage");
             or.put_str("stage", "OR");
             let mut inputs = or.array("inputStages");
@@ -56,16 +56,14 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
                 index_scan(&shown.by, &mut left, &mut inputs.doc())?;
             }
         }
-        (_, [shown]) => match &shown.by {
-            ShownIndex::Ids { alone: true, .. } => {
-                out.put_str("stage", "IDHACK");
-            }
-            by => {
-                out.put_str("stage", "FETCH");
-                put_rest(filter, shown, out);
-                index_scan(by, &mut left, &mut out.doc("inputStage"))?;
-            }
-        },
+        (Access::Ids(_), []) => {
+            out.put_str("stage", "IDHACK");
+        }
+        (_, [shown]) => {
+            out.put_str("stage", "FETCH");
+            put_rest(filter, shown, out)?;
+            index_scan(&shown.by, &mut left, &mut out.doc("inputStage"))?;
+        }
         _ => {
             out.put_str("stage", "EOF");
         }
@@ -74,18 +72,19 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
 }
 
 /// What the bounds do not say.
-fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) {
-    let rest = filter.describe_without(&shown.used);
+fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
+    let rest = filter.describe_without(&shown.used)?;
     if !rest.as_doc().is_empty() {
         out.put_doc("filter", rest.as_doc());
     }
+    Ok(())
 }
 
 /// `left` is how many bytes the bounds may still take.
 fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
     out.put_str("stage", "IXSCAN");
     let bounds = match by {
-        ShownIndex::Ids { values, .. } => {
+        ShownIndex::Ids(values) => {
             out.doc("keyPattern").put_i32("_id", 1);
             out.put_str("indexName", ID_INDEX)
                 .put_bool("isMultiKey", false)
@@ -102,7 +101,10 @@ fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -
             bounds,
         } => {
             put_index(index, *direction, out);
-            scan_bounds(index, *direction, bounds, *left)?
+            match bounds {
+                Some(bounds) => scan_bounds(index, *direction, bounds, *left)?,
+                None => Some(DocBuf::new()),
+            }
         }
     };
     match bounds {
@@ -139,7 +141,7 @@ fn put_index(index: &IndexFacts, direction: Direction, out: &mut DocBuilder<'_>)
         .put_str("direction", direction.name());
 }
 
-fn id_bounds(values: &[&Value], most: usize) -> Result<Option<DocBuf>> {
+fn id_bounds(values: &[Value], most: usize) -> Result<Option<DocBuf>> {
     let texts = values
         .iter()
         .map(|value| format!("[{0}, {0}]", value.as_ref()));

@@ -5,6 +5,8 @@
 
 use super::predicates::{Ask, Predicate};
 use crate::{
+    aside,
+    error::Result,
     query::filter::{Filter, Node, Op, Test},
     value::{Doc, Type, Value, ValueRef},
 };
@@ -45,18 +47,17 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
 }
 
 /// The `_id`s that a predicate on `_id` allows, in order and each once, if they can be counted.
-pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Option<Vec<&'f Value>> {
+pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Value]>> {
     let values = match predicate.test {
         Ask::Is(Test::Compare(comparison)) if comparison.op == Op::Eq => {
             std::slice::from_ref(&comparison.value)
         }
         Ask::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
-        _ => return None,
+        _ => return Ok(None),
     };
-    values
-        .iter()
-        .all(|value| has_one_key(value.as_ref()))
-        .then(|| values.iter().collect())
+    aside::tick_each(values)?;
+    let each_has_one = values.iter().all(|value| has_one_key(value.as_ref()));
+    Ok(each_has_one.then_some(values))
 }
 
 #[cfg(test)]

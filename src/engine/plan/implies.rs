@@ -27,7 +27,7 @@ pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
         Node::Or(parts) => all(parts, |part| implies(part, partial)),
         Node::Field(field) => match partial {
             Node::Field(wanted) => {
-                Ok(field.path == wanted.path && test_implies(&field.test, &wanted.test))
+                Ok(field.path == wanted.path && test_implies(&field.test, &wanted.test)?)
             }
             _ => alternative(filter, partial),
         },
@@ -55,13 +55,14 @@ fn all(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<b
     Ok(!any(nodes, |node| holds(node).map(|holds| !holds))?)
 }
 
-fn test_implies(test: &Test, wanted: &Test) -> bool {
-    match (test, wanted) {
+fn test_implies(test: &Test, wanted: &Test) -> Result<bool> {
+    Ok(match (test, wanted) {
         (test, Test::Exists) => needs_field(test),
         (Test::Compare(known), wanted) if known.op == Op::Eq => {
             value_implies(known.value.as_ref(), wanted)
         }
         (Test::In(members), wanted) => {
+            aside::tick_each(members.values())?;
             members.patterns().is_empty()
                 && members
                     .values()
@@ -71,7 +72,7 @@ fn test_implies(test: &Test, wanted: &Test) -> bool {
         (Test::Compare(known), Test::Compare(wanted)) => range_implies(known, wanted),
         (Test::Type(known), Test::Type(wanted)) => known == wanted,
         _ => false,
-    }
+    })
 }
 
 /// Whether a document that has this value there passes. An array can be met in two ways, and null also means missing: these

@@ -1,9 +1,14 @@
-//! Intervals of values in BSON order, with sets of them.
+//! Intervals of values in BSON order, with sets of them. A set may have as many intervals as a filter has conditions, so
+//! whatever goes through one counts its work, and fails where the command is to end.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use crate::value::{Value, ValueRef, key};
+use crate::{
+    aside,
+    error::Result,
+    value::{Value, ValueRef, key},
+};
 
 /// All values between two ends.
 #[derive(Debug, Clone)]
@@ -97,24 +102,25 @@ impl Interval {
 }
 
 /// The values that lie in one of these at least, as disjoint and ascending intervals.
-pub fn union(all: Vec<Interval>) -> Vec<Interval> {
+pub fn union(all: Vec<Interval>) -> Result<Vec<Interval>> {
     covered(all, 1)
 }
 
 /// The values that lie in all of these sets, each of which is disjoint and ascending.
-pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Vec<Interval> {
+pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Result<Vec<Interval>> {
     match (sets.len(), sets.pop()) {
-        (1, Some(only)) => only,
+        (1, Some(only)) => Ok(only),
         (depth, last) => covered(sets.into_iter().chain(last).flatten().collect(), depth),
     }
 }
 
 /// The values that lie in `depth` of these intervals at least. One sort and one pass, however many sets they come from: the
 /// edges are met in ascending order, and the intervals that are open are counted.
-fn covered(mut all: Vec<Interval>, depth: usize) -> Vec<Interval> {
+fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
+    aside::tick_each(&all)?;
     all.retain(|interval| !interval.is_empty());
     if all.len() < 2 {
-        return if depth <= 1 { all } else { Vec::new() };
+        return Ok(if depth <= 1 { all } else { Vec::new() });
     }
     let mut edges: Vec<Edge> = Vec::with_capacity(2 * all.len());
     for Interval { low, high } in all {
@@ -132,6 +138,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Vec<Interval> {
     let mut open = 0;
     let mut since: Option<Edge> = None;
     for edge in edges {
+        aside::tick(1)?;
         if edge.opens {
             open += 1;
             if open == depth {
@@ -147,7 +154,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Vec<Interval> {
             open -= 1;
         }
     }
-    found
+    Ok(found)
 }
 
 /// An end on its way through [`covered`].
@@ -164,7 +171,8 @@ impl Edge {
 }
 
 /// Everything but these (disjoint and ascending).
-pub fn complement(of: &[Interval], lowest: End, highest: End) -> Vec<Interval> {
+pub fn complement(of: &[Interval], lowest: End, highest: End) -> Result<Vec<Interval>> {
+    aside::tick_each(of)?;
     let mut rest = Vec::with_capacity(of.len() + 1);
     let mut low = lowest;
     for interval in of {
@@ -173,7 +181,7 @@ pub fn complement(of: &[Interval], lowest: End, highest: End) -> Vec<Interval> {
     }
     rest.push(Interval::new(low, highest));
     rest.retain(|interval| !interval.is_empty());
-    rest
+    Ok(rest)
 }
 
 #[cfg(test)]
@@ -209,13 +217,13 @@ mod tests {
                             || End::new(Value::int32(roll(10) as i32).as_ref(), roll(2) == 0);
                         Interval::new(end(), end())
                     });
-                    union(parts.collect())
+                    union(parts.collect()).unwrap()
                 })
                 .collect();
-            let all = union(sets.iter().flatten().cloned().collect());
-            let both = intersection(sets.clone());
+            let all = union(sets.iter().flatten().cloned().collect()).unwrap();
+            let both = intersection(sets.clone()).unwrap();
             let end = |n: i32| End::new(Value::int32(n).as_ref(), true);
-            let rest = complement(&all, end(-1), end(11));
+            let rest = complement(&all, end(-1), end(11)).unwrap();
             for at in -1..21 {
                 let of_each: Vec<bool> = sets.iter().map(|set| holds(set, at)).collect();
                 let any = of_each.contains(&true);

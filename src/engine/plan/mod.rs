@@ -38,7 +38,7 @@ use crate::{
     query::Filter,
     storage::index::{IndexNumber, IndexSpec},
     ttl::TsIndex,
-    value::{Path, Value},
+    value::{Path, Value, ValueRef, key},
 };
 use predicates::FieldBounds;
 
@@ -83,7 +83,8 @@ pub struct Plan<'f> {
     pub sort_covered: bool,
     /// The access yields only documents that pass the filter.
     pub exact: bool,
-    /// For explain: one for each index that the access reads.
+    /// For explain: one for each index that the access reads. None where all documents are looked at, or the one that the
+    /// filter names by its `_id` alone.
     shown: Vec<Shown<'f>>,
 }
 
@@ -131,17 +132,13 @@ struct Shown<'f> {
 
 #[derive(Debug)]
 enum ShownIndex<'f> {
-    /// The map of `_id`s.
-    Ids {
-        values: Vec<&'f Value>,
-        /// The filter asks for one `_id` and nothing else.
-        alone: bool,
-    },
+    /// The map of `_id`s, asked for these.
+    Ids(&'f [Value]),
     Scan {
         index: IndexFacts,
         direction: Direction,
-        /// Per field of the index; `None` stands for all values.
-        bounds: Vec<Option<Rc<FieldBounds>>>,
+        /// Per field of the index; `None` stands for all values. Nothing where the client gives the ends itself.
+        bounds: Option<Vec<Option<Rc<FieldBounds>>>>,
     },
 }
 
@@ -154,6 +151,38 @@ impl IndexFacts {
 
     fn is_descending(&self, field: usize) -> bool {
         self.spec.descending.get(field) == Some(&true)
+    }
+}
+
+// === impl Plan ===
+
+impl<'f> Plan<'f> {
+    /// That of a filter which asks for one `_id` and nothing else: the most frequent query needs no facts.
+    pub fn of_id(id: ValueRef<'_>) -> Self {
+        Self {
+            access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
+            sort_covered: true,
+            exact: true,
+            shown: Vec::new(),
+        }
+    }
+
+    /// One range of an index, forward. Its order is no sort's: `sort_covered` says that there is none.
+    pub fn of_range(index: IndexFacts, range: KeyRange, sort_covered: bool) -> Self {
+        let shown = Shown {
+            by: ShownIndex::Scan {
+                index: index.clone(),
+                direction: Direction::Forward,
+                bounds: None,
+            },
+            used: Vec::new(),
+        };
+        Self {
+            access: Access::IndexScan(IndexScan::of_range(index, range)),
+            sort_covered,
+            exact: false,
+            shown: vec![shown],
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Ask<'f> {
 // === impl Predicate ===
 
 impl Predicate<'_> {
-    pub fn bounds(&self, multikey: bool) -> Option<Bounds> {
+    pub fn bounds(&self, multikey: bool) -> Result<Option<Bounds>> {
         let place = Place {
             digits: has_digits(&self.path),
             multikey,
@@ -42,14 +42,17 @@ impl Predicate<'_> {
         match self.test {
             Ask::Is(test) => bounds::of_test(test, place),
             Ask::Not(test) => bounds::of_negation(test, place),
-            Ask::Element(_) if place.digits => None,
+            Ask::Element(_) if place.digits => Ok(None),
             Ask::Element(nodes) => {
                 // One element, one key: here the bounds of several tests meet.
-                let tests = nodes.iter().filter_map(|node| match node {
-                    Node::Field(field) => bounds::of_test(&field.test, place),
-                    _ => None,
-                });
-                Bounds::all_of(tests.collect())
+                let mut tests = Vec::new();
+                for node in nodes {
+                    aside::tick(1)?;
+                    if let Node::Field(field) = node {
+                        tests.extend(bounds::of_test(&field.test, place)?);
+                    }
+                }
+                Bounds::all_of(tests)
             }
         }
     }
@@ -67,10 +70,7 @@ impl Predicate<'_> {
 pub fn needs_field(test: &Test) -> bool {
     match test {
         Test::Compare(comparison) => !accepts_missing(comparison),
-        Test::In(members) | Test::All(members) => !members
-            .values()
-            .iter()
-            .any(|value| value.ty() == Type::Null),
+        Test::In(members) | Test::All(members) => !members.has_null(),
         _ => true,
     }
 }
@@ -124,9 +124,9 @@ impl<'f> Predicates<'f> {
         };
         let mut sorted = Vec::with_capacity(parts.len());
         for (part, node) in parts.iter().enumerate() {
-            aside::tick(1)?;
-            add(node, part, matches!(node, Node::Field(_)), &mut sorted);
+            add(node, part, matches!(node, Node::Field(_)), &mut sorted)?;
         }
+        aside::tick_each(&sorted)?;
         // Stable: on one path the first that was written stays the first.
         sorted.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
         Ok(Self {
@@ -136,8 +136,11 @@ impl<'f> Predicates<'f> {
         })
     }
 
-    pub fn all(&self) -> &[Predicate<'f>] {
-        &self.sorted
+    /// Whether one of those on a path (or, without one, of all) is as asked.
+    pub fn any(&self, path: Option<&str>, asked: impl Fn(&Predicate<'f>) -> bool) -> Result<bool> {
+        let among = path.map_or(self.sorted.as_slice(), |path| self.on(path));
+        aside::tick_each(among)?;
+        Ok(among.iter().any(asked))
     }
 
     /// Those on a path.
@@ -169,11 +172,11 @@ impl<'f> Predicates<'f> {
         let mut parts = Vec::new();
         for predicate in self.on(path) {
             aside::tick(1)?;
-            let Some(bounds) = predicate.bounds(multikey) else {
+            let Some(bounds) = predicate.bounds(multikey)? else {
                 continue;
             };
             // Making an interval takes longer than a look at a condition.
-            aside::tick(u32::try_from(bounds.intervals.len()).unwrap_or(u32::MAX))?;
+            aside::tick_each(&bounds.intervals)?;
             let part = predicate.whole.then_some(predicate.part);
             if multikey {
                 if found
@@ -188,14 +191,19 @@ impl<'f> Predicates<'f> {
             found.push(bounds);
             parts.extend(part);
         }
-        Ok(Bounds::all_of(found).map(|bounds| FieldBounds { bounds, parts }))
+        Ok(Bounds::all_of(found)?.map(|bounds| FieldBounds { bounds, parts }))
     }
 }
 
-fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) {
+fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) -> Result<()> {
+    aside::tick(1)?;
     match node {
-        Node::And(nodes) => nodes.iter().for_each(|node| add(node, part, false, found)),
-        Node::Field(field) => add_field(field, part, whole, found),
+        Node::And(nodes) => {
+            for node in nodes {
+                add(node, part, false, found)?;
+            }
+        }
+        Node::Field(field) => add_field(field, part, whole, found)?,
         Node::Not(inner) => {
             if let Node::Field(field) = &**inner {
                 found.push(Predicate {
@@ -208,9 +216,15 @@ fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'
         }
         _ => {}
     }
+    Ok(())
 }
 
-fn add_field<'f>(field: &'f Field, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) {
+fn add_field<'f>(
+    field: &'f Field,
+    part: usize,
+    whole: bool,
+    found: &mut Vec<Predicate<'f>>,
+) -> Result<()> {
     match &field.test {
         Test::ElemValue(nodes) => found.push(Predicate {
             path: Cow::Borrowed(&field.path),
@@ -221,10 +235,10 @@ fn add_field<'f>(field: &'f Field, part: usize, whole: bool, found: &mut Vec<Pre
         Test::ElemObject(node) => {
             // The elements' fields are under this path; a number there would mean something else.
             if has_digits(&field.path) {
-                return;
+                return Ok(());
             }
             let mut inner = Vec::new();
-            add(node, part, false, &mut inner);
+            add(node, part, false, &mut inner)?;
             for predicate in inner {
                 if has_digits(&predicate.path) || matches!(predicate.test, Ask::Not(_)) {
                     continue;
@@ -240,7 +254,8 @@ fn add_field<'f>(field: &'f Field, part: usize, whole: bool, found: &mut Vec<Pre
             path: Cow::Borrowed(&field.path),
             test: Ask::Is(test),
             part,
-            whole: whole && bounds::is_exact(test),
+            whole: whole && bounds::is_exact(test)?,
         }),
     }
+    Ok(())
 }

@@ -8,13 +8,14 @@ use super::{
     interval::{End, Interval},
     predicates::FieldBounds,
 };
+use crate::{aside, error::Result};
 
 /// `$in` on several fields multiplies; beyond this many ranges the later fields are left to the filter.
 const MAX_RANGES: usize = 1000;
 
 /// How many of its first fields narrow the scan of an index with these bounds. A further field does only while all fields
 /// before it are points.
-pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> usize {
+pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> Result<usize> {
     let mut prefixes = 1_usize;
     let mut used = 0;
     for FieldBounds { bounds, .. } in bounds.iter().map_while(Option::as_deref) {
@@ -23,54 +24,61 @@ pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> usize {
             break;
         }
         used += 1;
-        if !is_points(bounds) {
+        if !is_points(bounds)? {
             break;
         }
     }
-    used
+    Ok(used)
 }
 
-/// The ranges for an index with these bounds on the first fields, those that narrow the scan.
-pub fn ranges(descending: &[bool], bounds: &[Option<Rc<FieldBounds>>]) -> Vec<KeyRange> {
-    let used = bounds.get(..narrowing(bounds)).unwrap_or_default();
+/// The ranges for an index with these bounds on its first fields, all of which narrow the scan.
+pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<Vec<KeyRange>> {
     if used.is_empty() {
-        return vec![KeyRange::everything()];
+        return Ok(vec![KeyRange::everything()]);
     }
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     for (FieldBounds { bounds, .. }, &descending) in
         used.iter().flatten().map(Rc::as_ref).zip(descending)
     {
         let count = prefixes.len().saturating_mul(bounds.intervals.len());
-        if !is_points(bounds) {
+        if !is_points(bounds)? {
             let mut all = Vec::with_capacity(count);
             for prefix in &prefixes {
                 for interval in &bounds.intervals {
+                    aside::tick(1)?;
                     all.push(range(prefix, interval, descending));
                 }
             }
             all.sort();
-            return all;
+            return Ok(all);
         }
         let mut next = Vec::with_capacity(count);
         for prefix in &prefixes {
             for interval in &bounds.intervals {
+                aside::tick(1)?;
                 next.push(joined(prefix, &interval.low, descending));
             }
         }
         next.sort();
         prefixes = next;
     }
-    prefixes
-        .into_iter()
-        .map(|prefix| KeyRange {
+    let mut all = Vec::with_capacity(prefixes.len());
+    for prefix in prefixes {
+        aside::tick(1)?;
+        all.push(KeyRange {
             upper: behind(&prefix),
             lower: prefix,
-        })
-        .collect()
+        });
+    }
+    Ok(all)
 }
 
-fn is_points(bounds: &Bounds) -> bool {
-    bounds.kind >= Kind::Points && bounds.intervals.iter().all(Interval::is_point)
+fn is_points(bounds: &Bounds) -> Result<bool> {
+    if bounds.kind < Kind::Points {
+        return Ok(false);
+    }
+    aside::tick_each(&bounds.intervals)?;
+    Ok(bounds.intervals.iter().all(Interval::is_point))
 }
 
 fn joined(prefix: &[u8], end: &End, descending: bool) -> Vec<u8> {

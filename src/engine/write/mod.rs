@@ -3,9 +3,10 @@
 //! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] is the one way to change a stored
 //! document: in one lock hold where that is quickly done, else computed outside the lock and written only if it still is the
 //! document that was looked at; [`pick`] finds it, [`search`] does so for a statement
-//! that asks for what [`wanted`] says, and [`statement`] puts the two together. [`refused()`] turns
+//! that asks for what [`wanted`] says, [`change`] puts the two together, and [`statement`] runs them. [`refused()`] turns
 //! storage's facts into MongoDB's errors. [`collection_for`] makes the collection where there is none yet.
 
+mod change;
 mod collection;
 mod insert;
 mod intake;
@@ -16,6 +17,7 @@ mod search;
 mod statement;
 mod wanted;
 
+pub use change::Changed;
 pub use collection::collection_for;
 pub use insert::{BATCH, Inserted, insert_batch, insert_own};
 pub use intake::Intake;

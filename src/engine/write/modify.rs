@@ -40,7 +40,8 @@ pub struct Candidate<'a> {
     pub reads_ts: bool,
     /// What is known of the `ttl` that it will have.
     pub new_ttl: NewTtl,
-    /// Computing what it becomes takes no time, so it may be done while nobody else can read.
+    /// Computing what it becomes takes no time, so it may be done while nobody else can read: one that is asked for by its
+    /// `_id` is found and written in one lock hold.
     pub quick: bool,
     /// The document as it was is asked for afterwards.
     pub keeps: bool,
@@ -183,6 +184,10 @@ impl Candidate<'_> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
             Target::Found(id, ts) => (id, ts),
+            Target::Id(id) if !self.quick => match self.copy(id, at) {
+                Look::Copied(id, ts) => (id, ts),
+                _ => return Ok(Ok(Deleted::None)),
+            },
             Target::Id(id) => {
                 let removed = collection.write(at.now(), |writer| {
                     let view = writer.view();

@@ -17,8 +17,10 @@ use crate::value::Millis;
 pub struct Picker {
     walk: Walk,
     filter: Arc<Filter>,
-    /// A sort that the walk's own order does not give: everything is looked at before the first document is known.
+    /// The first by this sort is the one that is asked for.
     sort: Option<Sort>,
+    /// The walk's own order is that of the sort. Otherwise everything is looked at before the first document is known.
+    in_order: bool,
     best: Option<Best>,
 }
 
@@ -40,11 +42,13 @@ pub enum Picked {
 // === impl Picker ===
 
 impl Picker {
-    pub fn new(walk: Walk, filter: Arc<Filter>, sort: Option<Sort>) -> Self {
+    /// `in_order`: the walk promises the order of the sort.
+    pub fn new(walk: Walk, filter: Arc<Filter>, sort: Option<Sort>, in_order: bool) -> Self {
         Self {
             walk,
             filter,
             sort,
+            in_order,
             best: None,
         }
     }
@@ -65,25 +69,31 @@ impl Picker {
         slice: &dyn Slice,
         current: &mut Vec<u8>,
     ) -> Result<Picked> {
-        match self.sort.take() {
-            None => self.next_in_order(at, vars, slice, current),
-            Some(sort) => {
-                let picked = self.first_by(&sort, at, vars, slice, current);
-                if matches!(picked, Ok(Picked::Pause)) {
-                    self.sort = Some(sort);
-                }
-                picked
+        if self.sort.is_none() || self.in_order {
+            if let Some(picked) = self.next_in_order(at, vars, slice, current)? {
+                return Ok(picked);
             }
+            self.in_order = false;
         }
+        // Its order is lost, or was never there.
+        let Some(sort) = self.sort.take() else {
+            return Ok(Picked::None);
+        };
+        let picked = self.first_by(&sort, at, vars, slice, current);
+        if matches!(picked, Ok(Picked::Pause)) {
+            self.sort = Some(sort);
+        }
+        picked
     }
 
+    /// The next that the walk leads to; nothing if the walk has lost its order.
     fn next_in_order(
         &mut self,
         at: ReadPoint,
         vars: &Vars,
         slice: &dyn Slice,
         current: &mut Vec<u8>,
-    ) -> Result<Picked> {
+    ) -> Result<Option<Picked>> {
         loop {
             let mut picked = None;
             let pace = self.walk.slice(at, &self.filter, vars, |found| {
@@ -93,9 +103,10 @@ impl Picker {
                 Ok(ControlFlow::Break(()))
             })?;
             match (picked, pace) {
-                (Some((id, ts)), _) => return Ok(Picked::One(id, ts)),
-                (None, Pace::End) => return Ok(Picked::None),
-                (None, Pace::More) if slice.is_over() => return Ok(Picked::Pause),
+                (Some((id, ts)), _) => return Ok(Some(Picked::One(id, ts))),
+                (None, Pace::End) => return Ok(Some(Picked::None)),
+                (None, Pace::Unordered) => return Ok(None),
+                (None, Pace::More) if slice.is_over() => return Ok(Some(Picked::Pause)),
                 (None, Pace::More) => {}
             }
         }
@@ -127,7 +138,7 @@ impl Picker {
             })?;
             match pace {
                 Pace::More if slice.is_over() => return Ok(Picked::Pause),
-                Pace::More => {}
+                Pace::More | Pace::Unordered => {}
                 Pace::End => {
                     return Ok(self.best.take().map_or(Picked::None, |best| {
                         *current = best.bytes;

@@ -8,7 +8,7 @@ use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
 use crate::engine::choose::choose;
 use crate::engine::order_ids;
-use crate::engine::plan::Hint;
+use crate::engine::plan::{Hint, Plan};
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
@@ -22,7 +22,7 @@ pub struct Place<'a> {
     pub ids: &'a ObjectIds,
     pub database: &'a str,
     pub collection: &'a str,
-    /// Tests compare the two ways: nothing is computed while the lock is held.
+    /// Tests compare the two ways: nothing is looked for or computed while the collection is held exclusively.
     pub outside_lock: bool,
     /// How the documents that it writes are counted.
     pub weigh: Weigh,
@@ -45,8 +45,8 @@ pub struct Selection {
 /// A selection, and how far one has come with it.
 pub struct Search {
     pub selection: Selection,
-    /// What an error that a document brings about is led in by, in mongod's words.
-    during: &'static str,
+    /// What an error that a document brings about is led in by, in mongod's words, if it is.
+    during: Option<&'static str>,
     way: Option<Way>,
     current: Vec<u8>,
 }
@@ -92,39 +92,40 @@ impl Selection {
 
     /// The way to them for a reader. A sort is not looked at.
     pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
-        order_ids(&collection, self.wanted.filter(), None, at);
-        let chosen = choose(
+        order_ids(&collection, self.wanted.filter(), None, at)?;
+        let plan = choose(
             &collection,
             self.wanted.filter(),
             None,
             self.hint.as_ref(),
             at,
         )?;
-        Ok(Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
+        Ok(Walk::new(collection, plan.access)
+            .exact(plan.exact)
             .show_ts(self.names_ts))
     }
 
+    /// The plan for a writer.
+    pub fn plan(&self, collection: &Arc<Collection>, at: ReadPoint) -> Result<Plan<'_>> {
+        let (filter, sort) = (self.wanted.filter(), self.sort.as_ref());
+        order_ids(collection, filter, sort, at)?;
+        choose(collection, filter, sort, self.hint.as_ref(), at)
+    }
+
     /// The documents one by one, for a writer.
-    pub fn picker(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Picker> {
-        order_ids(&collection, self.wanted.filter(), self.sort.as_ref(), at);
-        let chosen = choose(
-            &collection,
-            self.wanted.filter(),
-            self.sort.as_ref(),
-            self.hint.as_ref(),
-            at,
-        )?;
-        let walk = Walk::new(collection, chosen.access)
-            .exact(chosen.exact)
+    pub fn picker(&self, collection: Arc<Collection>, plan: Plan<'_>) -> Picker {
+        let sort = self.sort.clone();
+        let walk = Walk::new(collection, plan.access)
+            .exact(plan.exact)
+            .in_order(plan.sort_covered && sort.is_some())
             .show_ts(self.names_ts)
             .for_writing();
-        let sort = if chosen.sorted {
-            None
-        } else {
-            self.sort.clone()
-        };
-        Ok(Picker::new(walk, Arc::clone(self.wanted.filter()), sort))
+        Picker::new(
+            walk,
+            Arc::clone(self.wanted.filter()),
+            sort,
+            plan.sort_covered,
+        )
     }
 
     /// The `_id` of the one document that is asked for, if it is asked for by nothing else.
@@ -137,7 +138,10 @@ impl Selection {
 
     fn way(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Way> {
         Ok(match self.point() {
-            None => Way::Picker(Box::new(self.picker(collection, at)?)),
+            None => {
+                let plan = self.plan(&collection, at)?;
+                Way::Picker(Box::new(self.picker(collection, plan)))
+            }
             Some(_) => Way::Point {
                 collection,
                 gone: false,
@@ -157,7 +161,8 @@ impl Selection {
 // === impl Search ===
 
 impl Search {
-    pub fn new(selection: Selection, during: &'static str) -> Self {
+    /// `during` leads in errors that a document brings about.
+    pub fn new(selection: Selection, during: Option<&'static str>) -> Self {
         Self {
             selection,
             during,
@@ -225,7 +230,8 @@ impl Search {
         }
     }
 
-    pub(super) fn start_over(&mut self) {
+    /// The next document is the first again, of whatever is there then.
+    pub fn start_over(&mut self) {
         self.way = None;
     }
 
@@ -235,9 +241,9 @@ impl Search {
     }
 }
 
-fn during(what: &str, error: Error) -> Error {
-    match error.is_interruption() {
-        true => error,
-        false => error.caused(what),
+fn during(what: Option<&str>, error: Error) -> Error {
+    match what {
+        Some(what) if !error.is_interruption() => error.caused(what),
+        _ => error,
     }
 }

@@ -1,14 +1,13 @@
 //! One statement of an update, delete or findAndModify, run in steps.
 
 use super::search::Found;
-use super::{Deleted, Modified, Place, Search, Selection, collection_for, insert_batch, with_ts};
+use super::{Changed, Deleted, Place, Search, Selection, collection_for, insert_batch};
 use crate::effort::Effort;
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
 use crate::query::update::{Apply, Update};
-use crate::storage::{New, NewTtl, Writer};
-use crate::ttl::OwnTtl;
-use crate::value::{Doc, Millis, Patch, Value};
+use crate::storage::New;
+use crate::value::{Doc, Millis, Value};
 
 /// An update on its way.
 pub struct Updating {
@@ -66,7 +65,7 @@ pub const MAX_LOST: u32 = 10;
 impl Updating {
     pub fn new(selection: Selection, update: Update, upsert: bool) -> Self {
         Self {
-            search: Search::new(selection, "Plan executor error during update"),
+            search: Search::new(selection, Some("Plan executor error during update")),
             update,
             upsert,
             shows: Shows::Nothing,
@@ -79,7 +78,7 @@ impl Updating {
     #[must_use]
     pub fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
-        self.search = Search::new(self.search.selection, FIND_AND_MODIFY);
+        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
         self
     }
 
@@ -113,52 +112,15 @@ impl Updating {
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
-        let mut candidate = match self.search.next(place, slice, effort)? {
-            Found::One(candidate) => candidate,
-            Found::Pause => return Ok(false),
-            Found::None => return Ok(true),
+        let keeps = self.shows != Shows::Nothing;
+        let changed = self
+            .search
+            .change_next(place, slice, &self.update, keeps, effort)?;
+        let (new, written) = match changed {
+            Changed::Done { new, written } => (new, written),
+            Changed::Again => return Ok(false),
+            Changed::None => return Ok(true),
         };
-        let update = &self.update;
-        candidate.reads_ts |= update.reads_ts();
-        let new_ttl = new_ttl(update);
-        candidate.new_ttl = new_ttl;
-        candidate.quick = update.is_quick() && !place.outside_lock;
-        candidate.keeps = self.shows != Shows::Nothing;
-        let (wanted, vars) = (candidate.still_matches.wanted, candidate.still_matches.vars);
-        let modified = candidate.modify(place.at, |doc, ts, writer| {
-            let shown = update.reads_ts().then(|| with_ts(doc, ts));
-            let doc = shown.as_deref().map_or(doc, Doc::new);
-            let position = if update.needs_position() {
-                wanted.filter().position(doc, vars)?
-            } else {
-                None
-            };
-            let apply = Apply {
-                now: place.now(),
-                vars,
-                position,
-                inserting: false,
-            };
-            if new_ttl == NewTtl::Same
-                && let Some(patch) = writer.and_then(|writer| patch(update, doc, &apply, writer))
-            {
-                return Ok(match patch.is_empty() {
-                    true => New::Same,
-                    false => New::Patch(patch),
-                });
-            }
-            Ok(update.apply(doc, &apply)?.map_or(New::Same, New::Bytes))
-        });
-        let modified = modified.map_err(|error| self.search.failed(error))?;
-        let (new, written) = match modified {
-            Ok(Modified::Done { new, written }) => (new, written),
-            Ok(Modified::None) => return Ok(true),
-            lost => {
-                self.search.lost(lost.is_err());
-                return Ok(false);
-            }
-        };
-        effort.changed += (place.weigh)(written.len);
         self.done.matched += 1;
         self.done.modified += u64::from(new != New::Same);
         self.done.shown = match self.shows {
@@ -221,12 +183,6 @@ impl Updating {
     }
 }
 
-/// The few bytes that the update changes, if it changes no more and the writer takes it so.
-fn patch(update: &Update, doc: Doc<'_>, apply: &Apply<'_>, writer: &Writer<'_>) -> Option<Patch> {
-    let may = update.may_patch() && writer.may_patch(|field| !update.leaves_alone(field));
-    may.then(|| update.patch(doc, apply))?
-}
-
 /// The document that `before` became.
 fn after(new: New, mut before: Vec<u8>) -> Vec<u8> {
     match new {
@@ -236,17 +192,6 @@ fn after(new: New, mut before: Vec<u8>) -> Vec<u8> {
             patch.apply(&mut before);
             before
         }
-    }
-}
-
-/// What is known of the `ttl` of a document that the update will have been applied to.
-fn new_ttl(update: &Update) -> NewTtl {
-    if update.leaves_alone(OwnTtl::FIELD) {
-        NewTtl::Same
-    } else if update.lacks_ttl() {
-        NewTtl::Absent
-    } else {
-        NewTtl::Unknown
     }
 }
 
@@ -264,7 +209,7 @@ impl Updated {
 impl Deleting {
     pub fn new(selection: Selection) -> Self {
         Self {
-            search: Search::new(selection, "Plan executor error during delete"),
+            search: Search::new(selection, Some("Plan executor error during delete")),
             deleted: 0,
             before: None,
         }
@@ -273,7 +218,7 @@ impl Deleting {
     /// That of a findAndModify.
     #[must_use]
     pub fn showing(mut self) -> Self {
-        self.search = Search::new(self.search.selection, FIND_AND_MODIFY);
+        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
         self
     }
 
@@ -301,11 +246,12 @@ impl Deleting {
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
-        let candidate = match self.search.next(place, slice, effort)? {
+        let mut candidate = match self.search.next(place, slice, effort)? {
             Found::One(candidate) => candidate,
             Found::Pause => return Ok(false),
             Found::None => return Ok(true),
         };
+        candidate.quick = !place.outside_lock;
         let deleted = candidate.delete(place.at);
         let ts = match deleted.map_err(|error| self.search.failed(error))? {
             Ok(Deleted::Done(ts)) => ts,

@@ -1,53 +1,67 @@
-//! The tree written back as a document, as explain shows a filter: every shorthand spelled out.
+//! The tree written back as a document, as explain shows a filter: every shorthand spelled out. Fails where the command is to
+//! end: a filter may have very many parts.
 
 use super::{Field, Node, Op, Test};
+use crate::aside;
+use crate::error::Result;
 use crate::value::{DocBuf, DocBuilder, Type, Value};
 
 const MOST_POSITIONS: usize = 1 << 20;
 
 /// The whole tree, without some parts of the top conjunction (their places, ascending).
-pub(super) fn filter(root: &Node, without: &[usize]) -> DocBuf {
+pub(super) fn filter(root: &Node, without: &[usize]) -> Result<DocBuf> {
     let parts: &[Node] = match root {
         Node::And(parts) => parts,
         root => std::slice::from_ref(root),
     };
+    aside::tick_each(parts)?;
     let left: Vec<&Node> = parts
         .iter()
         .enumerate()
         .filter(|(at, _)| without.binary_search(at).is_err())
         .map(|(_, part)| part)
         .collect();
-    DocBuf::build(|out| match left.as_slice() {
-        [one] => node(one, out),
+    let mut bytes = Vec::new();
+    let mut out = DocBuilder::begin(&mut bytes);
+    match left.as_slice() {
+        [one] => node(one, &mut out)?,
         [] => {}
-        several => list("$and", several.iter().copied(), out),
-    })
+        several => list("$and", several.iter().copied(), &mut out)?,
+    }
+    out.end();
+    Ok(DocBuf::from_bytes(bytes))
 }
 
-fn list<'n>(name: &str, nodes: impl IntoIterator<Item = &'n Node>, out: &mut DocBuilder<'_>) {
+fn list<'n>(
+    name: &str,
+    nodes: impl IntoIterator<Item = &'n Node>,
+    out: &mut DocBuilder<'_>,
+) -> Result<()> {
     let mut array = out.array(name);
     for each in nodes {
-        node(each, &mut array.doc());
+        node(each, &mut array.doc())?;
     }
+    Ok(())
 }
 
-fn node(what: &Node, out: &mut DocBuilder<'_>) {
+fn node(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
+    aside::tick(1)?;
     match what {
         Node::True => {}
         Node::False => {
             out.put_i32("$alwaysFalse", 1);
         }
-        Node::And(nodes) => list("$and", nodes, out),
-        Node::Or(nodes) => list("$or", nodes, out),
-        Node::Nor(nodes) => list("$nor", nodes, out),
+        Node::And(nodes) => list("$and", nodes, out)?,
+        Node::Or(nodes) => list("$or", nodes, out)?,
+        Node::Nor(nodes) => list("$nor", nodes, out)?,
         Node::Not(inner) => match &**inner {
             Node::Field(field) => {
                 let mut condition = out.doc(field.path.as_str());
-                test(field, &mut condition.doc("$not"));
+                test(field, &mut condition.doc("$not"))?;
             }
-            inner => list("$nor", [inner], out),
+            inner => list("$nor", [inner], out)?,
         },
-        Node::Field(field) => test(field, &mut out.doc(field.path.as_str())),
+        Node::Field(field) => test(field, &mut out.doc(field.path.as_str()))?,
         Node::Expr(expr) => {
             out.put("$expr", expr.1.as_ref());
         }
@@ -58,9 +72,10 @@ fn node(what: &Node, out: &mut DocBuilder<'_>) {
             out.put_f64("$sampleRate", *rate);
         }
     }
+    Ok(())
 }
 
-fn test(field: &Field, out: &mut DocBuilder<'_>) {
+fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
     match &field.test {
         Test::Compare(comparison) => {
             let name = match comparison.op {
@@ -75,6 +90,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
         Test::In(members) => {
             let mut array = out.array("$in");
             for value in members.values() {
+                aside::tick(1)?;
                 array.push(value.as_ref());
             }
             for pattern in members.patterns() {
@@ -84,6 +100,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
         Test::All(members) => {
             let mut array = out.array("$all");
             for value in members.values() {
+                aside::tick(1)?;
                 array.push(value.as_ref());
             }
         }
@@ -121,24 +138,27 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) {
             let mut positions = out.array(bits.name());
             // A few megabytes of mask stand for more positions than a reply can hold.
             for position in bits.positions().take(MOST_POSITIONS) {
+                aside::tick(1)?;
                 positions.push(Value::int64(position.into()).as_ref());
             }
         }
-        Test::ElemObject(inner) => node(inner, &mut out.doc("$elemMatch")),
+        Test::ElemObject(inner) => node(inner, &mut out.doc("$elemMatch"))?,
         Test::ElemValue(nodes) => {
             let mut condition = out.doc("$elemMatch");
             for each in nodes {
-                element(each, &mut condition);
+                element(each, &mut condition)?;
             }
         }
     }
+    Ok(())
 }
 
 /// A condition of the value form of `$elemMatch`, which has no path.
-fn element(what: &Node, out: &mut DocBuilder<'_>) {
+fn element(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
+    aside::tick(1)?;
     match what {
         Node::Field(field) => test(field, out),
-        Node::And(nodes) => nodes.iter().for_each(|node| element(node, out)),
+        Node::And(nodes) => nodes.iter().try_for_each(|node| element(node, out)),
         Node::Not(inner) => element(inner, &mut out.doc("$not")),
         other => node(other, out),
     }
@@ -181,7 +201,7 @@ mod tests {
                 doc! {"$or": [{"b": {"$eq": 1}}, {"b": {"$eq": 1}}]},
             ),
         ] {
-            let shown = check::parse(&filter).unwrap().describe();
+            let shown = check::parse(&filter).unwrap().describe().unwrap();
             assert_eq!(shown, DocBuf::from(expected), "{filter}");
         }
     }

@@ -15,7 +15,7 @@ use crate::{
 pub struct Members {
     values: Vec<Value>,
     patterns: Vec<Pattern>,
-    /// Holds null, which a missing field equals.
+    /// Null is one of them.
     null: bool,
 }
 
@@ -69,6 +69,11 @@ impl Members {
         self.values
             .binary_search_by(|member| value::compare(member.as_ref(), value))
             .ok()
+    }
+
+    /// Whether null is one of them, which a missing field equals.
+    pub fn has_null(&self) -> bool {
+        self.null
     }
 
     /// In BSON order, each once.

@@ -135,13 +135,13 @@ impl Filter {
         }
     }
 
-    /// The filter as explain shows it, every shorthand spelled out.
-    pub fn describe(&self) -> DocBuf {
+    /// The filter as explain shows it, every shorthand spelled out. Fails where the command is to end.
+    pub fn describe(&self) -> Result<DocBuf> {
         self.describe_without(&[])
     }
 
     /// The same without some parts of the top conjunction (by place, ascending).
-    pub fn describe_without(&self, parts: &[usize]) -> DocBuf {
+    pub fn describe_without(&self, parts: &[usize]) -> Result<DocBuf> {
         describe::filter(&self.root, parts)
     }
 

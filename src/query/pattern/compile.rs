@@ -70,10 +70,9 @@ impl Pattern {
         &self.flags
     }
 
-    /// Whether a search may take long ([`Survey`](crate::query::Survey)): a pattern that repeats can take milliseconds for each of
-    /// the texts in an array.
+    /// Whether a search may take long ([`Survey`](crate::query::Survey)).
     pub(crate) fn is_slow(&self) -> bool {
-        self.source.contains(['*', '+', '{']) && self.matcher.may_repeat()
+        self.matcher.is_slow()
     }
 
     /// Searches with errors and captures, for callers that need more than yes or no.

@@ -62,10 +62,6 @@ impl CostEstimate {
         Some(estimate)
     }
 
-    pub fn has_repeats(self) -> bool {
-        self.repeats > 0
-    }
-
     /// The most bytes that a search through a text of this length may pass over.
     pub fn bytes_passed(self, text: usize) -> usize {
         let from_each = text

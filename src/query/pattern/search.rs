@@ -88,9 +88,12 @@ impl Matcher {
         })
     }
 
-    /// Whether a part of the pattern may be searched for again and again.
-    pub(super) fn may_repeat(&self) -> bool {
-        self.cost.is_none_or(CostEstimate::has_repeats)
+    /// Whether a search may take milliseconds in a text of a few pages, of which an array may hold many. In a long text it may
+    /// then take any time.
+    pub(super) fn is_slow(&self) -> bool {
+        const PAGES: usize = 4096;
+        self.cost
+            .is_none_or(|cost| cost.bytes_passed(PAGES) > TRIAL_MAX)
     }
 
     pub fn groups(&self) -> u32 {

@@ -1,15 +1,22 @@
 //! The laws of the planner, held against a naive evaluator over random documents, filters and indexes. What an access yields holds
-//! every document that matches, in the order that the plan promises. If the plan is exact, it holds nothing else.
+//! every document that matches, in the order that the plan promises. If the plan is exact, it holds nothing else. A hint takes
+//! the index that it names and what that holds; without one a hidden index is not used. What a join by equality finds through an
+//! index is what a scan finds.
 
 use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document, doc};
 
+use super::super::hint::Hinted;
 use super::super::*;
 use super::{facts, filter, index, keys_of, sorting};
+use crate::clock::monotonic;
+use crate::engine::holders::holders;
+use crate::error::Result;
 use crate::query::Vars;
-use crate::value::{self, DocBuf, Millis, Path, Value, key};
+use crate::storage::{Collection, Namespace, Options, ReadPoint, RecordId, Stored, Writer};
+use crate::value::{self, Doc, DocBuf, Millis, Path, Value, key};
 
 /// A small generator; the seed is in the message of a failure.
 struct Dice(u64);
@@ -231,7 +238,9 @@ impl Dice {
             key.insert(self.path(), self.pick(&[1, -1]));
         }
         let mut info = index(key);
-        Arc::make_mut(&mut info.spec).sparse = self.roll(5) == 0;
+        let spec = Arc::make_mut(&mut info.spec);
+        spec.sparse = self.roll(5) == 0;
+        spec.hidden = self.roll(8) == 0;
         if self.roll(6) == 0 {
             let condition = self.pick(&[
                 doc! {"a": {"$exists": true}},
@@ -244,6 +253,24 @@ impl Dice {
             info.partial = Some(Arc::new(filter(&condition)));
         }
         info
+    }
+
+    /// A client's own choice, of one of the indexes or of none.
+    fn hint(&mut self, facts: &Facts) -> (Hint, Hinted) {
+        let way = self.roll(facts.indexes.len() + 2);
+        let Some(index) = facts.indexes.get(way) else {
+            let direction = self.pick(&[Direction::Forward, Direction::Backward]);
+            return (Hint::Natural(direction), Hinted::Natural(direction));
+        };
+        // Two indexes may have the same key, of which the first is meant.
+        let by_key = Hint::Key(index.spec.key.clone());
+        let same = |other: &IndexFacts| by_key.names(&other.spec.name, other.spec.key.as_doc());
+        let is_first = facts.indexes.iter().position(same) == Some(way);
+        let hint = match is_first && self.roll(2) == 0 {
+            true => by_key,
+            false => Hint::Name(index.spec.name.clone()),
+        };
+        (hint, Hinted::Index(way))
     }
 }
 
@@ -258,6 +285,14 @@ fn value_at(doc: &Document, path: &str) -> Option<Bson> {
         None => doc.get(path).cloned(),
         Some((first, rest)) => value_at(doc.get_document(first).ok()?, rest),
     }
+}
+
+/// Whether no two documents share a key, so that the index might be unique.
+fn is_unique(entries: &[(Vec<u8>, usize)]) -> bool {
+    let key = |entry: &(Vec<u8>, usize)| entry.0[..entry.0.len() - size_of::<u64>()].to_vec();
+    entries
+        .windows(2)
+        .all(|pair| key(&pair[0]) != key(&pair[1]))
 }
 
 /// The entries of an index over documents, as storage keeps them, and its multikey bits. `None` if some document cannot
@@ -349,11 +384,56 @@ impl World {
     }
 }
 
-/// How many of the plans read an index, and how many of these were exact and found something.
+/// How many of the plans read an index, how many of these were exact and found something, and how many took a unique index or one
+/// that was hinted at.
 #[derive(Debug, Default)]
 struct Seen {
     indexed: u64,
     exact: u64,
+    unique: u64,
+    hinted: u64,
+}
+
+/// The indexes that an access reads, by their places.
+fn read_by(access: &Access) -> Vec<usize> {
+    match access {
+        Access::IndexScan(scan) => vec![scan.number.0 as usize],
+        Access::Union(ways) => ways.iter().flat_map(read_by).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A hint that names a hidden index is refused; one that names another is followed, unless nothing can match.
+fn check_hinted(
+    plan: &Result<Plan<'_>>,
+    hinted: Hinted,
+    facts: &Facts,
+    shown: &dyn Fn() -> String,
+) {
+    let index = match hinted {
+        Hinted::Index(at) => Some((at, &facts.indexes[at].spec)),
+        _ => None,
+    };
+    let plan = match (plan, index) {
+        (Err(_), Some((_, spec))) => {
+            assert!(spec.hidden, "refused; {}", shown());
+            return;
+        }
+        (Err(error), None) => panic!("{error}; {}", shown()),
+        (Ok(plan), _) => plan,
+    };
+    assert!(
+        !index.is_some_and(|(_, spec)| spec.hidden),
+        "hidden; {}",
+        shown()
+    );
+    let followed = match (&plan.access, hinted) {
+        (Access::Nothing, _) => true,
+        (Access::CollScan(direction), Hinted::Natural(wanted)) => *direction == wanted,
+        (access, Hinted::Index(at)) => read_by(access) == [at],
+        _ => false,
+    };
+    assert!(followed, "not followed; {}", shown());
 }
 
 fn check_law(rounds: u64, first_seed: u64) {
@@ -379,6 +459,7 @@ fn check_law(rounds: u64, first_seed: u64) {
             let mut info = dice.index();
             Arc::make_mut(&mut info.spec).name = format!("i{at}");
             if let Some(entries) = entries(&mut info, &world.docs, &vars) {
+                Arc::make_mut(&mut info.spec).unique = is_unique(&entries) && dice.roll(2) == 0;
                 indexes.push(info);
                 world.kept.push(entries);
             }
@@ -398,22 +479,43 @@ fn check_law(rounds: u64, first_seed: u64) {
                 .collect();
             let sort = sorting(&sort);
             let sort = keys_of(&sort);
-            let plan = plan(&parsed, &sort, None, &facts).unwrap();
+            let hint = (dice.roll(4) == 0).then(|| dice.hint(&facts));
+            let planned = plan(&parsed, &sort, hint.as_ref().map(|(hint, _)| hint), &facts);
+            let shown = || {
+                let specs: Vec<_> = facts.indexes.iter().map(|info| &info.spec).collect();
+                format!("seed {seed}: {query}, {hint:?} under {specs:?} by {planned:?}")
+            };
+            if let Some((_, hinted)) = &hint {
+                check_hinted(&planned, *hinted, &facts, &shown);
+            }
+            let Ok(plan) = &planned else { continue };
+            // A hint at an index that leaves documents out takes what it holds.
+            let held = |at: usize| match hint {
+                Some((_, Hinted::Index(index))) => {
+                    world.kept[index].iter().any(|(_, held)| *held == at)
+                }
+                _ => true,
+            };
             let expected: Vec<usize> = world
                 .docs
                 .iter()
                 .enumerate()
-                .filter(|(_, doc)| parsed.matches(doc.as_doc(), &vars).unwrap())
+                .filter(|(at, doc)| parsed.matches(doc.as_doc(), &vars).unwrap() && held(*at))
                 .map(|(at, _)| at)
                 .collect();
-            let shown = || {
-                let specs: Vec<_> = facts.indexes.iter().map(|info| &info.spec).collect();
-                format!("seed {seed}: {query} under {specs:?} by {plan:?}")
-            };
             let found = world.walk(&plan.access);
-            if matches!(plan.access, Access::IndexScan(_) | Access::Union(_)) {
+            let read = read_by(&plan.access);
+            if !read.is_empty() {
+                let spec = |at: &usize| &facts.indexes[*at].spec;
+                assert!(
+                    !read.iter().any(|at| spec(at).hidden),
+                    "hidden; {}",
+                    shown()
+                );
                 seen.indexed += 1;
                 seen.exact += u64::from(plan.exact && !found.is_empty());
+                seen.unique += u64::from(read.iter().any(|at| spec(at).unique));
+                seen.hinted += u64::from(hint.is_some());
             }
             for at in &expected {
                 assert!(
@@ -453,12 +555,99 @@ fn check_law(rounds: u64, first_seed: u64) {
         }
     }
     assert!(seen.indexed > rounds / 2, "{seen:?} in {rounds} rounds");
-    assert!(seen.exact > rounds / 8, "{seen:?} in {rounds} rounds");
+    for rare in [seen.exact, seen.unique, seen.hinted] {
+        assert!(rare > rounds / 8, "{seen:?} in {rounds} rounds");
+    }
+}
+
+/// What [`holders`] finds in a collection, against a scan of all documents.
+fn check_joins(rounds: u64, first_seed: u64) {
+    let vars = Vars::at(Millis(0));
+    let (mut answered, mut found_some) = (0, 0);
+    for seed in first_seed..first_seed + rounds {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let collection = Collection::new(Namespace::new("db", "c"), Options::default());
+        let write = |change: &mut dyn FnMut(&mut Writer<'_>)| {
+            collection
+                .write(Millis(0), |writer| change(writer))
+                .unwrap();
+        };
+        for at in 0..=dice.roll(2) {
+            let mut spec = IndexSpec::clone(&dice.index().spec);
+            spec.name = format!("i{at}");
+            // Two documents with one value: the second is refused, and is then no part of what is searched.
+            spec.unique = dice.roll(4) == 0;
+            let made = collection.drain_then(Millis(0), monotonic(), |rules| rules.add_index(spec));
+            assert!(made.unwrap().is_ok());
+        }
+        let depth = dice.pick(&[0, 0, 1, 3]);
+        let mut docs: Vec<Document> = Vec::new();
+        for n in 0..12 {
+            let id = match dice.roll(3) {
+                0 => dice.scalar(),
+                _ => Bson::Int32(n),
+            };
+            if !is_operand(&id) {
+                continue;
+            }
+            let mut doc = doc! {"_id": id};
+            doc.extend(dice.fields(depth));
+            let bytes = doc.to_vec().unwrap();
+            write(&mut |writer| {
+                if writer.insert(&bytes).is_ok() {
+                    docs.push(doc.clone());
+                }
+            });
+        }
+        for _ in 0..8 {
+            let field = dice.path();
+            let keys: Vec<Bson> = (0..=dice.roll(2))
+                .map(|_| {
+                    let from = dice.roll(docs.len() + 2);
+                    let held = docs.get(from).and_then(|doc| value_at(doc, &field));
+                    held.filter(is_operand).unwrap_or_else(|| dice.constant())
+                })
+                .collect();
+            let asked: Vec<Document> = keys.iter().map(|key| doc! {&field: {"$eq": key}}).collect();
+            let parsed = filter(&doc! {"$or": asked});
+            let keys = DocBuf::from(doc! {"k": keys});
+            let keys = keys.as_doc().get("k").as_array().unwrap();
+            let keys: Vec<_> = keys.iter().map(|elem| elem.value).collect();
+            collection.read(ReadPoint::at(Millis(0)), |view| {
+                let Some(found) = holders(view, &field, &keys) else {
+                    return;
+                };
+                let mut found: Vec<RecordId> = found.iter().map(|(id, _)| *id).collect();
+                found.sort_unstable();
+                let matching = |stored: &Stored<'_>| parsed.matches(Doc::new(stored.bytes), &vars);
+                let all = view.all();
+                let scanned = all.iter().filter(|(_, stored)| matching(stored).unwrap());
+                let scanned: Vec<RecordId> = scanned.map(|(id, _)| *id).collect();
+                let specs: Vec<_> = view.indexes().map(|index| &index.spec).collect();
+                assert_eq!(
+                    found, scanned,
+                    "seed {seed}: {field} {keys:?} under {specs:?}"
+                );
+                answered += 1;
+                found_some += u64::from(!found.is_empty());
+            });
+        }
+    }
+    assert!(answered > rounds / 2, "{answered} joins in {rounds} rounds");
+    assert!(
+        found_some > rounds / 4,
+        "{found_some} of {answered} found something"
+    );
 }
 
 #[test]
 fn plans_lose_nothing_and_exact_ones_find_nothing_else() {
     check_law(4_000, 1);
+}
+
+#[test]
+fn a_join_by_equality_finds_what_a_scan_finds() {
+    check_joins(4_000, 1);
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::*;
+use crate::aside::{Limit, observe};
+use crate::error::Code;
 use crate::query::Scope;
 use crate::value::DocBuf;
 
@@ -381,18 +383,96 @@ fn many_conditions_make_few_ranges() {
     }
 }
 
-/// A plan that takes long ends with its command.
+/// Filters of so many conditions, each in a form of its own, with indexes that all have to be asked about them.
+fn long_filters(many: i32) -> Vec<(&'static str, Document)> {
+    let list = |each: fn(i32) -> Document| (0..many).map(each).collect::<Vec<Document>>();
+    let numbers: Vec<i32> = (0..many).collect();
+    vec![
+        (
+            "all differ",
+            doc! {"$and": list(|n| doc! {"a": {"$ne": n}})},
+        ),
+        ("ids", doc! {"$and": list(|n| doc! {"_id": {"$ne": n}})}),
+        ("above", doc! {"$and": list(|n| doc! {"a": {"$gt": n}})}),
+        (
+            "nested",
+            doc! {"$and": [{"$and": list(|n| doc! {"a": {"$ne": n}})}, {"b": 1}]},
+        ),
+        ("none of", doc! {"a": {"$nin": &numbers}}),
+        ("one of", doc! {"a": {"$in": &numbers}}),
+        ("one id", doc! {"_id": {"$in": &numbers}}),
+        (
+            "either",
+            doc! {"$or": list(|n| doc! {"a": n, "b": {"$gt": n}})},
+        ),
+        ("element", doc! {"a": {"$elemMatch": {"$in": &numbers}}}),
+        ("fields", doc! {"$and": list(|n| doc! {format!("f{n}"): n})}),
+    ]
+}
+
+fn long_facts() -> Facts {
+    let mut sparse = index(doc! {"a": 1, "c": 1});
+    Arc::make_mut(&mut sparse.spec).sparse = true;
+    let mut partial = index(doc! {"b": 1});
+    partial.partial = Some(Arc::new(filter(&doc! {"a": {"$gt": -1}, "b": {"$lt": 7}})));
+    let multikey = IndexFacts {
+        multikey: 1,
+        ..index(doc! {"a": -1})
+    };
+    let ids = named("_id_", doc! {"_id": 1});
+    facts(vec![
+        index(doc! {"a": 1, "b": 1}),
+        sparse,
+        partial,
+        multikey,
+        ids,
+    ])
+}
+
+/// Counts, not times: twice as many conditions are twice the work, for the planner and for explain.
 #[test]
-fn planning_ends_at_the_time_limit() {
-    let many: Vec<Document> = (0..50_000).map(|n| doc! {"a": {"$ne": n}}).collect();
-    let facts = facts(vec![index(doc! {"a": 1})]);
-    let filter = filter(&doc! {"$and": many});
-    let over = crate::aside::Limit::within(std::time::Duration::ZERO);
-    let ended = over.watch(|| plan(&filter, &[], None, &facts).map(drop));
-    assert_eq!(
-        ended.unwrap_err().code(),
-        crate::error::Code::MaxTimeMSExpired
-    );
+fn planning_is_linear_in_the_conditions() {
+    let facts = long_facts();
+    let work = |query: &Document| {
+        let filter = filter(query);
+        let (planned, units) = observe::units(|| plan(&filter, &[], None, &facts));
+        let planned = planned.unwrap();
+        let (shown, more) = observe::units(|| winning_plan(&planned, &filter, None));
+        shown.unwrap();
+        (units, more)
+    };
+    let many = 2_000;
+    for ((name, query), (_, twice)) in long_filters(many).iter().zip(&long_filters(2 * many)) {
+        let (once, twice) = (work(query), work(twice));
+        for (once, twice) in [(once.0, twice.0), (once.1, twice.1)] {
+            assert!(once >= many as u64, "{name}: {once} units are not all");
+            assert!(10 * twice <= 21 * once, "{name}: {once}, then {twice}");
+        }
+    }
+}
+
+/// A plan that takes long ends with its command, whatever ends that: it looks after every few thousand units of its work.
+#[test]
+fn planning_ends_with_its_command() {
+    let facts = long_facts();
+    let over = || Limit::within(std::time::Duration::ZERO);
+    let abandoned = || {
+        let flag = Arc::new(crate::wait::Flag::default());
+        flag.set();
+        Limit::until_abandoned(flag)
+    };
+    for (name, query) in long_filters(20_000) {
+        let filter = filter(&query);
+        for (limit, code) in [
+            (over(), Code::MaxTimeMSExpired),
+            (Limit::of_killed(), Code::Interrupted),
+            (abandoned(), Code::Interrupted),
+        ] {
+            let ended = limit.watch(|| observe::units(|| plan(&filter, &[], None, &facts)));
+            assert_eq!(ended.0.unwrap_err().code(), code, "{name}");
+            assert!(ended.1 < 30_000, "{name}: it went on for {} units", ended.1);
+        }
+    }
 }
 
 /// What explain says of very many bounds stays within a reply.
