@@ -281,12 +281,20 @@ const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
         &["src/engine/ddl/"],
         "a log of schema changes would miss this one",
     ),
+    (
+        &["ReadPoint::at("],
+        &["src/command/call.rs"],
+        "a read point that is made anew from a moment loses what a transaction adds to it",
+    ),
 ];
 
 #[test]
 fn collections_are_looked_at_and_changed_in_their_rooms() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
+        if file.ends_with("/tests.rs") || file.contains("/tests/") {
+            continue;
+        }
         for (words, rooms, reason) in KEPT_APART {
             let within = |room: &&str| file.starts_with(room);
             if rooms.iter().chain(&["src/storage/"]).any(within) {
