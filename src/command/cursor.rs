@@ -110,7 +110,8 @@ pub fn open(
     opening: Opening,
 ) -> Result<Outcome> {
     let body = call.request.body.clone();
-    let mut info = CursorInfo::new(&opening.namespace, call.session(), body);
+    let at = call.read_point();
+    let mut info = CursorInfo::new(&opening.namespace, call.session(), body, at);
     info.no_timeout = opening.no_timeout;
     info.awaits = opening.awaits;
     info.is_slow = opening.is_slow;
@@ -126,7 +127,7 @@ pub fn open(
         until: None,
         deadline: call.deadline,
     };
-    answer(call, terms, what, reply)
+    answer(call, at, terms, what, reply)
 }
 
 /// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
@@ -137,6 +138,7 @@ pub(super) fn resume(
     limit: u32,
     until: Option<Instant>,
 ) -> Result<Outcome> {
+    let at = cursor.info.at.moved_to(call.now);
     let what = Filled::Next {
         cursor,
         exhaust: call.request.exhaust_allowed,
@@ -146,16 +148,17 @@ pub(super) fn resume(
         until,
         deadline: call.deadline,
     };
-    answer(call, terms, what, reply)
+    answer(call, at, terms, what, reply)
 }
 
 fn answer(
     call: &mut Call<'_>,
+    at: ReadPoint,
     terms: Terms,
     mut what: Filled,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    let (context, at) = (call.context, call.read_point());
+    let context = call.context;
     let mut cursor = reply.doc("cursor");
     let mut gathered = None;
     let fill = cursor.array_with(what.field(), |out| {

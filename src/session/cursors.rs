@@ -73,6 +73,8 @@ pub struct CursorInfo {
     pub is_slow: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
+    /// Where that command's reads started from. A getMore reads from the same point, moved to its own `now`.
+    pub at: ReadPoint,
     /// Microseconds that the opening command's `maxTimeMS` leaves for its getMores. Written by the command that has the cursor.
     micros_left: Arc<AtomicU64>,
 }
@@ -318,7 +320,12 @@ impl OpenCursor {
 // === impl CursorInfo ===
 
 impl CursorInfo {
-    pub fn new(namespace: &str, session: Option<SessionId>, command: Bytes) -> Self {
+    pub fn new(
+        namespace: &str,
+        session: Option<SessionId>,
+        command: Bytes,
+        at: ReadPoint,
+    ) -> Self {
         Self {
             namespace: namespace.into(),
             session,
@@ -327,6 +334,7 @@ impl CursorInfo {
             awaits: false,
             is_slow: false,
             command,
+            at,
             micros_left: Arc::new(AtomicU64::new(NO_LIMIT)),
         }
     }
@@ -396,7 +404,7 @@ mod tests {
     }
 
     fn info() -> CursorInfo {
-        CursorInfo::new("db.c", None, Bytes::new())
+        CursorInfo::new("db.c", None, Bytes::new(), ReadPoint::at(Millis(0)))
     }
 
     #[test]
@@ -519,7 +527,8 @@ mod tests {
         cursors.sweep();
         assert_eq!((cursors.len(), waiting()), (0, 0));
         // A large command is kept as well.
-        let large = CursorInfo::new("db.c", None, vec![0; 30_000].into());
+        let mut large = info();
+        large.command = vec![0; 30_000].into();
         refused(cursors.keep(Box::new(Numbers(1)), large));
     }
 }

@@ -178,7 +178,8 @@ impl Answer {
         });
         let mut id = 0;
         if matches!(filled, Ok(Fill::Full)) {
-            let mut info = CursorInfo::new(&self.namespace, self.session, self.command.clone());
+            let command = self.command.clone();
+            let mut info = CursorInfo::new(&self.namespace, self.session, command, self.at);
             info.owner = self.owner;
             // Without a place for the cursor the client knows from the sums what it does not see here.
             id = self.context.cursors.keep(source, info).unwrap_or(0);
