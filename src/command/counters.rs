@@ -30,7 +30,7 @@ struct Shard {
 
 /// `opcounters` of serverStatus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum Counter {
     Insert,
     Query,
     Update,
@@ -39,13 +39,13 @@ pub enum Counted {
     Command,
 }
 
-pub const OPERATIONS: &[(&str, Counted)] = &[
-    ("insert", Counted::Insert),
-    ("query", Counted::Query),
-    ("update", Counted::Update),
-    ("delete", Counted::Delete),
-    ("getmore", Counted::GetMore),
-    ("command", Counted::Command),
+pub const OPERATIONS: &[(&str, Counter)] = &[
+    ("insert", Counter::Insert),
+    ("query", Counter::Query),
+    ("update", Counter::Update),
+    ("delete", Counter::Delete),
+    ("getmore", Counter::GetMore),
+    ("command", Counter::Command),
 ];
 
 // === impl Counters ===
@@ -75,7 +75,7 @@ impl Counters {
     }
 
     #[inline]
-    pub fn add(&self, shard: usize, what: Counted, n: u64) {
+    pub fn add(&self, shard: usize, what: Counter, n: u64) {
         if let Some(shard) = self.shards.get(shard) {
             shard.operations[what as usize].fetch_add(n, Ordering::Relaxed);
         }

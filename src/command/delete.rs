@@ -1,7 +1,7 @@
 //! `delete`: removes documents.
 
 use super::write::{self, Names, Selecting, Statement, Target};
-use super::{Access, Command, Counted, Flags, Needs};
+use super::{Access, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::Action;
 use crate::engine::write::Deleting;
@@ -21,7 +21,7 @@ pub(super) const COMMAND: Command = Command::ready(
 /// What is a delete's own.
 pub(super) struct Deletes;
 
-impl write::Kind for Deletes {
+impl write::StatementKind for Deletes {
     const LIST: &'static str = "deletes";
     const NAMES: &'static Names = &Names {
         path: "delete.deletes",
@@ -29,7 +29,7 @@ impl write::Kind for Deletes {
         filter: "q",
         bulk: false,
     };
-    const COUNTED: Counted = Counted::Delete;
+    const COUNTED: Counter = Counter::Delete;
     const MODIFIES: bool = false;
     type Writing = Deleting;
     type Statement<'a> = Delete<'a>;

@@ -7,14 +7,14 @@ use super::cursor::{self, Opening};
 use super::rows::RowSource;
 use super::stream::{InOrder, Stream};
 use super::write::{collation, hint};
-use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, record_ids};
+use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::key_bounds::Between;
 use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
 use crate::engine::return_key::{self, By};
-use crate::engine::{self, EngineSources, Reading, Way, show_by_id};
+use crate::engine::{self, EngineSources, OpenedWalk, Reading, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
@@ -76,7 +76,7 @@ pub(super) struct Prepared {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.context
         .counters
-        .add(Counters::shard(call.client.id), Counted::Query, 1);
+        .add(Counters::shard(call.client.id), Counter::Query, 1);
     Find::read(call)?.answer(call, reply)
 }
 
@@ -327,7 +327,7 @@ impl<'a> Find<'a> {
             None => Box::new(stage::Empty),
             Some(way) => {
                 let walk = way.walk.tailing(tailing).show_ts(show_ts);
-                sources.rows(Way { walk, ..way }, reading)
+                sources.rows(OpenedWalk { walk, ..way }, reading)
             }
         };
         if let Some(by) = by {

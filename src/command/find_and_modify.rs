@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::write::{self, Action, Running, Selecting, Statements, Writing};
+use super::write::{self, Action, Selecting, StatementRun, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::truthy;
 use crate::auth::{self, Target};
@@ -213,7 +213,7 @@ fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -
 // === impl FindAndModify ===
 
 impl Statements for FindAndModify {
-    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
         if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);
         }

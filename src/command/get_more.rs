@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome, cursor};
+use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cursor};
 use crate::args::required;
 use crate::aside::{Limit, expired};
 use crate::auth::{Action, Target};
@@ -42,7 +42,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let shard = Counters::shard(call.client.id);
-    call.context.counters.add(shard, Counted::GetMore, 1);
+    call.context.counters.add(shard, Counter::GetMore, 1);
     let mut id = None;
     let mut collection = None;
     let mut batch_size = None;

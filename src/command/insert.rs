@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-use super::write::{self, Options, Running, Statements, Tally};
-use super::{Access, Call, Command, Counted, Counters, Documents, Flags, Needs, Outcome};
+use super::write::{self, Options, StatementRun, Statements, Tally};
+use super::{Access, Call, Command, Counter, Counters, Documents, Flags, Needs, Outcome};
 use crate::auth::Action;
 use crate::engine::ddl::check_written;
 use crate::engine::write::Intake;
@@ -36,7 +36,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     };
     call.context.counters.add(
         Counters::shard(call.client.id),
-        Counted::Insert,
+        Counter::Insert,
         count as u64,
     );
     write::run(call, collection, inserts, false, reply)
@@ -52,7 +52,7 @@ struct Inserts {
 // === impl Inserts ===
 
 impl Statements for Inserts {
-    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
         let documents = Documents::of(run.request, LIST);
         loop {
             if self.chunk(run, documents) {
@@ -74,7 +74,7 @@ type Admitted<'d> = SmallVec<[(usize, Cow<'d, [u8]>); 1]>;
 
 impl Inserts {
     /// Adds about a hundred documents. Says whether that was all.
-    fn chunk(&mut self, run: &mut Running<'_>, documents: Documents<'_>) -> bool {
+    fn chunk(&mut self, run: &mut StatementRun<'_>, documents: Documents<'_>) -> bool {
         let intake = Intake {
             ids: run.place.ids,
             now: run.place.now(),

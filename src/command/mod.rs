@@ -89,7 +89,7 @@ mod write;
 pub use call::{Call, Documents};
 pub use client::{Client, Connection};
 pub use context::Context;
-pub use counters::{Counted, Counters};
+pub use counters::{Counter, Counters};
 pub use dispatch::{Commands, find};
 pub use entry::{Access, Command, CommandFacts, Flags, Outcome, Run};
 pub use fail_point::FailPoints;

@@ -17,14 +17,14 @@ pub struct Parameters {
 /// One row of the table.
 pub struct Parameter {
     pub name: &'static str,
-    kind: Kind,
+    kind: ParameterKind,
     /// setParameter may change it while the server runs.
     pub at_runtime: bool,
     /// mongod takes it from its command line.
     pub at_startup: bool,
 }
 
-enum Kind {
+enum ParameterKind {
     Bool(bool),
     /// Value, least, most.
     Int(i64, i64, i64),
@@ -38,7 +38,7 @@ enum Kind {
     Verbosity,
 }
 
-const fn runtime(name: &'static str, kind: Kind) -> Parameter {
+const fn runtime(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter {
         name,
         kind,
@@ -47,7 +47,7 @@ const fn runtime(name: &'static str, kind: Kind) -> Parameter {
     }
 }
 
-const fn fixed(name: &'static str, kind: Kind) -> Parameter {
+const fn fixed(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter {
         name,
         kind,
@@ -57,7 +57,7 @@ const fn fixed(name: &'static str, kind: Kind) -> Parameter {
 }
 
 /// What the server is, and nobody sets.
-const fn told(name: &'static str, kind: Kind) -> Parameter {
+const fn told(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter {
         name,
         kind,
@@ -70,42 +70,57 @@ const INT: i64 = i32::MAX as i64;
 
 /// Every parameter, sorted by name. Those that nothing here reads are accepted because clients and tests set them.
 pub static PARAMETERS: &[Parameter] = &[
-    fixed("KeysRotationIntervalSec", Kind::Int(7_776_000, 1, INT)),
+    fixed(
+        "KeysRotationIntervalSec",
+        ParameterKind::Int(7_776_000, 1, INT),
+    ),
     runtime(
         "ShardingTaskExecutorPoolReplicaSetMatching",
-        Kind::Text("automatic", 64),
+        ParameterKind::Text("automatic", 64),
     ),
-    runtime("allowDiskUseByDefault", Kind::Bool(true)),
-    told("authSchemaVersion", Kind::Int(5, 5, 5)),
-    fixed("authenticationMechanisms", Kind::Mechanisms),
-    runtime("automationServiceDescriptor", Kind::Text("", 64)),
-    runtime("clientCursorMonitorFrequencySecs", Kind::Int(4, 1, INT)),
-    runtime("cursorTimeoutMillis", Kind::Int(600_000, 1, INT)),
-    fixed("enableLocalhostAuthBypass", Kind::Bool(true)),
-    fixed("enableTestCommands", Kind::Bool(false)),
-    told("featureCompatibilityVersion", Kind::CompatibilityVersion),
+    runtime("allowDiskUseByDefault", ParameterKind::Bool(true)),
+    told("authSchemaVersion", ParameterKind::Int(5, 5, 5)),
+    fixed("authenticationMechanisms", ParameterKind::Mechanisms),
+    runtime("automationServiceDescriptor", ParameterKind::Text("", 64)),
+    runtime(
+        "clientCursorMonitorFrequencySecs",
+        ParameterKind::Int(4, 1, INT),
+    ),
+    runtime("cursorTimeoutMillis", ParameterKind::Int(600_000, 1, INT)),
+    fixed("enableLocalhostAuthBypass", ParameterKind::Bool(true)),
+    fixed("enableTestCommands", ParameterKind::Bool(false)),
+    told(
+        "featureCompatibilityVersion",
+        ParameterKind::CompatibilityVersion,
+    ),
     runtime(
         "internalQueryFrameworkControl",
-        Kind::Text("trySbeRestricted", 64),
+        ParameterKind::Text("trySbeRestricted", 64),
     ),
     runtime(
         "internalQueryMaxBlockingSortMemoryUsageBytes",
-        Kind::Int(104_857_600, 0, i64::MAX),
+        ParameterKind::Int(104_857_600, 0, i64::MAX),
     ),
-    fixed("localLogicalSessionTimeoutMinutes", Kind::Int(30, 1, INT)),
-    runtime("logComponentVerbosity", Kind::Verbosity),
-    runtime("logLevel", Kind::Int(0, 0, INT)),
+    fixed(
+        "localLogicalSessionTimeoutMinutes",
+        ParameterKind::Int(30, 1, INT),
+    ),
+    runtime("logComponentVerbosity", ParameterKind::Verbosity),
+    runtime("logLevel", ParameterKind::Int(0, 0, INT)),
     runtime(
         "maxTransactionLockRequestTimeoutMillis",
-        Kind::Int(5, 0, INT),
+        ParameterKind::Int(5, 0, INT),
     ),
-    runtime("notablescan", Kind::Bool(false)),
-    runtime("planCacheSize", Kind::Text("5%", 64)),
-    runtime("quiet", Kind::Bool(false)),
-    fixed("requireApiVersion", Kind::Bool(false)),
-    runtime("transactionLifetimeLimitSeconds", Kind::Int(60, 1, INT)),
-    runtime("ttlMonitorEnabled", Kind::Bool(true)),
-    runtime("ttlMonitorSleepSecs", Kind::Int(60, 1, INT)),
+    runtime("notablescan", ParameterKind::Bool(false)),
+    runtime("planCacheSize", ParameterKind::Text("5%", 64)),
+    runtime("quiet", ParameterKind::Bool(false)),
+    fixed("requireApiVersion", ParameterKind::Bool(false)),
+    runtime(
+        "transactionLifetimeLimitSeconds",
+        ParameterKind::Int(60, 1, INT),
+    ),
+    runtime("ttlMonitorEnabled", ParameterKind::Bool(true)),
+    runtime("ttlMonitorSleepSecs", ParameterKind::Int(60, 1, INT)),
 ];
 
 /// Components of the log, with the dotted path of those that have a parent. Sorted.
@@ -160,7 +175,7 @@ impl Parameters {
         let row = PARAMETERS.binary_search_by(|row| row.name.cmp(name)).ok()?;
         let parameter = PARAMETERS.get(row)?;
         let value = match parameter.kind {
-            Kind::Verbosity => self.verbosity(),
+            ParameterKind::Verbosity => self.verbosity(),
             _ => self.values.lock().get(row)?.clone(),
         };
         Some((parameter, value))
@@ -200,7 +215,7 @@ impl Parameters {
 
     /// Sets a value that [`Parameters::check`] has passed; returns the one before.
     pub(super) fn set(&self, parameter: &'static Parameter, value: Value) -> Value {
-        if let Kind::Verbosity = parameter.kind {
+        if let ParameterKind::Verbosity = parameter.kind {
             let before = self.verbosity();
             if let Some(doc) = value.as_ref().as_doc() {
                 let mut levels = self.verbosity.lock();
@@ -249,9 +264,9 @@ impl Parameters {
     }
 }
 
-// === impl Kind ===
+// === impl ParameterKind ===
 
-impl Kind {
+impl ParameterKind {
     fn default(&self) -> Value {
         match self {
             Self::Bool(value) => Value::boolean(*value),

@@ -7,7 +7,7 @@ use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::plan::Access;
-use crate::engine::{EngineSources, ReadPoint, Reading, RecordId, TimeSlice, Way, is_there};
+use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_there};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -78,7 +78,7 @@ impl Stream {
         let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
         let walk = std::mem::replace(&mut self.walk, nothing);
         let sorted = false;
-        let rows = sources.rows(Way { walk, sorted }, reading);
+        let rows = sources.rows(OpenedWalk { walk, sorted }, reading);
         let source = RowSource::new(rows, sources, self.vars.clone(), limits);
         self.sorted.insert(Box::new(source))
     }

@@ -37,7 +37,7 @@ pub enum Step {
 }
 
 /// A task in the care of the framework.
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     pub task: Box<dyn Task>,
     pub command: &'static Command,
     pub context: Arc<Context>,
@@ -51,16 +51,16 @@ pub(super) struct Running {
     pub terse: bool,
 }
 
-// === impl Running ===
+// === impl RunningCommand ===
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         // It may have made something expire long after it began.
         self.context.reaper.note_request();
     }
 }
 
-impl Work for Running {
+impl Work for RunningCommand {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         let start = out.len();
         let stepped = self.limit.check().and_then(|()| {

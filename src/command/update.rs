@@ -1,7 +1,7 @@
 //! `update`: changes documents.
 
 use super::write::{self, Names, Selecting, Statement, Target};
-use super::{Access, Call, Command, Counted, Flags, Needs};
+use super::{Access, Call, Command, Counter, Flags, Needs};
 use crate::args::{self, fields};
 use crate::auth::{self, Action};
 use crate::engine::write::Updating;
@@ -25,7 +25,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
         return Ok(true);
     };
     let place = auth::Target::Collection(call.database(), name);
-    let statements = call.documents(<Updates as write::Kind>::LIST);
+    let statements = call.documents(<Updates as write::StatementKind>::LIST);
     let inserts = statements.is_ok_and(|statements| {
         statements
             .iter()
@@ -39,7 +39,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
 /// What is an update's own.
 pub(super) struct Updates;
 
-impl write::Kind for Updates {
+impl write::StatementKind for Updates {
     const LIST: &'static str = "updates";
     const NAMES: &'static Names = &Names {
         path: "update.updates",
@@ -47,7 +47,7 @@ impl write::Kind for Updates {
         filter: "q",
         bulk: false,
     };
-    const COUNTED: Counted = Counted::Update;
+    const COUNTED: Counter = Counter::Update;
     const MODIFIES: bool = true;
     type Writing = Updating;
     type Statement<'a> = Update<'a>;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::access::Pace;
 use super::write::{
-    Changed, Intake, MAX_LOST, Place, Search, Selection, Wanted, collection_for, insert_batch,
+    Changed, Intake, MAX_LOST, Search, Selection, Selector, WriteTarget, collection_for,
+    insert_batch,
 };
-use super::{Handles, ObjectIds};
+use super::{ObjectIds, SourceHandles};
 use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -34,11 +35,11 @@ pub struct Merging {
 pub struct Resources {
     pub catalog: Arc<Catalog>,
     pub ids: Arc<ObjectIds>,
-    /// See [`Place`].
+    /// See [`WriteTarget`].
     pub outside_lock: bool,
     pub weigh: Weigh,
     /// They know from where the command reads, and count what it does.
-    pub handles: Handles,
+    pub handles: SourceHandles,
 }
 
 /// What is done about the document that a row stands for.
@@ -164,9 +165,9 @@ impl Merging {
     }
 
     /// Where it writes, and from where it reads.
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> WriteTarget<'_> {
         let (into, resources) = (&self.merge.into, &self.resources);
-        Place {
+        WriteTarget {
             catalog: &resources.catalog,
             ids: &resources.ids,
             database: &into.db,
@@ -267,7 +268,7 @@ impl Merging {
     /// The document that a row stands for.
     fn selection(&self, filter: Filter, vars: Vars) -> Selection {
         Selection {
-            wanted: Wanted::Filter(Arc::new(filter)),
+            wanted: Selector::Filter(Arc::new(filter)),
             vars,
             sort: None,
             hint: None,
@@ -277,7 +278,12 @@ impl Merging {
     }
 
     /// Does it, and says whether there is such a document.
-    fn met(&self, meeting: &mut Meeting, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
+    fn met(
+        &self,
+        meeting: &mut Meeting,
+        place: &WriteTarget<'_>,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         match (meeting, &self.update) {
             (Meeting::Look(selection), _) => is_there(selection, place, effort),
             (Meeting::Change(search), Some(update)) => {
@@ -315,7 +321,7 @@ impl Merging {
     }
 }
 
-fn is_there(selection: &Selection, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
+fn is_there(selection: &Selection, place: &WriteTarget<'_>, effort: &mut Effort) -> Result<bool> {
     let Some(collection) = place.catalog.get(place.database, place.collection)? else {
         return Ok(false);
     };

@@ -33,12 +33,12 @@ pub use oid::ObjectIds;
 pub use partial::PartialFilter;
 pub use point::{is_there, show_by_id};
 pub use report::ListOperations;
-pub use rows::{CollectionRows, Handles};
+pub use rows::{CollectionRows, SourceHandles};
 pub use slice::{STEP, TimeSlice};
-pub use sources::{EngineSources, Planned, Reading, Way};
+pub use sources::{EngineSources, OpenedWalk, Planned, Reading};
 pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
 
-// Handles and plain values of storage that are part of what engine says and is told.
+// SourceHandles and plain values of storage that are part of what engine says and is told.
 pub use crate::storage::expiry::Reaper;
 pub use crate::storage::{Catalog, Collection, ReadPoint, RecordId, SizeLimit};

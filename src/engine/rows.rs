@@ -19,7 +19,7 @@ use crate::value::Doc;
 /// The collections that the rows of one cursor come from, the point from which they are read, and what it took to find them. A row
 /// names its collection by number, so that its document can be asked again when the row leaves the cursor.
 #[derive(Debug, Clone)]
-pub struct Handles(Arc<Shared>);
+pub struct SourceHandles(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -36,7 +36,7 @@ struct Shared {
 pub struct CollectionRows {
     walk: Walk,
     filter: Arc<Filter>,
-    handles: Handles,
+    handles: SourceHandles,
     source: u32,
     /// The command that this has last worked for.
     worked_for: u32,
@@ -54,9 +54,9 @@ pub struct CollectionRows {
     counted: Arc<Mutex<Effort>>,
 }
 
-// === impl Handles ===
+// === impl SourceHandles ===
 
-impl Handles {
+impl SourceHandles {
     /// None yet; they will be read from that point on.
     pub fn new(at: ReadPoint) -> Self {
         Self(Arc::new(Shared {
@@ -134,7 +134,7 @@ impl CollectionRows {
     pub fn new(
         walk: Walk,
         filter: Arc<Filter>,
-        handles: &Handles,
+        handles: &SourceHandles,
         skip: u64,
         limit: Option<u64>,
     ) -> Self {

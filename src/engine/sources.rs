@@ -12,7 +12,7 @@ use super::key_bounds::{Between, between};
 use super::plan::{Hint, Plan, winning_plan};
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
-use super::{CollectionRows, Handles, ObjectIds, merge, out};
+use super::{CollectionRows, ObjectIds, SourceHandles, merge, out};
 use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
@@ -26,7 +26,7 @@ use crate::value::{Doc, DocBuf, ValueRef};
 /// What one command (and the cursor that it leaves behind) can reach.
 pub struct EngineSources {
     catalog: Arc<Catalog>,
-    handles: Handles,
+    handles: SourceHandles,
     /// Every document is shown with its `_ts`.
     show_ts: bool,
     /// For pipelines that write or report.
@@ -65,7 +65,7 @@ pub struct Planned<'f> {
 }
 
 /// A way that was chosen, not yet walked.
-pub struct Way {
+pub struct OpenedWalk {
     pub walk: Walk,
     /// It yields the documents in the order of the sort.
     pub sorted: bool,
@@ -73,14 +73,14 @@ pub struct Way {
 
 /// Where `$out` counts what it has written.
 pub(super) struct WriteEffort {
-    handles: Handles,
+    handles: SourceHandles,
     weigh: Weigh,
 }
 
 // === impl WriteEffort ===
 
 impl WriteEffort {
-    pub fn new(handles: &Handles, weigh: Weigh) -> Self {
+    pub fn new(handles: &SourceHandles, weigh: Weigh) -> Self {
         Self {
             handles: handles.clone(),
             weigh,
@@ -120,7 +120,7 @@ impl EngineSources {
     pub fn new(catalog: Arc<Catalog>, at: ReadPoint, show_ts: bool) -> Self {
         Self {
             catalog,
-            handles: Handles::new(at),
+            handles: SourceHandles::new(at),
             show_ts,
             more: None,
         }
@@ -153,7 +153,7 @@ impl EngineSources {
             .ok_or_else(|| Error::new(Code::InternalError, "only a pipeline writes and reports"))
     }
 
-    pub fn handles(&self) -> &Handles {
+    pub fn handles(&self) -> &SourceHandles {
         &self.handles
     }
 
@@ -171,7 +171,12 @@ impl EngineSources {
     }
 
     /// The way to what is read, if the collection exists.
-    pub fn way(&self, database: &str, collection: &str, reading: &Reading) -> Result<Option<Way>> {
+    pub fn way(
+        &self,
+        database: &str,
+        collection: &str,
+        reading: &Reading,
+    ) -> Result<Option<OpenedWalk>> {
         let planned = self.plan(database, collection, reading)?;
         Ok(planned.map(Planned::way))
     }
@@ -203,13 +208,17 @@ impl EngineSources {
     }
 
     /// What a way leads to, as rows.
-    pub fn rows(&self, way: Way, reading: Reading) -> Box<dyn Rows> {
+    pub fn rows(&self, way: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
         self.rows_counted(way, reading).0
     }
 
     /// The same, with the work that it takes to find them.
-    pub fn rows_counted(&self, way: Way, reading: Reading) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
-        let Way { walk, sorted } = way;
+    pub fn rows_counted(
+        &self,
+        way: OpenedWalk,
+        reading: Reading,
+    ) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
+        let OpenedWalk { walk, sorted } = way;
         let Reading {
             filter,
             sort,
@@ -326,7 +335,7 @@ impl Planned<'_> {
         winning_plan(&self.plan, &self.reading.filter, sort)
     }
 
-    pub fn way(self) -> Way {
+    pub fn way(self) -> OpenedWalk {
         let Plan {
             access,
             sort_covered,
@@ -337,7 +346,7 @@ impl Planned<'_> {
             .exact(exact)
             .in_order(sort_covered && self.reading.sort.is_some())
             .show_ts(self.reading.show_ts);
-        Way {
+        OpenedWalk {
             walk,
             sorted: sort_covered,
         }

@@ -320,12 +320,7 @@ impl OpenCursor {
 // === impl CursorInfo ===
 
 impl CursorInfo {
-    pub fn new(
-        namespace: &str,
-        session: Option<SessionId>,
-        command: Bytes,
-        at: ReadPoint,
-    ) -> Self {
+    pub fn new(namespace: &str, session: Option<SessionId>, command: Bytes, at: ReadPoint) -> Self {
         Self {
             namespace: namespace.into(),
             session,

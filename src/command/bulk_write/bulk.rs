@@ -6,8 +6,8 @@ use super::LIST;
 use super::op::Op;
 use super::results::{Answer, Results};
 use crate::command::Documents;
-use crate::command::write::{self, Action, Running, Statement, Statements, Writing};
-use crate::engine::write::{Intake, Place};
+use crate::command::write::{self, Action, Statement, StatementRun, Statements, Writing};
+use crate::engine::write::{Intake, WriteTarget};
 use crate::error::{Error, Result};
 use crate::query::stage::Slice;
 use crate::session;
@@ -38,7 +38,7 @@ pub struct Bulk {
 // === impl Bulk ===
 
 impl Statements for Bulk {
-    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
         let documents = Documents::of(run.request, LIST);
         loop {
             let going_on = match self.current.take() {
@@ -68,7 +68,11 @@ impl Statements for Bulk {
 impl Bulk {
     /// Begins with the next operation; inserts that stand together are done at once. `None` if there are no more, else whether
     /// to go on.
-    fn begin(&mut self, documents: Documents<'_>, run: &mut Running<'_>) -> Result<Option<bool>> {
+    fn begin(
+        &mut self,
+        documents: Documents<'_>,
+        run: &mut StatementRun<'_>,
+    ) -> Result<Option<bool>> {
         let Some(value) = documents.take_next(&mut self.offset) else {
             return Ok(None);
         };
@@ -125,7 +129,7 @@ impl Bulk {
         &mut self,
         namespace: usize,
         mut current: Action,
-        run: &mut Running<'_>,
+        run: &mut StatementRun<'_>,
         slice: &dyn Slice,
     ) -> Result<Option<bool>> {
         let into = place(&self.namespaces, namespace, run);
@@ -158,7 +162,7 @@ impl Bulk {
         namespace: usize,
         document: Doc<'_>,
         documents: Documents<'_>,
-        run: &mut Running<'_>,
+        run: &mut StatementRun<'_>,
     ) -> bool {
         let intake = Intake {
             ids: run.place.ids,
@@ -208,11 +212,15 @@ impl Bulk {
 }
 
 /// Where an operation writes: the collection with that number.
-fn place<'p>(namespaces: &'p [Namespace], number: usize, run: &Running<'p>) -> Place<'p> {
+fn place<'p>(
+    namespaces: &'p [Namespace],
+    number: usize,
+    run: &StatementRun<'p>,
+) -> WriteTarget<'p> {
     let (database, collection) = namespaces.get(number).map_or(("", ""), |namespace| {
         (&*namespace.database, &*namespace.collection)
     });
-    Place {
+    WriteTarget {
         database,
         collection,
         ..run.place

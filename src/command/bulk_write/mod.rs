@@ -7,7 +7,7 @@ mod results;
 use std::sync::Arc;
 
 use super::write::{self, Options};
-use super::{Access, Call, Command, Counted, Counters, Flags, Needs, Outcome};
+use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome};
 use super::{collection_uuid, cursor};
 use crate::args::{self, fields};
 use crate::auth::{Action, Target};
@@ -65,7 +65,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         kinds[op.kind()] += 1;
     }
     let shard = Counters::shard(call.client.id);
-    for (counted, n) in [Counted::Insert, Counted::Update, Counted::Delete]
+    for (counted, n) in [Counter::Insert, Counter::Update, Counter::Delete]
         .into_iter()
         .zip(kinds)
     {

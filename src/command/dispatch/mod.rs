@@ -10,12 +10,12 @@ use smallvec::SmallVec;
 
 use super::call::Call;
 use super::client::{Client, Connection};
-use super::counters::{Counted, Counters};
+use super::counters::{Counter, Counters};
 use super::fail_point::Fault;
 use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::operations::Operation;
-use super::task::Running;
+use super::task::RunningCommand;
 use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Task, cosmos, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
@@ -44,7 +44,7 @@ enum Attempt {
 
 /// A request that is run later: a retryable write that waits for an earlier attempt of itself, one that a fail point holds
 /// up, or one that is too large to be run by the thread that serves the connection.
-struct Waiting {
+struct DeferredRequest {
     context: Arc<Context>,
     client: Arc<Client>,
     request: Request,
@@ -58,7 +58,7 @@ struct Waiting {
 
 /// A request that a fail point has struck.
 struct Faulted {
-    asked: Waiting,
+    asked: DeferredRequest,
     fault: Arc<Fault>,
     /// How long it still has to wait.
     block: Option<Duration>,
@@ -140,13 +140,13 @@ impl Handler for Commands {
             && let Some(fault) = self.0.fail_points.strike(client, &request)
         {
             return Ok(handler::Outcome::Work(Box::new(Faulted {
-                asked: Waiting::new(&self.0, client, request),
+                asked: DeferredRequest::new(&self.0, client, request),
                 block: fault.block,
                 fault,
             })));
         }
         if may_plan_long(&request) {
-            let mut waiting = Waiting::new(&self.0, client, request);
+            let mut waiting = DeferredRequest::new(&self.0, client, request);
             waiting.announces = true;
             return Ok(handler::Outcome::Work(Box::new(waiting)));
         }
@@ -156,7 +156,7 @@ impl Handler for Commands {
             Attempt::Work(work) => handler::Outcome::Work(work),
             // It asks once more before it waits.
             Attempt::Busy(..) => {
-                handler::Outcome::Work(Box::new(Waiting::new(&self.0, client, request)))
+                handler::Outcome::Work(Box::new(DeferredRequest::new(&self.0, client, request)))
             }
         })
     }
@@ -168,7 +168,7 @@ pub(super) fn later(
     client: &Arc<Client>,
     request: Request,
 ) -> Box<dyn Work> {
-    Box::new(Waiting::new(context, client, request))
+    Box::new(DeferredRequest::new(context, client, request))
 }
 
 fn attempt(
@@ -183,14 +183,14 @@ fn attempt(
     let command = match look_up(request) {
         Ok(command) => command,
         Err(error) => {
-            context.counters.add(shard, Counted::Command, 1);
+            context.counters.add(shard, Counter::Command, 1);
             reply::fail(out, start, &error);
             return Attempt::Replied;
         }
     };
     context.counters.ran(shard, command);
     if !command.facts.flags.has(Flags::UNCOUNTED) {
-        context.counters.add(shard, Counted::Command, 1);
+        context.counters.add(shard, Counter::Command, 1);
     }
     let ran = run(context, client, session, request, command, out);
     context.reaper.note_request();
@@ -386,7 +386,7 @@ fn go_on(
     meter: Option<cosmos::Meter>,
     terse: bool,
 ) -> Box<dyn Work> {
-    Box::new(Running {
+    Box::new(RunningCommand {
         task,
         command: call.command,
         context: Arc::clone(call.context),
@@ -402,9 +402,9 @@ fn go_on(
     })
 }
 
-// === impl Waiting ===
+// === impl DeferredRequest ===
 
-impl Waiting {
+impl DeferredRequest {
     fn new(context: &Arc<Context>, client: &Arc<Client>, request: Request) -> Self {
         Self {
             context: Arc::clone(context),
@@ -417,7 +417,7 @@ impl Waiting {
     }
 }
 
-impl Work for Waiting {
+impl Work for DeferredRequest {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<Progress, Hangup> {
         if let Some(running) = &mut self.running {
             return running.step(out);

@@ -19,7 +19,7 @@ pub(in crate::command) const INFO: Command =
         .needs(Needs::Asked(may));
 
 /// Which users are asked for.
-enum Wanted {
+enum UserSelection {
     All,
     OfDatabase,
     Named(Vec<UserName>),
@@ -28,10 +28,10 @@ enum Wanted {
 /// Everybody may look at themselves.
 fn may(call: &Call<'_>) -> Result<bool> {
     let sees = |db: &str| call.may(Target::Database(db), Action::ViewUser);
-    Ok(match Wanted::read(call)? {
-        Wanted::All => sees(""), // a database of any name
-        Wanted::OfDatabase => sees(call.database()),
-        Wanted::Named(names) => names
+    Ok(match UserSelection::read(call)? {
+        UserSelection::All => sees(""), // a database of any name
+        UserSelection::OfDatabase => sees(call.database()),
+        UserSelection::Named(names) => names
             .iter()
             .all(|name| call.user().is_some_and(|own| own.name == *name) || sees(&name.db)),
     })
@@ -52,8 +52,8 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    let wanted = Wanted::read(call)?;
-    if !matches!(wanted, Wanted::Named(_)) && (show.privileges || show.restrictions) {
+    let wanted = UserSelection::read(call)?;
+    if !matches!(wanted, UserSelection::Named(_)) && (show.privileges || show.restrictions) {
         return Err(Error::new(
             Code::IllegalOperation,
             "Privilege or restriction details require exact-match usersInfo queries.",
@@ -61,13 +61,13 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let users = &call.context.users;
     let found: Vec<_> = match wanted {
-        Wanted::All => users.list(),
-        Wanted::OfDatabase => {
+        UserSelection::All => users.list(),
+        UserSelection::OfDatabase => {
             let mut list = users.list();
             list.retain(|user| user.name.db == call.database());
             list
         }
-        Wanted::Named(names) => names.iter().filter_map(|name| users.get(name)).collect(),
+        UserSelection::Named(names) => names.iter().filter_map(|name| users.get(name)).collect(),
     };
     let filter = Filter::parse(filter, &Scope::new())?;
     let vars = Vars::at(call.now);
@@ -90,9 +90,9 @@ struct Show {
     restrictions: bool,
 }
 
-// === impl Wanted ===
+// === impl UserSelection ===
 
-impl Wanted {
+impl UserSelection {
     fn read(call: &Call<'_>) -> Result<Self> {
         let target = call.target();
         if let Some(doc) = target.as_doc()

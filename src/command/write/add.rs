@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::effort::Effort;
-use crate::engine::write::{Place, collection_for, insert_batch};
+use crate::engine::write::{WriteTarget, collection_for, insert_batch};
 use crate::error::Error;
 
 /// Adds documents, each with the index that it has among the statements, and tells what came of each. `went` says whether to go
 /// on; so does the answer.
 pub fn add(
-    place: &Place<'_>,
+    place: &WriteTarget<'_>,
     effort: &mut Effort,
     mut admitted: &[(usize, Cow<'_, [u8]>)],
     mut went: impl FnMut(usize, Option<Error>) -> bool,

@@ -1,11 +1,13 @@
 //! Statements that each look for documents and write to them: those of update and of delete, and the ones that bulkWrite and
 //! findAndModify have of both.
 
-use super::{Names, Options, Running, Statements, Tally, check_statements, only_statement, run};
-use crate::command::{Call, Counted, Counters, Documents, Outcome};
+use super::{
+    Names, Options, StatementRun, Statements, Tally, check_statements, only_statement, run,
+};
+use crate::command::{Call, Counter, Counters, Documents, Outcome};
 use crate::effort::Effort;
 use crate::engine::ddl::check_written;
-use crate::engine::write::{Deleting, Place, Selection, Updating};
+use crate::engine::write::{Deleting, Selection, Updating, WriteTarget};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::stage::Slice;
@@ -15,7 +17,12 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 /// A statement on its way.
 pub trait Writing: Send + 'static {
     /// Goes on until it is done (`true`) or the time slice is over.
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool>;
+    fn step(
+        &mut self,
+        place: &WriteTarget<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool>;
     /// Whether one document may take long.
     fn is_slow(&self) -> bool;
     /// What it has done, also if it failed in the end.
@@ -36,11 +43,11 @@ pub trait Statement<'a>: Sized {
 }
 
 /// A command that has such statements.
-pub trait Kind: Send + 'static {
+pub trait StatementKind: Send + 'static {
     /// The field that holds the statements.
     const LIST: &'static str;
     const NAMES: &'static Names;
-    const COUNTED: Counted;
+    const COUNTED: Counter;
     /// The reply tells how many documents really changed.
     const MODIFIES: bool;
     type Writing: Writing;
@@ -48,7 +55,7 @@ pub trait Kind: Send + 'static {
 }
 
 /// The statements of a command, and how far one has come with them.
-struct Each<K: Kind> {
+struct EachStatement<K: StatementKind> {
     let_vars: Option<DocBuf>,
     /// Where the next statement stands, which it is, and how many there are.
     offset: usize,
@@ -59,7 +66,10 @@ struct Each<K: Kind> {
 }
 
 /// Runs a command of that kind.
-pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn run_each<K: StatementKind>(
+    call: &mut Call<'_>,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     let collection = call.collection()?;
     let mut options = Options::read(call, K::LIST, &[])?;
     let documents = call.documents(K::LIST)?;
@@ -71,7 +81,7 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
         }
     }
     check_written(call.database(), collection)?;
-    let each = Each::<K> {
+    let each = EachStatement::<K> {
         let_vars: options.let_vars.map(DocBuf::from),
         offset: 0,
         next: 0,
@@ -86,19 +96,19 @@ pub fn run_each<K: Kind>(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Res
 }
 
 /// The statement of a command that has just one: what explain explains.
-pub fn only<K: Kind>(call: &Call<'_>) -> Result<K::Writing> {
+pub fn only<K: StatementKind>(call: &Call<'_>) -> Result<K::Writing> {
     let options = Options::read(call, K::LIST, &[])?;
     read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, &call.vars())
 }
 
-fn read<K: Kind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
+fn read<K: StatementKind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
     K::Statement::read_as(doc, K::NAMES)
 }
 
-// === impl Each ===
+// === impl EachStatement ===
 
-impl<K: Kind> Statements for Each<K> {
-    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool> {
+impl<K: StatementKind> Statements for EachStatement<K> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
         let documents = Documents::of(run.request, K::LIST);
         loop {
             let index = self.next;
@@ -170,7 +180,12 @@ impl<K: Kind> Statements for Each<K> {
 // === impl Writing ===
 
 impl Writing for Updating {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
+    fn step(
+        &mut self,
+        place: &WriteTarget<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         Self::step(self, place, slice, effort)
     }
 
@@ -189,7 +204,12 @@ impl Writing for Updating {
 }
 
 impl Writing for Deleting {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
+    fn step(
+        &mut self,
+        place: &WriteTarget<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         Self::step(self, place, slice, effort)
     }
 
@@ -203,7 +223,12 @@ impl Writing for Deleting {
 }
 
 impl Writing for Action {
-    fn step(&mut self, place: &Place<'_>, slice: &dyn Slice, effort: &mut Effort) -> Result<bool> {
+    fn step(
+        &mut self,
+        place: &WriteTarget<'_>,
+        slice: &dyn Slice,
+        effort: &mut Effort,
+    ) -> Result<bool> {
         match self {
             Self::Update(updating) => updating.step(place, slice, effort),
             Self::Remove(deleting) => deleting.step(place, slice, effort),

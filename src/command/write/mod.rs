@@ -14,10 +14,10 @@ mod tally;
 mod target;
 
 pub(super) use add::add;
-pub(super) use each::{Action, Kind, Statement, Writing, only, run_each};
+pub(super) use each::{Action, Statement, StatementKind, Writing, only, run_each};
 pub(super) use options::{MAX_STATEMENTS, Numbers, Options, check_statements};
 pub(super) use repeats::Repeats;
-pub(super) use run::{Running, Statements, run};
+pub(super) use run::{StatementRun, Statements, run};
 pub(super) use select::{Selecting, check_upsert, collation, hint};
 pub(super) use tally::Tally;
 pub(super) use target::{Names, Target};

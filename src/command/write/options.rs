@@ -20,7 +20,7 @@ pub struct Options<'a> {
 /// The numbers under which a session remembers the statements.
 pub enum Numbers {
     From(i32),
-    Each(Vec<i32>),
+    EachStatement(Vec<i32>),
 }
 
 // === impl Options ===
@@ -67,7 +67,7 @@ impl<'a> Options<'a> {
 
     pub fn numbers(&mut self, count: usize) -> Result<Numbers> {
         match self.stmt_ids.take() {
-            Some(ids) if ids.len() == count => Ok(Numbers::Each(ids)),
+            Some(ids) if ids.len() == count => Ok(Numbers::EachStatement(ids)),
             Some(ids) => Err(Error::new(
                 Code::InvalidLength,
                 format!(
@@ -90,7 +90,7 @@ impl Numbers {
     pub fn of(&self, index: usize) -> i32 {
         match self {
             Self::From(first) => first.saturating_add(i32::try_from(index).unwrap_or(i32::MAX)),
-            Self::Each(all) => all.get(index).copied().unwrap_or(i32::MAX),
+            Self::EachStatement(all) => all.get(index).copied().unwrap_or(i32::MAX),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Running the statements of a command: at once if that is quickly done, else in steps.
+//! StatementRun the statements of a command: at once if that is quickly done, else in steps.
 
 use std::sync::Arc;
 
 use crate::command::{Call, Client, Command, Context, Outcome, Step, Task};
 use crate::cosmos::{self, Usage};
 use crate::effort::Effort;
-use crate::engine::write::{BATCH, Place};
+use crate::engine::write::{BATCH, WriteTarget};
 use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
@@ -17,15 +17,15 @@ use crate::wire::Request;
 /// The statements of a command, run one after the other.
 pub trait Statements: Send + 'static {
     /// Goes on until all are done (`true`) or the time slice is over.
-    fn step(&mut self, run: &mut Running<'_>, slice: &dyn Slice) -> Result<bool>;
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool>;
     /// Writes what came of them.
     fn reply(&mut self, reply: &mut DocBuilder<'_>);
 }
 
 /// What statements run with.
-pub struct Running<'r> {
+pub struct StatementRun<'r> {
     pub request: &'r Request,
-    pub place: Place<'r>,
+    pub place: WriteTarget<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
     /// What the statements of the command have done so far.
@@ -67,7 +67,7 @@ pub fn run<S: Statements>(
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let mut retry = call.retry.take();
-    let mut running = Running {
+    let mut running = StatementRun {
         request: call.request,
         place: place(call.context, call.database(), collection, call.read_point()),
         vars: call.vars(),
@@ -104,8 +104,8 @@ fn place<'p>(
     database: &'p str,
     collection: &'p str,
     at: ReadPoint,
-) -> Place<'p> {
-    Place {
+) -> WriteTarget<'p> {
+    WriteTarget {
         catalog: &context.catalog,
         ids: &context.ids,
         database,
@@ -116,12 +116,12 @@ fn place<'p>(
     }
 }
 
-// === impl Running ===
+// === impl StatementRun ===
 
-impl Running<'_> {
+impl StatementRun<'_> {
     /// Whether a statement may run there.
     #[inline]
-    pub fn admit(&self, place: &Place<'_>) -> Result<()> {
+    pub fn admit(&self, place: &WriteTarget<'_>) -> Result<()> {
         match &self.gate {
             None => Ok(()),
             Some(gate) => gate.admit(place),
@@ -165,7 +165,7 @@ impl<'r> Gate<'r> {
         })
     }
 
-    fn admit(&self, place: &Place<'_>) -> Result<()> {
+    fn admit(&self, place: &WriteTarget<'_>) -> Result<()> {
         let name = place.name();
         let points = &self.context.fail_points;
         if let Some(refusal) = points.refuse_statement(self.client, self.command, name) {
@@ -190,7 +190,7 @@ impl<'r> Gate<'r> {
 
 impl<S: Statements> Task for Longer<S> {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
-        let mut running = Running {
+        let mut running = StatementRun {
             request: &self.request,
             place: place(&self.context, &self.database, &self.collection, self.at),
             vars: self.context.vars(self.at.now()),

@@ -2,7 +2,7 @@
 
 use crate::args::Arg;
 use crate::engine::plan::Hint;
-use crate::engine::write::{Selection, Wanted};
+use crate::engine::write::{Selection, Selector};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::query::{Scope, Survey, Vars};
@@ -70,7 +70,7 @@ pub struct Selecting<'a> {
 /// An upsert takes over what its filter says of a document, and cannot tell what an expression says.
 pub fn check_upsert(selection: &Selection) -> Result<()> {
     match &selection.wanted {
-        Wanted::Filter(filter) if filter.has_expression() => Err(Error::new(
+        Selector::Filter(filter) if filter.has_expression() => Err(Error::new(
             Code::QueryFeatureNotAllowed,
             "$expr is not allowed in the query predicate for an upsert",
         )),
@@ -103,10 +103,10 @@ impl<'a> Selecting<'a> {
             None => (scope, vars.clone()),
             Some(spec) => crate::query::bind_let(vars, &scope, spec)?,
         };
-        let wanted = Wanted::parse(self.filter, &scope)?;
+        let wanted = Selector::parse(self.filter, &scope)?;
         let sort = self.sort.map(Sort::parse);
         let surveyed = Survey::of(TS_FIELD, |survey| {
-            if let Wanted::Filter(filter) = &wanted {
+            if let Selector::Filter(filter) = &wanted {
                 filter.survey(survey);
                 survey.settle();
             }

@@ -20,7 +20,7 @@ use crate::{
 
 /// How much a predicate narrows a scan; the order is the preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum BoundKind {
     /// Everything but some values.
     Wide,
     Range,
@@ -31,12 +31,12 @@ pub enum Kind {
 #[derive(Debug, Clone)]
 pub struct Bounds {
     pub intervals: Vec<Interval>,
-    pub kind: Kind,
+    pub kind: BoundKind,
 }
 
 /// What is needed of the path beside the test.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct PathFacts {
     /// The path has a component that could name an array element. There the language also sees missing values that the
     /// index does not hold, so nothing that accepts a missing value has bounds.
     pub digits: bool,
@@ -55,7 +55,7 @@ impl Bounds {
         let sets = all.into_iter().map(|bounds| bounds.intervals);
         let intervals = interval::intersection(sets.collect())?;
         let kind = match strongest {
-            Kind::Points if intervals.len() == 1 => Kind::Point,
+            BoundKind::Points if intervals.len() == 1 => BoundKind::Point,
             kind => kind,
         };
         Ok(Some(Self { intervals, kind }))
@@ -80,7 +80,7 @@ pub fn is_exact_value(value: ValueRef<'_>) -> bool {
     has_one_key(value) && value.ty() != Type::Null
 }
 
-pub fn of_test(test: &Test, place: Place) -> Result<Option<Bounds>> {
+pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     match test {
         Test::Compare(comparison) => of_comparison(comparison, place),
         Test::In(members) => of_members(members, place),
@@ -98,7 +98,7 @@ pub fn of_test(test: &Test, place: Place) -> Result<Option<Bounds>> {
 }
 
 /// The bounds of a negated test.
-pub fn of_negation(test: &Test, place: Place) -> Result<Option<Bounds>> {
+pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     let points = match test {
         Test::Exists => {
             return Ok((!place.digits).then(|| point(ValueRef::NULL)));
@@ -134,7 +134,7 @@ pub fn of_negation(test: &Test, place: Place) -> Result<Option<Bounds>> {
     }
     Ok(Some(Bounds {
         intervals: interval::complement(&points, lowest(), highest())?,
-        kind: Kind::Wide,
+        kind: BoundKind::Wide,
     }))
 }
 
@@ -149,19 +149,19 @@ pub fn highest() -> End {
 fn point(value: ValueRef<'_>) -> Bounds {
     Bounds {
         intervals: vec![Interval::point(value)],
-        kind: Kind::Point,
+        kind: BoundKind::Point,
     }
 }
 
 fn range(intervals: Vec<Interval>) -> Result<Bounds> {
     Ok(Bounds {
         intervals: interval::union(intervals)?,
-        kind: Kind::Range,
+        kind: BoundKind::Range,
     })
 }
 
 /// Where documents with that value have a key.
-fn value_points(value: ValueRef<'_>, place: Place) -> Result<Option<Vec<Interval>>> {
+fn value_points(value: ValueRef<'_>, place: PathFacts) -> Result<Option<Vec<Interval>>> {
     Ok(match value.ty() {
         Type::Null if place.digits => None,
         // An array is found by its first element, or as it stands where it is itself an element.
@@ -181,15 +181,15 @@ fn value_points(value: ValueRef<'_>, place: Place) -> Result<Option<Vec<Interval
 
 fn points(intervals: Vec<Interval>) -> Bounds {
     let kind = if intervals.len() == 1 {
-        Kind::Point
+        BoundKind::Point
     } else {
-        Kind::Points
+        BoundKind::Points
     };
     Bounds { intervals, kind }
 }
 
 /// Where documents with one of the values have a key.
-fn member_points(members: &Members, place: Place) -> Result<Option<Vec<Interval>>> {
+fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
         aside::tick(1)?;
@@ -201,7 +201,7 @@ fn member_points(members: &Members, place: Place) -> Result<Option<Vec<Interval>
     Ok(Some(all))
 }
 
-fn of_members(members: &Members, place: Place) -> Result<Option<Bounds>> {
+fn of_members(members: &Members, place: PathFacts) -> Result<Option<Bounds>> {
     let Some(mut all) = member_points(members, place)? else {
         return Ok(None);
     };
@@ -215,7 +215,7 @@ fn of_members(members: &Members, place: Place) -> Result<Option<Bounds>> {
     range(all).map(Some)
 }
 
-fn of_comparison(comparison: &Comparison, place: Place) -> Result<Option<Bounds>> {
+fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bounds>> {
     let value = comparison.value.as_ref();
     let op = comparison.op;
     if op == Op::Eq {

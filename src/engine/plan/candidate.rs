@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{
     Access, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
-    bounds::Kind,
+    bounds::BoundKind,
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
     implies::implies,
@@ -254,19 +254,19 @@ fn candidate<'i>(
     let used = ranges::narrowing(&bounds)?;
     let order = sort_order(index, &bounds, sort);
     let given = bounds.get(..used).unwrap_or_default();
-    let count = |kind: Kind| {
+    let count = |kind: BoundKind| {
         let fields = given.iter().flatten();
         fields.filter(|field| field.bounds.kind == kind).count()
     };
     // An index on fields that must exist is smaller than its collection.
     let selective = index.spec.sparse || index.partial.is_some();
     let score = Score {
-        one: index.spec.unique && count(Kind::Point) == index.spec.paths.len(),
-        bounded: used > 0 && count(Kind::Wide) < used,
-        points: 3 * count(Kind::Point) + 2 * count(Kind::Points),
+        one: index.spec.unique && count(BoundKind::Point) == index.spec.paths.len(),
+        bounded: used > 0 && count(BoundKind::Wide) < used,
+        points: 3 * count(BoundKind::Point) + 2 * count(BoundKind::Points),
         sorted: order.is_some() && !sort.is_empty(),
-        ranges: count(Kind::Range),
-        wide: count(Kind::Wide),
+        ranges: count(BoundKind::Range),
+        wide: count(BoundKind::Wide),
         short: std::cmp::Reverse(index.spec.paths.len()),
     };
     let useful = hinted || used > 0 || score.sorted || selective;
@@ -361,7 +361,7 @@ fn sort_order(
             .get(at)
             .and_then(Option::as_deref)
             .is_some_and(|FieldBounds { bounds, .. }| {
-                bounds.kind == Kind::Point && bounds.intervals.len() == 1
+                bounds.kind == BoundKind::Point && bounds.intervals.len() == 1
             })
     };
     let mut direction = None;

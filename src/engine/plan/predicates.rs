@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::bounds::{self, Bounds, Place};
+use super::bounds::{self, Bounds, PathFacts};
 use crate::{
     aside,
     error::Result,
@@ -35,7 +35,7 @@ pub enum Ask<'f> {
 
 impl Predicate<'_> {
     pub fn bounds(&self, multikey: bool) -> Result<Option<Bounds>> {
-        let place = Place {
+        let place = PathFacts {
             digits: has_digits(&self.path),
             multikey,
         };

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{
     KeyRange,
-    bounds::{Bounds, Kind},
+    bounds::{BoundKind, Bounds},
     interval::{End, Interval},
     predicates::FieldBounds,
 };
@@ -74,7 +74,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
 }
 
 fn is_points(bounds: &Bounds) -> Result<bool> {
-    if bounds.kind < Kind::Points {
+    if bounds.kind < BoundKind::Points {
         return Ok(false);
     }
     aside::tick_each(&bounds.intervals)?;

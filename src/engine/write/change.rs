@@ -1,7 +1,7 @@
 //! Changing the next document that a search finds, as an update says: for the statements of clients, and for the rows of `$merge`.
 
-use super::search::Found;
-use super::{Modified, Place, Search, with_ts};
+use super::search::FoundDocument;
+use super::{Modified, Search, WriteTarget, with_ts};
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::stage::Slice;
@@ -29,16 +29,16 @@ impl Search {
     #[inline]
     pub fn change_next(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         update: &Update,
         keeps: bool,
         effort: &mut Effort,
     ) -> Result<Changed> {
         let mut candidate = match self.next(place, slice, effort)? {
-            Found::One(candidate) => candidate,
-            Found::Pause => return Ok(Changed::Again),
-            Found::None => return Ok(Changed::None),
+            FoundDocument::One(candidate) => candidate,
+            FoundDocument::Pause => return Ok(Changed::Again),
+            FoundDocument::None => return Ok(Changed::None),
         };
         candidate.reads_ts |= update.reads_ts();
         let new_ttl = new_ttl(update);

@@ -14,8 +14,8 @@ mod modify;
 mod pick;
 mod refused;
 mod search;
+mod selector;
 mod statement;
-mod wanted;
 
 pub use change::Changed;
 pub use collection::collection_for;
@@ -24,6 +24,6 @@ pub use intake::Intake;
 pub use modify::{Candidate, Deleted, Match, Modified, Target, append_ts, with_ts};
 pub use pick::{Picked, Picker};
 pub use refused::refused;
-pub use search::{Place, Search, Selection};
+pub use search::{Search, Selection, WriteTarget};
+pub use selector::Selector;
 pub use statement::{Deleting, MAX_LOST, Shows, Updated, Updating, Version};
-pub use wanted::Wanted;

@@ -1,6 +1,6 @@
 //! Changing one stored document.
 
-use super::{Wanted, refused};
+use super::{Selector, refused};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::storage::{
@@ -61,7 +61,7 @@ pub enum Target<'a> {
 
 /// The condition under which a document that changed under one's hands is still the one meant.
 pub struct Match<'a> {
-    pub wanted: &'a Wanted,
+    pub wanted: &'a Selector,
     pub vars: &'a Vars,
     /// The filter names `_ts`.
     pub names_ts: bool,
@@ -299,7 +299,7 @@ mod tests {
             let collection = Collection::new(Namespace::new("db", "c"), Options::default());
             let id = collection.write(Millis(5_000), |w| w.insert(&bytes));
             let id = id.unwrap().unwrap();
-            let wanted = Wanted::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
+            let wanted = Selector::parse(DocBuf::from(condition).as_doc(), &Scope::new()).unwrap();
             let vars = Vars::at(Millis(9_000));
             let mut current = bytes.clone();
             let candidate = Candidate {

@@ -21,10 +21,10 @@ pub struct Picker {
     sort: Option<Sort>,
     /// The walk's own order is that of the sort. Otherwise everything is looked at before the first document is known.
     in_order: bool,
-    best: Option<Best>,
+    best: Option<BestCandidate>,
 }
 
-struct Best {
+struct BestCandidate {
     key: Vec<u8>,
     id: RecordId,
     ts: Millis,
@@ -127,7 +127,7 @@ impl Picker {
                 key.clear();
                 sort.key(found.shown, &mut key)?;
                 if best.as_ref().is_none_or(|best| key < best.key) {
-                    *best = Some(Best {
+                    *best = Some(BestCandidate {
                         key: key.clone(),
                         id: found.id,
                         ts: found.stored.ts,

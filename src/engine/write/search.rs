@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Candidate, Match, Picked, Picker, Target, Wanted};
+use super::{Candidate, Match, Picked, Picker, Selector, Target};
 use crate::effort::{Effort, Weigh};
 use crate::engine::ObjectIds;
 use crate::engine::access::Walk;
@@ -17,7 +17,7 @@ use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
 use crate::value::{Millis, ValueRef};
 
 /// Where a statement writes, and when.
-pub struct Place<'a> {
+pub struct WriteTarget<'a> {
     pub catalog: &'a Arc<Catalog>,
     pub ids: &'a ObjectIds,
     pub database: &'a str,
@@ -32,7 +32,7 @@ pub struct Place<'a> {
 
 /// Which documents a statement is about.
 pub struct Selection {
-    pub wanted: Wanted,
+    pub wanted: Selector,
     pub vars: Vars,
     pub sort: Option<Sort>,
     pub hint: Option<Hint>,
@@ -47,11 +47,11 @@ pub struct Search {
     pub selection: Selection,
     /// What an error that a document brings about is led in by, in mongod's words, if it is.
     during: Option<&'static str>,
-    way: Option<Way>,
+    way: Option<SearchWay>,
     current: Vec<u8>,
 }
 
-enum Way {
+enum SearchWay {
     /// To the one document with an `_id`, where most writes go: it is looked for when it is written to, and once.
     Point {
         collection: Arc<Collection>,
@@ -61,7 +61,7 @@ enum Way {
 }
 
 /// What a search came to.
-pub(super) enum Found<'s> {
+pub(super) enum FoundDocument<'s> {
     One(Candidate<'s>),
     /// The time slice is used up.
     Pause,
@@ -69,9 +69,9 @@ pub(super) enum Found<'s> {
     None,
 }
 
-// === impl Place ===
+// === impl WriteTarget ===
 
-impl<'a> Place<'a> {
+impl<'a> WriteTarget<'a> {
     /// The database and the collection.
     pub fn name(&self) -> (&'a str, &'a str) {
         (self.database, self.collection)
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
 impl Selection {
     /// Whether to ask one document may take long, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
-        matches!(&self.wanted, Wanted::Filter(filter) if filter.is_slow())
+        matches!(&self.wanted, Selector::Filter(filter) if filter.is_slow())
     }
 
     /// The way to them for a reader. A sort is not looked at.
@@ -136,13 +136,13 @@ impl Selection {
         }
     }
 
-    fn way(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Way> {
+    fn way(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<SearchWay> {
         Ok(match self.point() {
             None => {
                 let plan = self.plan(&collection, at)?;
-                Way::Picker(Box::new(self.picker(collection, plan)))
+                SearchWay::Picker(Box::new(self.picker(collection, plan)))
             }
-            Some(_) => Way::Point {
+            Some(_) => SearchWay::Point {
                 collection,
                 gone: false,
             },
@@ -174,10 +174,10 @@ impl Search {
     /// The next document.
     pub(super) fn next(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
-    ) -> Result<Found<'_>> {
+    ) -> Result<FoundDocument<'_>> {
         if self.way.is_none() {
             let found = place.catalog.get(place.database, place.collection)?;
             self.way = found
@@ -186,25 +186,25 @@ impl Search {
         }
         let (at, current) = (place.at, &mut self.current);
         let (target, collection) = match &mut self.way {
-            Some(Way::Point { collection, gone }) => {
+            Some(SearchWay::Point { collection, gone }) => {
                 let Some(id) = self.selection.point().filter(|_| !*gone) else {
-                    return Ok(Found::None);
+                    return Ok(FoundDocument::None);
                 };
                 *gone = true;
                 (Target::Id(id), &*collection)
             }
-            Some(Way::Picker(picker)) => {
+            Some(SearchWay::Picker(picker)) => {
                 let picked = picker.next(at, &self.selection.vars, slice, current);
                 *effort += picker.take_effort();
                 match picked.map_err(|error| during(self.during, error))? {
                     Picked::One(id, ts) => (Target::Found(id, ts), picker.collection()),
-                    Picked::Pause => return Ok(Found::Pause),
-                    Picked::None => return Ok(Found::None),
+                    Picked::Pause => return Ok(FoundDocument::Pause),
+                    Picked::None => return Ok(FoundDocument::None),
                 }
             }
-            None => return Ok(Found::None),
+            None => return Ok(FoundDocument::None),
         };
-        Ok(Found::One(Candidate {
+        Ok(FoundDocument::One(Candidate {
             collection,
             target,
             reads_ts: self.selection.names_ts,

@@ -1,7 +1,7 @@
 //! One statement of an update, delete or findAndModify, run in steps.
 
-use super::search::Found;
-use super::{Changed, Deleted, Place, Search, Selection, collection_for, insert_batch};
+use super::search::FoundDocument;
+use super::{Changed, Deleted, Search, Selection, WriteTarget, collection_for, insert_batch};
 use crate::effort::Effort;
 use crate::error::{Code, Result};
 use crate::query::stage::Slice;
@@ -90,7 +90,7 @@ impl Updating {
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
@@ -108,7 +108,7 @@ impl Updating {
     /// Changes the next document that matches. `false`: there may be more to do.
     fn change_next(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
@@ -138,7 +138,7 @@ impl Updating {
     }
 
     /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
-    fn insert(&mut self, place: &Place<'_>, effort: &mut Effort) -> Result<bool> {
+    fn insert(&mut self, place: &WriteTarget<'_>, effort: &mut Effort) -> Result<bool> {
         self.search.start_over();
         let made = self.make(place);
         let bytes = made.map_err(|error| self.search.failed(error))?;
@@ -168,7 +168,7 @@ impl Updating {
     }
 
     /// The document that an upsert adds.
-    fn make(&self, place: &Place<'_>) -> Result<Vec<u8>> {
+    fn make(&self, place: &WriteTarget<'_>) -> Result<Vec<u8>> {
         let selection = &self.search.selection;
         let apply = Apply {
             now: place.now(),
@@ -225,7 +225,7 @@ impl Deleting {
     /// Goes on until it is done (`true`) or the time slice is over.
     pub fn step(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
@@ -242,14 +242,14 @@ impl Deleting {
     /// Removes the next document that matches. `false`: there may be more to do.
     fn remove_next(
         &mut self,
-        place: &Place<'_>,
+        place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool> {
         let mut candidate = match self.search.next(place, slice, effort)? {
-            Found::One(candidate) => candidate,
-            Found::Pause => return Ok(false),
-            Found::None => return Ok(true),
+            FoundDocument::One(candidate) => candidate,
+            FoundDocument::Pause => return Ok(false),
+            FoundDocument::None => return Ok(true),
         };
         candidate.quick = !place.outside_lock;
         let deleted = candidate.delete(place.at);

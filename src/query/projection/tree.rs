@@ -142,8 +142,7 @@ impl Tree {
                 Node::Within(tree) => tree.survey(survey, false),
                 Node::Compute(expr) => survey.expr(expr),
                 Node::ElemMatch(filter) => filter.survey_below(survey),
-                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {
-                }
+                Node::Keep | Node::Drop | Node::Absent | Node::Slice(_) | Node::Positional => {}
             }
         }
     }

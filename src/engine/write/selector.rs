@@ -10,7 +10,7 @@ use crate::value::{Doc, Value, ValueRef};
 
 /// Most writes go to one document by its `_id`. That is seen in the bytes; a filter is made of it only for those who ask: an
 /// upsert, or somebody whose document was changed under his hands.
-pub enum Wanted {
+pub enum Selector {
     Id {
         value: Value,
         filter: OnceLock<Arc<Filter>>,
@@ -18,9 +18,9 @@ pub enum Wanted {
     Filter(Arc<Filter>),
 }
 
-// === impl Wanted ===
+// === impl Selector ===
 
-impl Wanted {
+impl Selector {
     pub fn parse(filter: Doc<'_>, scope: &Scope) -> Result<Self> {
         Ok(match plain_id(filter) {
             Some(value) => Self::Id {
@@ -70,9 +70,13 @@ mod tests {
             (doc! {"a": 7}, false),
         ] {
             let filter = DocBuf::from(filter);
-            let wanted = Wanted::parse(filter.as_doc(), &Scope::new()).unwrap();
+            let wanted = Selector::parse(filter.as_doc(), &Scope::new()).unwrap();
             let parsed = Filter::parse(filter.as_doc(), &Scope::new()).unwrap();
-            assert_eq!(matches!(wanted, Wanted::Id { .. }), by_bytes, "{filter:?}");
+            assert_eq!(
+                matches!(wanted, Selector::Id { .. }),
+                by_bytes,
+                "{filter:?}"
+            );
             assert_eq!(wanted.id(), id_equality(&parsed), "{filter:?}");
             let described = |filter: &Filter| filter.describe().unwrap();
             assert_eq!(described(wanted.filter()), described(&parsed), "{filter:?}");
