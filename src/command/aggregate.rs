@@ -309,7 +309,7 @@ fn check_stable(pipeline: Doc<'_>) -> Result<()> {
 mod tests {
     use bson::{Bson, Document, bson, doc};
 
-    use super::super::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
 
     /// A stage outside the stable API is refused at every level, before anything is parsed.

@@ -171,7 +171,7 @@ fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
     use bson::{Document, doc};
 

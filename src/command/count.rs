@@ -139,7 +139,7 @@ impl Gather for Counting {
 mod tests {
     use bson::{Document, doc};
 
-    use super::super::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
 
     #[test]

@@ -51,7 +51,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::{ask, begin, finish, server};
+    use crate::command::tests::server::{ask, begin, finish, server};
     use crate::config::Config;
     use crate::handler::Progress;
     use bson::{Document, doc};

@@ -365,7 +365,7 @@ fn kill(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
     use bson::{Document, doc};
 

@@ -148,7 +148,7 @@ impl Gather for Values {
 mod tests {
     use bson::{Bson, bson, doc};
 
-    use super::super::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
 
     #[test]

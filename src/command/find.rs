@@ -398,7 +398,7 @@ fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
 mod tests {
     use bson::{Bson, Document, doc};
 
-    use super::super::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
 
     #[test]

@@ -165,8 +165,8 @@ mod tests {
 
     use bson::{Bson, Document, doc};
 
-    use super::super::check::{ask, await_reply, begin, server};
     use super::super::{Commands, Connection};
+    use crate::command::tests::server::{ask, await_reply, begin, server};
     use crate::config::Config;
     use crate::handler::{Progress, Work};
     use crate::wait::Wait;

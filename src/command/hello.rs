@@ -416,7 +416,7 @@ impl Task for Await {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::Config;
     use bson::doc;
 

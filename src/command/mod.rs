@@ -9,74 +9,44 @@
 
 mod about;
 mod aggregate;
-mod system_collections;
 
 mod build_info;
 mod bulk_write;
-mod call;
-mod capped;
-#[cfg(test)]
-mod check;
-mod client;
 mod coll_mod;
 mod coll_stats;
-mod collection_uuid;
-mod commit_quorum;
-mod concern;
-mod context;
 mod cosmos;
 mod count;
-mod counters;
 mod create;
 mod create_indexes;
 mod current_op;
-pub mod cursor;
 mod data_size;
-#[cfg(test)]
-mod default_ttl_tests;
 mod delete;
-mod dispatch;
 mod distinct;
 mod drop;
 mod drop_indexes;
-mod entry;
 mod explain;
 mod fail_point;
 mod find;
 mod find_and_modify;
-mod generic;
+mod frame;
 mod get_more;
 mod get_parameter;
-mod guard;
 mod hello;
 mod host_info;
-mod index_spec;
-mod indexing_policy;
 mod insert;
 mod kill_cursors;
 mod list_collections;
 mod list_databases;
 mod list_indexes;
 mod login;
-mod operations;
-mod parameters;
 mod ping;
 mod profile;
-mod read_preference;
-mod record_ids;
 mod rename_collection;
-pub mod reply;
-#[cfg(test)]
-mod rights;
-mod rows;
-mod scan;
-mod schema;
 mod server_status;
 mod sessions;
-mod stream;
-mod system;
 mod table;
-mod task;
+#[cfg(test)]
+mod tests;
 mod time_travel;
 mod tools;
 mod transaction;
@@ -86,15 +56,17 @@ mod validate;
 mod validate_db_metadata;
 mod write;
 
-pub use call::{Call, Documents};
-pub use client::{Client, Connection};
-pub use context::Context;
-pub use counters::{Counter, Counters};
-pub use dispatch::{Commands, find};
-pub use entry::{Access, Command, CommandFacts, Flags, Outcome, Run};
 pub use fail_point::FailPoints;
-pub use guard::Needs;
-pub use operations::{OperationInfo, Operations};
-pub use parameters::{PARAMETERS, Parameter, Parameters};
+pub use frame::{
+    Access, Call, Client, Command, CommandFacts, Commands, Connection, Context, Counter, Counters,
+    Documents, Flags, Needs, OperationInfo, Operations, Outcome, PARAMETERS, Parameter, Parameters,
+    Run, Step, Task, find,
+};
+pub use frame::{cursor, reply};
 pub use table::COMMANDS;
-pub use task::{Step, Task};
+
+use frame::{
+    capped, collection_uuid, commit_quorum, dispatch, entry, generic, guard, index_spec,
+    indexing_policy, operations, parameters, record_ids, rows, scan, schema, stream, system,
+    system_collections,
+};

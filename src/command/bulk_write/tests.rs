@@ -1,6 +1,6 @@
 use bson::{Document, bson, doc};
 
-use super::super::check::{ask, server};
+use crate::command::tests::server::{ask, server};
 use crate::config::{Config, Topology};
 
 fn sums(reply: &Document) -> Vec<i32> {

@@ -1,6 +1,6 @@
 use bson::{Bson, Document, bson, doc};
 
-use super::super::check::{ask, server};
+use crate::command::tests::server::{ask, server};
 use crate::config::Config;
 
 type Server = (super::super::Commands, super::super::Connection);

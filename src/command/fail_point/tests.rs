@@ -1,6 +1,6 @@
 use bson::{Document, doc};
 
-use crate::command::check::{ask, server, step};
+use crate::command::tests::server::{ask, server, step};
 use crate::command::{Commands, Connection};
 use crate::config::{Config, Topology};
 use crate::handler::Progress;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, run, with};
-use crate::command::check::{begin, finish, go_on_for};
+use crate::command::tests::server::{begin, finish, go_on_for};
 use crate::config::Cosmos;
 
 #[test]

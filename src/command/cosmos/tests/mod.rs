@@ -8,7 +8,7 @@ mod strict;
 
 use bson::{Document, doc};
 
-use crate::command::check::{ask, server};
+use crate::command::tests::server::{ask, server};
 use crate::command::{Commands, Connection};
 use crate::config::{Config, Cosmos};
 

@@ -13,7 +13,7 @@ use crate::wait::Wait;
 
 /// Pulls batches of rows and deals them out. A row that stands for one stored document is asked again whether that document is
 /// still there when it leaves with a later command than the one that found it.
-pub(super) struct RowSource {
+pub(in crate::command) struct RowSource {
     rows: Box<dyn Rows>,
     sources: Arc<EngineSources>,
     vars: Vars,

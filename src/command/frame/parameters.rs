@@ -182,7 +182,7 @@ impl Parameters {
     }
 
     /// A value that the server itself knows better than the table (`enableTestCommands`).
-    pub(super) fn fix(&self, name: &str, value: Value) {
+    pub(in crate::command) fn fix(&self, name: &str, value: Value) {
         if let Ok(row) = PARAMETERS.binary_search_by(|row| row.name.cmp(name))
             && let Some(slot) = self.values.lock().get_mut(row)
         {
@@ -191,7 +191,10 @@ impl Parameters {
     }
 
     /// Checks a new value without setting it.
-    pub(super) fn check(name: &str, value: ValueRef<'_>) -> Result<(&'static Parameter, Value)> {
+    pub(in crate::command) fn check(
+        name: &str,
+        value: ValueRef<'_>,
+    ) -> Result<(&'static Parameter, Value)> {
         let unknown = || {
             Error::new(
                 Code::InvalidOptions,
@@ -214,7 +217,7 @@ impl Parameters {
     }
 
     /// Sets a value that [`Parameters::check`] has passed; returns the one before.
-    pub(super) fn set(&self, parameter: &'static Parameter, value: Value) -> Value {
+    pub(in crate::command) fn set(&self, parameter: &'static Parameter, value: Value) -> Value {
         if let ParameterKind::Verbosity = parameter.kind {
             let before = self.verbosity();
             if let Some(doc) = value.as_ref().as_doc() {

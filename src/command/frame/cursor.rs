@@ -131,7 +131,7 @@ pub fn open(
 }
 
 /// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
-pub(super) fn resume(
+pub(in crate::command) fn resume(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
     cursor: OpenCursor,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bson::Document;
 
-use super::check::{ask, server};
-use super::{Commands, Connection};
 use crate::auth::{Credentials, RoleName, User, UserName};
+use crate::command::tests::server::{ask, server};
+use crate::command::{Commands, Connection};
 use crate::config::{Accounts, Config};
 
 fn user(name: &str, roles: &[&str]) -> User {

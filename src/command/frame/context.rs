@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 
-use super::FailPoints;
 use super::client::{Client, Connections};
 use super::counters::Counters;
-use super::hello::Monitors;
 use super::operations::Operations;
 use super::parameters::Parameters;
-use super::profile::Profiling;
 use super::system_collections::announce;
 use crate::auth::Users;
 use crate::clock::{Clock, monotonic};
+use crate::command::FailPoints;
+use crate::command::hello::Monitors;
+use crate::command::profile::Profiling;
 use crate::config::{Config, Topology};
 use crate::cosmos::{Cosmos, strict};
 use crate::engine::{Catalog, ObjectIds, Reaper, SizeLimit};
@@ -132,7 +132,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use bson::doc;
 
     #[test]

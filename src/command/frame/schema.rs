@@ -14,7 +14,7 @@ struct Changing {
 }
 
 /// Makes the change: mostly at once, as work where it takes long.
-pub(super) fn run(
+pub(in crate::command) fn run(
     call: &Call<'_>,
     reply: &mut DocBuilder<'_>,
     change: SchemaChange,

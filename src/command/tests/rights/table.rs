@@ -2,8 +2,8 @@
 
 use bson::{Document, doc};
 
-use super::super::{COMMANDS, Needs};
 use super::{code, logged_in};
+use crate::command::{COMMANDS, Needs};
 
 /// The columns of the table. A letter in a row says that the role may run the command.
 const ROLES: &[(char, &str)] = &[

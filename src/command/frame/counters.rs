@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{COMMANDS, Command};
+use super::Command;
+use crate::command::COMMANDS;
 use crate::handler::Traffic;
 use crate::wire::{CompressedMessage, Compressor};
 
@@ -82,7 +83,7 @@ impl Counters {
     }
 
     #[inline]
-    pub(super) fn moved(&self, shard: usize, traffic: Traffic) {
+    pub(in crate::command) fn moved(&self, shard: usize, traffic: Traffic) {
         if let Some(shard) = self.shards.get(shard) {
             for (counter, n) in shard.traffic.iter().zip([traffic.read, traffic.written]) {
                 counter.fetch_add(n, Ordering::Relaxed);
@@ -90,7 +91,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn traffic(&self) -> Traffic {
+    pub(in crate::command) fn traffic(&self) -> Traffic {
         let sum = |which: usize| {
             let counters = self.shards.iter().map(|shard| &shard.traffic[which]);
             counters.map(|n| n.load(Ordering::Relaxed)).sum()
@@ -101,7 +102,7 @@ impl Counters {
         }
     }
 
-    pub(super) fn message_compressed(&self, message: CompressedMessage, came: bool) {
+    pub(in crate::command) fn message_compressed(&self, message: CompressedMessage, came: bool) {
         let row = &self.compression[message.compressor as usize % COMPRESSORS][usize::from(came)];
         for (counter, n) in row.iter().zip([message.large, message.small]) {
             counter.fetch_add(n as u64, Ordering::Relaxed);
@@ -109,17 +110,17 @@ impl Counters {
     }
 
     /// Bytes of messages that went (or came) compressed: as they are without, and as they were on the wire.
-    pub(super) fn compression(&self, compressor: Compressor, came: bool) -> [u64; 2] {
+    pub(in crate::command) fn compression(&self, compressor: Compressor, came: bool) -> [u64; 2] {
         let row = &self.compression[compressor as usize % COMPRESSORS][usize::from(came)];
         [0, 1].map(|which| row[which].load(Ordering::Relaxed))
     }
 
     #[inline]
-    pub(super) fn ran(&self, shard: usize, command: &'static Command) {
+    pub(in crate::command) fn ran(&self, shard: usize, command: &'static Command) {
         self.command(shard, command, 0);
     }
 
-    pub(super) fn failed(&self, shard: usize, command: &'static Command) {
+    pub(in crate::command) fn failed(&self, shard: usize, command: &'static Command) {
         self.command(shard, command, 1);
     }
 

@@ -4,13 +4,13 @@ use crate::error::{Error, WriteError};
 use crate::value::{Doc, DocBuilder, Type, Value, ValueRef};
 
 /// Replaces whatever stands behind `start` by the reply of a failed command.
-pub(super) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
+pub(in crate::command) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
     out.truncate(start);
     error.write_reply(out);
 }
 
 /// Replaces whatever stands behind `start` by `{ok: 1}`.
-pub(super) fn shorten(out: &mut Vec<u8>, start: usize) {
+pub(in crate::command) fn shorten(out: &mut Vec<u8>, start: usize) {
     out.truncate(start);
     let mut reply = DocBuilder::begin(out);
     reply.put_f64("ok", 1.0);
@@ -18,12 +18,16 @@ pub(super) fn shorten(out: &mut Vec<u8>, start: usize) {
 }
 
 /// The reply that stands behind `start`.
-pub(super) fn behind(out: &[u8], start: usize) -> Doc<'_> {
+pub(in crate::command) fn behind(out: &[u8], start: usize) -> Doc<'_> {
     Doc::new(out.get(start..).unwrap_or_default())
 }
 
 /// Adds fields to the reply that stands behind `start`.
-pub(super) fn extend(out: &mut Vec<u8>, start: usize, write: impl FnOnce(&mut DocBuilder<'_>)) {
+pub(in crate::command) fn extend(
+    out: &mut Vec<u8>,
+    start: usize,
+    write: impl FnOnce(&mut DocBuilder<'_>),
+) {
     let whole = out.split_off(start);
     let mut reply = DocBuilder::begin(out);
     reply.put_body(Doc::new(&whole).body());
@@ -65,7 +69,7 @@ pub fn put_uuid(reply: &mut DocBuilder<'_>, name: &str, uuid: &[u8; 16]) {
 }
 
 /// `topologyVersion` as drivers compare it: who is asked, and how often that changed.
-pub(super) fn put_topology_version(reply: &mut DocBuilder<'_>, process: &[u8; 12]) {
+pub(in crate::command) fn put_topology_version(reply: &mut DocBuilder<'_>, process: &[u8; 12]) {
     let mut version = reply.doc("topologyVersion");
     version
         .put("processId", ValueRef::new(Type::ObjectId, process))

@@ -1,7 +1,7 @@
 use std::pin::Pin;
 use std::task::Waker;
 
-use crate::command::check::{ask, await_reply, begin, finish, server, step};
+use crate::command::tests::server::{ask, await_reply, begin, finish, server, step};
 use crate::config::Config;
 use crate::handler::Progress;
 use crate::session::SessionId;

@@ -15,7 +15,7 @@ use crate::query::stage::Slice;
 use crate::value::{Doc, DocBuilder};
 
 /// What is made of the documents.
-pub(super) trait Gather: Send + 'static {
+pub(in crate::command) trait Gather: Send + 'static {
     /// Takes one in; a break says that no more are needed.
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>>;
     /// Writes what came of them.
@@ -23,7 +23,7 @@ pub(super) trait Gather: Send + 'static {
 }
 
 /// The documents on their way into `G`.
-pub(super) struct Scan<G> {
+pub(in crate::command) struct Scan<G> {
     walk: Option<Walk>,
     filter: Arc<Filter>,
     vars: Vars,
@@ -33,7 +33,7 @@ pub(super) struct Scan<G> {
 }
 
 /// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
-pub(super) fn run<G: Gather>(
+pub(in crate::command) fn run<G: Gather>(
     call: &mut Call<'_>,
     collection: &str,
     selection: Selection,
@@ -48,7 +48,7 @@ pub(super) fn run<G: Gather>(
     begin(call, scan, is_slow, reply)
 }
 
-pub(super) fn begin<G: Gather>(
+pub(in crate::command) fn begin<G: Gather>(
     call: &mut Call<'_>,
     mut scan: Scan<G>,
     is_slow: bool,

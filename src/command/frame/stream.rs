@@ -18,7 +18,7 @@ use crate::wait::Wait;
 
 /// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and
 /// no rows, so what a later command gets has passed the rule with that command's own `now`.
-pub(super) struct Stream {
+pub(in crate::command) struct Stream {
     walk: Walk,
     filter: Arc<Filter>,
     vars: Vars,
@@ -37,7 +37,7 @@ pub(super) struct Stream {
 }
 
 /// What it takes to sort.
-pub(super) struct InOrder {
+pub(in crate::command) struct InOrder {
     pub reading: Reading,
     pub sources: Arc<EngineSources>,
     pub limits: Limits,

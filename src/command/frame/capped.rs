@@ -9,7 +9,7 @@ const MAX_BYTES: i64 = 1 << 50;
 const STEP: u64 = 256;
 
 /// `size`, `cappedSize`: bytes.
-pub(super) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
+pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
     match arg.int_at_least(1)? {
         Some(n) if n > MAX_BYTES => Err(Error::bad_value(format!(
             "BSON field '{}' value must be <= {MAX_BYTES}, actual value '{n}'",
@@ -20,7 +20,7 @@ pub(super) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
 }
 
 /// `max`, `cappedMax`: documents. The outer option says whether there was anything, the inner one whether it is a limit.
-pub(super) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
+pub(in crate::command) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
     match arg.int()? {
         Some(n) if n > i64::from(i32::MAX) => Err(Error::bad_value(
             "max in a capped collection has to be < 2^31 or not set",

@@ -2,10 +2,10 @@
 
 use bson::doc;
 
-use super::super::check::{ask, server};
-use super::super::{COMMANDS, Flags};
 use super::{code, logged_in, user};
 use crate::auth::{RoleName, UserName};
+use crate::command::tests::server::{ask, server};
+use crate::command::{COMMANDS, Flags};
 use crate::config::{Accounts, Config};
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::cosmos::Meter;
 use super::operations::Operation;
 use super::{Command, Context, reply};
 use crate::aside::Limit;
+use crate::command::cosmos::Meter;
 use crate::effort::Effort;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
@@ -37,7 +37,7 @@ pub enum Step {
 }
 
 /// A task in the care of the framework.
-pub(super) struct RunningCommand {
+pub(in crate::command) struct RunningCommand {
     pub task: Box<dyn Task>,
     pub command: &'static Command,
     pub context: Arc<Context>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::create::check_collation;
+use crate::command::create::check_collation;
 use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
@@ -50,13 +50,13 @@ struct Options<'a> {
 
 /// What becomes of options that nobody knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(in crate::command) enum Unknown {
     Refused,
     /// As mongorestore asks for: old servers kept whatever they were told.
     Ignored,
 }
 
-pub(super) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
+pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
     let in_spec = |error| in_specification(spec, error);
     let options = Options::read(spec, unknown).map_err(in_spec)?;
     let (key, name) = options.key_and_name().map_err(in_spec)?;

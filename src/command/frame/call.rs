@@ -34,9 +34,9 @@ pub struct Call<'a> {
     /// What it has done with documents. Work that goes on counts for itself ([`Task::effort`](super::Task::effort)).
     pub effort: Effort,
     /// What whoever sent it may do.
-    pub(super) rights: Rights<'a>,
-    pub(super) generic: Generic<'a>,
-    pub(super) own: SmallVec<[Elem<'a>; 10]>,
+    pub(in crate::command) rights: Rights<'a>,
+    pub(in crate::command) generic: Generic<'a>,
+    pub(in crate::command) own: SmallVec<[Elem<'a>; 10]>,
 }
 
 // === impl Call ===

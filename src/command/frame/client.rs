@@ -15,9 +15,9 @@ use crate::value::{Doc, DocBuf};
 
 /// The handler's side of one connection.
 pub struct Connection {
-    pub(super) client: Arc<Client>,
+    pub(in crate::command) client: Arc<Client>,
     /// The session that the last retryable write used: mostly the next one's, too.
-    pub(super) session: Option<Arc<Session>>,
+    pub(in crate::command) session: Option<Arc<Session>>,
     context: Arc<Context>,
 }
 
@@ -45,7 +45,7 @@ pub struct Connections {
 // === impl Connection ===
 
 impl Connection {
-    pub(super) fn new(context: &Arc<Context>, peer: Peer) -> Self {
+    pub(in crate::command) fn new(context: &Arc<Context>, peer: Peer) -> Self {
         let client = Arc::new(Client {
             id: peer.id,
             address: peer.address,
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Keeps what the client says of itself; `false` if it said so before.
-    pub(super) fn introduce(&self, metadata: Doc<'_>) -> bool {
+    pub(in crate::command) fn introduce(&self, metadata: Doc<'_>) -> bool {
         self.metadata.set(DocBuf::from(metadata)).is_ok()
     }
 
@@ -98,7 +98,7 @@ impl Client {
         *self.last_request.lock()
     }
 
-    pub(super) fn set_last_request(&self, last: LastRequest) {
+    pub(in crate::command) fn set_last_request(&self, last: LastRequest) {
         *self.last_request.lock() = Some(last);
     }
 

@@ -2,8 +2,8 @@
 
 use bson::{Bson, Document, doc};
 
-use super::check::{ask, server};
-use super::{Commands, Connection};
+use crate::command::tests::server::{ask, server};
+use crate::command::{Commands, Connection};
 use crate::config::Config;
 
 type Server = (Commands, Connection);

@@ -11,14 +11,15 @@ use smallvec::SmallVec;
 use super::call::Call;
 use super::client::{Client, Connection};
 use super::counters::{Counter, Counters};
-use super::fail_point::Fault;
 use super::generic::Generic;
 use super::guard::{self, Rights};
 use super::operations::Operation;
 use super::task::RunningCommand;
-use super::{Access, COMMANDS, Command, Context, Flags, Outcome, Task, cosmos, reply};
+use super::{Access, Command, Context, Flags, Outcome, Task, reply};
 use crate::aside::Limit;
 use crate::clock::monotonic;
+use crate::command::fail_point::Fault;
+use crate::command::{COMMANDS, cosmos};
 use crate::config::Topology;
 use crate::effort::Effort;
 use crate::error::{Code, Error, Hangup, Result};
@@ -163,7 +164,7 @@ impl Handler for Commands {
 }
 
 /// A request that is run as work, for commands that are made of others.
-pub(super) fn later(
+pub(in crate::command) fn later(
     context: &Arc<Context>,
     client: &Arc<Client>,
     request: Request,

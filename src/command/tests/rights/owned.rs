@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bson::{Document, doc};
 
-use super::super::check::ask;
-use super::super::{Commands, Connection};
 use super::{code, hand_over, log_in, logged_in, user};
 use crate::auth::UserName;
+use crate::command::tests::server::ask;
+use crate::command::{Commands, Connection};
 
 /// The id of somebody else's session.
 fn foreign(id: bson::Uuid) -> Document {

@@ -3,7 +3,7 @@
 use crate::query::stage::{self, Rows};
 use crate::value::DocBuilder;
 
-pub(super) fn rows(input: Box<dyn Rows>) -> Box<dyn Rows> {
+pub(in crate::command) fn rows(input: Box<dyn Rows>) -> Box<dyn Rows> {
     stage::map(input, |row, _, out| {
         let mut shown = DocBuilder::begin(out);
         shown.put_body(row.doc.body());

@@ -13,7 +13,7 @@ use crate::session::SessionId;
 use crate::value::{Elem, Type, ValueRef};
 use crate::wire::Request;
 
-pub(super) struct Generic<'a> {
+pub(in crate::command) struct Generic<'a> {
     pub database: &'a str,
     pub session: Option<SessionId>,
     /// Of a retryable write.

@@ -2,8 +2,8 @@
 
 use bson::Document;
 
-use super::{Commands, Connection, Context};
 use crate::clock::{Clock, Millis};
+use crate::command::{Commands, Connection, Context};
 use crate::config::Config;
 use crate::error::Hangup;
 use crate::handler::{self, Handler, Peer, Progress, Work};

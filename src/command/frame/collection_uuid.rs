@@ -6,12 +6,17 @@ use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, Type};
 
 /// For a command on one collection.
-pub(super) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
+pub(in crate::command) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
     check_in(call, call.database(), call.collection()?, arg)
 }
 
 /// For any collection.
-pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>) -> Result<()> {
+pub(in crate::command) fn check_in(
+    call: &Call<'_>,
+    database: &str,
+    name: &str,
+    arg: Arg<'_>,
+) -> Result<()> {
     if arg.is_null() {
         return Ok(());
     }
@@ -44,7 +49,7 @@ pub(super) fn check_in(call: &Call<'_>, database: &str, name: &str, arg: Arg<'_>
 }
 
 /// Sixteen bytes of binary subtype 4.
-pub(super) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
+pub(in crate::command) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
     match arg.value().as_binary() {
         Some((UUID, bytes)) => bytes.try_into().map_err(|_| invalid()),
         Some((subtype, _)) => Err(arg.wrong_subtype(subtype, UUID)),
@@ -53,9 +58,9 @@ pub(super) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
 }
 
 /// The binary subtype of UUIDs.
-pub(super) const UUID: u8 = 4;
+pub(in crate::command) const UUID: u8 = 4;
 
-pub(super) fn invalid() -> Error {
+pub(in crate::command) fn invalid() -> Error {
     Error::new(
         Code::InvalidUUID,
         "uuid must be a 16-byte binary field with UUID (4) subtype",
@@ -64,7 +69,7 @@ pub(super) fn invalid() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::command::{Commands, Connection};
     use crate::config::Config;
     use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};

@@ -5,7 +5,7 @@
 //! a router's `config` back.
 
 use super::context::Context;
-use super::cosmos::put_shard;
+use crate::command::cosmos::put_shard;
 use crate::config::Topology;
 use crate::engine::write::insert_own;
 use crate::value::{DocBuf, DocBuilder, Type, ValueRef};
@@ -15,14 +15,14 @@ const SHARDS: &str = "shards";
 const SETTINGS: &str = "settings";
 
 /// Whether listCollections leaves it out.
-pub(super) fn is_unlisted(context: &Context, database: &str, collection: &str) -> bool {
+pub(in crate::command) fn is_unlisted(context: &Context, database: &str, collection: &str) -> bool {
     context.config.topology == Topology::Router
         && database == "config"
         && [VERSION, SHARDS, SETTINGS].contains(&collection)
 }
 
 /// Puts the documents in. Nobody else has the catalog yet.
-pub(super) fn announce(context: &Context) {
+pub(in crate::command) fn announce(context: &Context) {
     match &context.config.topology {
         Topology::Router => {
             put(context, "config", VERSION, |doc| {
@@ -47,7 +47,7 @@ pub(super) fn announce(context: &Context) {
 }
 
 /// The configuration of a replica set of one.
-pub(super) fn put_replica_set(doc: &mut DocBuilder<'_>, name: &str, host: &str) {
+pub(in crate::command) fn put_replica_set(doc: &mut DocBuilder<'_>, name: &str, host: &str) {
     doc.put_str("_id", name)
         .put_i32("version", 1)
         .put_i32("term", 1);
@@ -79,7 +79,7 @@ fn put(
 
 #[cfg(test)]
 mod tests {
-    use crate::command::check::{ask, server};
+    use crate::command::tests::server::{ask, server};
     use crate::config::{Config, Topology};
     use bson::{Document, doc};
 

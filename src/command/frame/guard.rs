@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Access, Call, Command, Flags, current_op};
+use super::{Access, Call, Command, Flags};
 use crate::args::truthy;
 use crate::auth::{Action, Privileges, Target, User};
+use crate::command::current_op;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
 use crate::value::{Doc, DocBuf, ValueRef};
@@ -35,7 +36,7 @@ pub enum Needs {
 
 /// What whoever sends a command may do.
 #[derive(Clone, Default)]
-pub(super) enum Rights<'a> {
+pub(in crate::command) enum Rights<'a> {
     /// Everything: nobody has to log in.
     #[default]
     All,
@@ -47,7 +48,7 @@ pub(super) enum Rights<'a> {
 
 /// Finds out who sends the command, and refuses it if they may not run it.
 #[cold]
-pub(super) fn enter(call: &mut Call<'_>) -> Result<()> {
+pub(in crate::command) fn enter(call: &mut Call<'_>) -> Result<()> {
     let users = &call.context.users;
     call.rights = match call.client.standing.user(users) {
         Some(user) => Rights::User(user),
@@ -64,7 +65,7 @@ pub(super) fn enter(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// The same for a command that another one is about.
-pub(super) fn check(call: &Call<'_>) -> Result<()> {
+pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
     if call.command.facts.flags.has(Flags::BEFORE_LOGIN) {
         return Ok(());
     }
@@ -93,14 +94,14 @@ pub(super) fn check(call: &Call<'_>) -> Result<()> {
     if allowed { Ok(()) } else { Err(refusal(call)) }
 }
 
-pub(super) fn requires_login(command: &Command) -> Error {
+pub(in crate::command) fn requires_login(command: &Command) -> Error {
     Error::new(
         Code::Unauthorized,
         format!("Command {} requires authentication", command.name),
     )
 }
 
-pub(super) fn foreign_session() -> Error {
+pub(in crate::command) fn foreign_session() -> Error {
     Error::new(
         Code::Unauthorized,
         "Unauthorized to set user digest in LogicalSessionId",
@@ -108,7 +109,7 @@ pub(super) fn foreign_session() -> Error {
 }
 
 /// In mongod's words: the whole command is repeated, without its secrets.
-pub(super) fn refusal(call: &Call<'_>) -> Error {
+pub(in crate::command) fn refusal(call: &Call<'_>) -> Error {
     let shown = redacted(call.command, call.request);
     Error::new(
         Code::Unauthorized,
@@ -121,7 +122,7 @@ pub(super) fn refusal(call: &Call<'_>) -> Error {
 }
 
 /// A command as others may see it: in errors, in currentOp.
-pub(super) fn redacted(command: &Command, request: &Request) -> Bytes {
+pub(in crate::command) fn redacted(command: &Command, request: &Request) -> Bytes {
     const SECRET: &[&str] = &["payload", "pwd", "speculativeAuthenticate"];
     if !command.facts.flags.has(Flags::SECRETS) {
         return request.body.clone();
@@ -139,7 +140,11 @@ pub(super) fn redacted(command: &Command, request: &Request) -> Bytes {
 }
 
 /// What a pipeline and every one inside its stages read and write. `on`: what the outermost one runs on.
-pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline, on: On<'_>) -> Result<()> {
+pub(in crate::command) fn check_pipeline(
+    call: &Call<'_>,
+    pipeline: &Pipeline,
+    on: On<'_>,
+) -> Result<()> {
     if matches!(call.rights, Rights::All) {
         return Ok(());
     }
@@ -169,7 +174,7 @@ pub(super) fn check_pipeline(call: &Call<'_>, pipeline: &Pipeline, on: On<'_>) -
 
 /// Whether the sender may begin a pipeline on that collection or database with that stage and its argument. A pipeline without
 /// any stage reads what it runs on.
-pub(super) fn may_begin(
+pub(in crate::command) fn may_begin(
     call: &Call<'_>,
     first: Option<(&Entry, ValueRef<'_>)>,
     on: Target<'_>,
@@ -249,31 +254,31 @@ impl Rights<'_> {
 
 impl Call<'_> {
     /// Whether the sender may do that. Everybody may where nobody has to log in.
-    pub(super) fn may(&self, target: Target<'_>, action: Action) -> bool {
+    pub(in crate::command) fn may(&self, target: Target<'_>, action: Action) -> bool {
         self.rights
             .has(|privileges| privileges.allow(target, action))
     }
 
     /// Whether the sender may write there without validation, if that is asked for.
-    pub(super) fn may_bypass(&self, target: Target<'_>) -> bool {
+    pub(in crate::command) fn may_bypass(&self, target: Target<'_>) -> bool {
         let asked = self.arg("bypassDocumentValidation");
         !asked.is_some_and(|arg| truthy(arg.value()))
             || self.may(target, Action::BypassDocumentValidation)
     }
 
     /// Whether the sender may do anything in that database.
-    pub(super) fn may_enter(&self, db: &str) -> bool {
+    pub(in crate::command) fn may_enter(&self, db: &str) -> bool {
         self.rights.has(|privileges| privileges.enter(db))
     }
 
     /// Whether the sender may do anything with that collection.
-    pub(super) fn may_reach(&self, db: &str, collection: &str) -> bool {
+    pub(in crate::command) fn may_reach(&self, db: &str, collection: &str) -> bool {
         self.rights
             .has(|privileges| privileges.reach(db, collection))
     }
 
     /// Who sends the command, where that is asked.
-    pub(super) fn user(&self) -> Option<&Arc<User>> {
+    pub(in crate::command) fn user(&self) -> Option<&Arc<User>> {
         match &self.rights {
             Rights::User(user) => Some(user),
             _ => None,
@@ -281,12 +286,12 @@ impl Call<'_> {
     }
 
     /// Whom a cursor or a session that the command makes belongs to.
-    pub(super) fn owner(&self) -> Option<[u8; 32]> {
+    pub(in crate::command) fn owner(&self) -> Option<[u8; 32]> {
         self.user().map(|user| user.digest)
     }
 
     /// Whether something of that owner is the sender's own.
-    pub(super) fn owns(&self, owner: Option<[u8; 32]>) -> bool {
+    pub(in crate::command) fn owns(&self, owner: Option<[u8; 32]>) -> bool {
         matches!(self.rights, Rights::All) || self.user().is_some() && owner == self.owner()
     }
 }
