@@ -1,9 +1,9 @@
 //! The table of error codes that have a name in MongoDB.
 
-/// Makes the enum, its numbers and its names from one list.
+/// Generates the enum, its numbers and its names from one list.
 macro_rules! codes {
     ($($number:literal $name:ident,)*) => {
-        /// A MongoDB error code. `Location` is for those that mongod knows by number only.
+        /// A MongoDB error code. `Location` is for errors that mongod knows by number only.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code {
             $($name,)*
@@ -18,7 +18,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code of that number.
+            /// Returns the code with this number.
             pub fn numbered(number: i32) -> Self {
                 match number {
                     $($number => Self::$name,)*

@@ -1,15 +1,16 @@
-//! What may be wrong with a field of a command, a stage or an operator, in the words that mongod has for all of them.
+//! Errors about the fields of a command, a stage or an operator, with the codes and messages that mongod uses for all of
+//! them.
 
 use super::{Code, Error};
 use crate::value::Type;
 
 impl Error {
-    /// An error that mongod knows by its number. `{}` in its words is what was found: a type, or a name.
+    /// Returns an error that mongod knows by its number. `{}` in `words` is replaced by what was found: a type or a name.
     pub fn found(number: i32, words: &str, found: &str) -> Self {
         Self::location(number, words.replacen("{}", found, 1))
     }
 
-    /// A field that has to be there is not.
+    /// A required field is missing.
     pub fn missing_field(path: &str, name: &str) -> Self {
         Self::new(
             Code::IDLFailedToParse,
@@ -17,7 +18,7 @@ impl Error {
         )
     }
 
-    /// There is no such field.
+    /// The field is unknown.
     pub fn unknown_field(path: &str, name: &str) -> Self {
         Self::new(
             Code::IDLUnknownField,
@@ -25,7 +26,7 @@ impl Error {
         )
     }
 
-    /// The field is there twice.
+    /// The field is given twice.
     pub fn duplicate_field(path: &str, name: &str) -> Self {
         Self::new(
             Code::IDLDuplicateField,
@@ -33,7 +34,7 @@ impl Error {
         )
     }
 
-    /// The field has the wrong type; several expected types are printed as a list.
+    /// The field has the wrong type. Several expected types are printed as a list.
     pub fn wrong_type(path: &str, name: &str, got: Type, expected: &[Type]) -> Self {
         let expected = match expected {
             [one] => format!("type '{}'", one.alias()),

@@ -1,8 +1,8 @@
-//! The end of one connection: nothing that can be answered came in.
+//! The end of a connection that sent something the server cannot answer.
 
 use std::fmt;
 
-/// Why a connection is closed without a reply. The text goes to the log, never to the client.
+/// The reason why a connection is closed without a reply. The text goes to the log, never to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hangup(pub String);
 

@@ -1,8 +1,10 @@
-//! What can go wrong, in three kinds and no more.
+//! The three kinds of errors.
 //!
-//! [`Error`] becomes a reply `{ok: 0, code, codeName, errmsg}` with the number and the words that mongod uses.
-//! [`WriteError`] rides inside a successful reply of a write command. [`Hangup`] means that no reply can be given: the
-//! connection closes, and no other one notices.
+//! - [`Error`] becomes a reply `{ok: 0, code, codeName, errmsg}` with the number and the message that mongod uses.
+//! - [`WriteError`] is one entry of `writeErrors` in a successful reply of a write command.
+//! - [`Hangup`] means that no reply can be given: the server closes this connection, and other connections go on.
+//!
+//! `code` is the table of codes and `field` has the errors that all commands share. This module knows no command.
 
 mod code;
 mod field;
@@ -18,7 +20,7 @@ pub use write::WriteError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed command. Kept to two words, because every function on the hot path returns it.
+/// A failed command. It is a single pointer, because nearly every function on the hot path returns it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -26,7 +28,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     code: Code,
     message: String,
-    /// Further fields of the reply, as a whole BSON document (`keyPattern` and `keyValue` of a duplicate key).
+    /// Further fields of the reply as a BSON document, such as `keyPattern` and `keyValue` of a duplicate key.
     details: Option<Vec<u8>>,
 }
 
@@ -53,12 +55,12 @@ impl Error {
         Self::new(Code::TypeMismatch, message)
     }
 
-    /// An error that mongod knows by its number only; its codeName is `Location<number>`.
+    /// Returns an error that mongod knows by its number only. Its codeName is `Location<number>`.
     pub fn location(number: i32, message: impl Into<String>) -> Self {
         Self::new(Code::Location(number), message)
     }
 
-    /// A feature that MongoDB has and Sundown does not (yet): refused by name, never ignored.
+    /// Refuses a feature that MongoDB has and Sundown does not have (yet). Such a feature is never ignored.
     pub fn not_implemented(what: impl fmt::Display) -> Self {
         Self::new(
             Code::NotImplemented,
@@ -72,7 +74,7 @@ impl Error {
         self
     }
 
-    /// The same error, its message led in by `context` as mongod does: `context :: caused by :: message`.
+    /// Puts `context` in front of the message, as mongod does: `context :: caused by :: message`.
     #[must_use]
     pub fn caused(mut self, context: &str) -> Self {
         self.0.message = format!("{context} :: caused by :: {}", self.0.message);
@@ -83,7 +85,7 @@ impl Error {
         self.0.code
     }
 
-    /// Whether the command is to end, and not only one of its statements.
+    /// Returns whether the error ends the whole command, not only one of its statements.
     pub fn is_interruption(&self) -> bool {
         matches!(self.0.code, Code::Interrupted | Code::MaxTimeMSExpired)
     }
@@ -97,7 +99,7 @@ impl Error {
     }
 }
 
-/// The number and the words of an error that mongod knows by its number only.
+/// Converts the number and the message of an error that mongod knows by its number only.
 impl From<(i32, String)> for Error {
     fn from((number, words): (i32, String)) -> Self {
         Self::location(number, words)

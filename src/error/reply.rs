@@ -1,18 +1,18 @@
-//! An error as the reply document that a client gets.
+//! The reply document of an error.
 
 use crate::value::{Doc, DocBuilder};
 
 use super::Error;
 
 impl Error {
-    /// Appends `{ok: 0, errmsg, code, codeName, ...}` as mongod writes it: further fields of the error.
+    /// Appends `{ok: 0, errmsg, code, codeName, ...}` in mongod's order of fields. The details of the error come last.
     pub fn write_reply(&self, out: &mut Vec<u8>) {
         let mut reply = DocBuilder::begin(out);
         self.write_fields(&mut reply);
         reply.end();
     }
 
-    /// The same fields, into a reply that has more of its own.
+    /// Adds the same fields to a reply that has more fields of its own.
     pub fn write_fields(&self, reply: &mut DocBuilder<'_>) {
         reply
             .put_f64("ok", 0.0)

@@ -1,8 +1,8 @@
-//! One failed statement of a write command whose reply is `ok: 1`.
+//! A failed statement of a write command whose reply is `ok: 1`.
 
 use super::Error;
 
-/// An entry of `writeErrors`: which statement failed, and how.
+/// An entry of `writeErrors`: which statement failed, and the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteError {
     pub index: usize,

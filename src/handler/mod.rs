@@ -1,9 +1,12 @@
-//! The seam between the sockets and whatever answers: `command/`, or the handler of a test.
+//! The interface between the sockets and the code that answers requests: `command/`, or the handler of a test.
 //!
-//! The server hands over a whole, validated message and a buffer; the handler appends exactly one reply document to the
-//! buffer, or returns [`Work`] that will, or a future that brings it ([`Outcome::Awaited`]). A client that allows it gets a stream of replies: the server asks again after
-//! each, on its behalf. A failed command is a reply like any other; [`Hangup`] means that nothing can be answered and
-//! the connection has to go.
+//! The server passes one complete, validated message and a buffer to [`Handler::call`]. The handler appends exactly one
+//! reply document to the buffer, or returns [`Work`] that will append it, or a future that delivers it
+//! ([`Outcome::Awaited`]). A client that allows it gets a stream of replies: after each reply the server runs the same
+//! request again.
+//!
+//! A failed command has a reply like any other. [`Hangup`] means that the server cannot answer and must close the
+//! connection. This module knows neither sockets nor commands.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -15,28 +18,29 @@ use crate::error::Hangup;
 use crate::wait::Wait;
 use crate::wire::{CompressedMessage, Request};
 
-/// Answers the requests of all connections.
+/// The code that answers the requests of all connections.
 pub trait Handler: Send + Sync + 'static {
-    /// What the handler remembers of one connection. Dropped when it closes.
+    /// The handler's state for one connection. It is dropped when the connection closes.
     type Connection: Send + 'static;
 
     fn open(&self, peer: Peer) -> Self::Connection;
 
-    /// A connection was turned away: too many are open.
+    /// The server refused a connection because too many are open.
     fn rejected(&self) {}
 
-    /// That much was read from and written to a connection.
+    /// Reports how many bytes were read from and written to a connection.
     fn moved(&self, _connection: &Self::Connection, _traffic: Traffic) {}
 
-    /// A message came or went in compressed form.
+    /// A compressed message was received (`came`) or sent.
     fn message_compressed(&self, _message: CompressedMessage, _came: bool) {}
 
-    /// Whether the reply may be large. Asked only when too many large replies wait to be read: such a request then waits a little.
+    /// Returns whether the reply may be large. The server asks only when too many large replies wait to be read. It then
+    /// holds the request back for a while.
     fn may_answer_at_length(&self, _request: &Request) -> bool {
         true
     }
 
-    /// Runs one command. `reply` may hold earlier replies already: append to it, never look at it.
+    /// Runs one command. `reply` may already hold earlier replies: append to it, and do not read it.
     fn call(
         &self,
         connection: &mut Self::Connection,
@@ -45,20 +49,20 @@ pub trait Handler: Send + Sync + 'static {
     ) -> Result<Outcome, Hangup>;
 }
 
-/// What went over a connection since it was last told of, in bytes.
+/// The bytes that went over a connection since the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
     pub read: u64,
     pub written: u64,
 }
 
-/// Who is at the other end.
+/// The client at the other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// A number that no other connection of this server has had.
+    /// The number of the connection. The server never uses a number twice.
     pub id: u64,
     pub address: SocketAddr,
-    /// How the connection is encrypted, if it is.
+    /// The version of TLS, if the connection is encrypted.
     pub tls: Option<TlsVersion>,
 }
 
@@ -68,53 +72,57 @@ pub enum TlsVersion {
     V13,
 }
 
+/// The result of [`Handler::call`].
 pub enum Outcome {
-    /// The reply document stands in the buffer.
+    /// The reply document is in the buffer.
     Replied,
-    /// It does, and it is one of several: run the same request again for the next one. Only for requests that allow it
-    /// (`exhaust_allowed`).
+    /// The reply document is in the buffer, and more replies follow: run the same request again for the next one. Only for
+    /// requests that allow it (`exhaust_allowed`).
     Streaming,
-    /// It takes longer: step it until it is done. Dropping it abandons the command and leaves nothing half done.
+    /// The command takes longer: step it until it is done. Dropping the work cancels the command and leaves nothing half
+    /// done.
     Work(Box<dyn Work>),
-    /// Somebody else makes the reply: wait for it. Dropping the future abandons the command. A server that stops lets it come.
+    /// The reply is made elsewhere: await it. Dropping the future cancels the command. A server that shuts down waits for
+    /// it.
     Awaited(Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>),
 }
 
 /// A reply that was made elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// One document.
+    /// The reply document.
     pub document: Bytes,
-    /// It is one of several, as in [`Outcome::Streaming`].
+    /// More replies follow, as in [`Outcome::Streaming`].
     pub streaming: bool,
 }
 
-/// A command that may run long, cut into steps so that others get their turn in between.
+/// A command that may run long, cut into steps so that other connections get their turn in between.
 pub trait Work: Send {
-    /// Goes on for about half a millisecond. Appends the reply document only in the step that returns `Done`.
+    /// Works for about half a millisecond. Only the step that ends the work appends the reply document.
     fn step(&mut self, reply: &mut Vec<u8>) -> Result<Progress, Hangup>;
 }
 
+/// The result of a step.
 #[derive(Debug)]
 pub enum Progress {
-    /// Step again when others had their turn.
+    /// Step again after other tasks had their turn.
     More,
-    /// There is nothing to do before this is over: step again then. Nothing is lost if it is abandoned instead, as a server
-    /// that stops does.
+    /// There is nothing to do until this wait is over: step again then. Dropping the work instead loses nothing, and a
+    /// server that shuts down does so.
     Wait(Wait),
-    /// The next step may take long, and cannot be cut: have a thread of its own run it. It counts its work
+    /// The next step may take long and cannot be cut: run it on a blocking thread. The step counts its work
     /// ([`tick`](crate::aside::tick)), so that it ends when it is abandoned.
     Blocking,
-    /// The reply document was appended.
+    /// The reply document is in the buffer.
     Done,
-    /// It was, and it is one of several, as in [`Outcome::Streaming`].
+    /// The reply document is in the buffer, and more replies follow, as in [`Outcome::Streaming`].
     Streaming,
 }
 
 // === impl Peer ===
 
 impl Peer {
-    /// Somebody whose connection is not encrypted.
+    /// Returns a client whose connection is not encrypted.
     pub fn plain(id: u64, address: SocketAddr) -> Self {
         Self {
             id,

@@ -1,4 +1,4 @@
-//! The buffers of a connection: they grow with what comes and goes, and what one large message needed is given back.
+//! The buffers of a connection. They grow as needed, and memory that one large message needed is freed afterwards.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::handler::Handler;
 use super::connection::{Connection, FLUSH_AT};
 use super::stream::Stream;
 
-/// The buffers of a connection that does nothing unusual.
+/// The initial sizes of the buffers. They are enough for ordinary messages.
 pub(super) const READ_BUFFER: usize = 16 * 1024;
 pub(super) const WRITE_BUFFER: usize = 4 * 1024;
 
-/// Buffers that grew beyond this are given back when they have not been needed for a while.
+/// Buffers larger than this are freed after they have not been needed for a while.
 pub(super) const KEEP: usize = 64 * 1024;
 const SMALL_ROUNDS: u32 = 64;
 pub(super) const QUIET: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub(super) const QUIET: Duration = Duration::from_secs(1);
 // === impl Connection ===
 
 impl<H: Handler, S: Stream> Connection<H, S> {
-    /// Waits for bytes. Large buffers wait only for a while, then they are given back.
+    /// Waits for bytes. If the buffers are large and no bytes arrive within `quiet`, it frees them and waits on.
     pub(super) async fn read(&mut self, quiet: Duration) -> io::Result<usize> {
         if self.is_swollen() {
             match tokio::time::timeout(quiet, self.stream.read_buf(&mut self.input)).await {
@@ -34,14 +34,14 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.stream.read_buf(&mut self.input).await
     }
 
-    /// Makes room for the next read, and gives back what one large message needed and the following ones do not.
+    /// Makes room for the next read, and frees memory that one large message needed and the following messages do not.
     pub(super) fn tidy(&mut self) {
         if self.input.is_empty() || self.input.len() == self.input.capacity() {
-            // Nobody holds the last request any more, as a rule: this only moves the buffer back to its beginning.
+            // As a rule the last request has been dropped by now. This then only reuses the buffer from its beginning.
             self.input.reserve(READ_BUFFER);
         }
         if self.input.len() > READ_BUFFER {
-            // In the middle of a large message.
+            // A large message is still arriving.
             self.small_rounds = 0;
         } else if self.is_swollen() {
             self.small_rounds += 1;
@@ -55,7 +55,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.input.capacity() > KEEP || self.output.capacity() > FLUSH_AT + KEEP
     }
 
-    /// Gives large buffers back. That of a message that is still coming stays.
+    /// Frees large buffers. The input buffer stays if a large message is still arriving.
     pub(super) fn shrink(&mut self) {
         self.small_rounds = 0;
         if self.input.len() <= READ_BUFFER {
@@ -68,7 +68,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 }
 
-/// The same bytes in a buffer of ordinary size.
+/// Copies the bytes into a buffer of ordinary size.
 pub(super) fn copied(input: &[u8]) -> BytesMut {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER + input.len());
     buffer.extend_from_slice(input);

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! One connection, from its first byte to its last: it reads messages, runs them, and writes the replies.
 
 use std::future::Future;
 use std::io;
@@ -23,28 +23,28 @@ use super::unread_replies::{self, UnreadReplies, UnreadShare};
 
 pub(super) struct Connection<H: Handler, S> {
     pub(super) handler: Arc<H>,
-    /// What the handler remembers of this connection.
+    /// The handler's state for this connection.
     state: H::Connection,
     pub(super) stream: S,
     codec: Codec,
-    /// What has arrived and was not run yet. Requests are cut out of it without copying.
+    /// Bytes that have arrived and were not run yet. Requests are split off without copying.
     pub(super) input: BytesMut,
-    /// Replies that were not written yet: whole ones, and at the end at most one that is being made.
+    /// Replies that were not written yet. All are complete, except possibly the last one.
     pub(super) output: Vec<u8>,
-    /// What the handler was not told of yet.
+    /// Bytes that were not reported to the handler yet.
     pub(super) traffic: Traffic,
-    /// The number of the next reply.
+    /// The id of the next reply.
     next_id: i32,
     pub(super) phase: Arc<ConnectionPhase>,
     unpacking: InflateBudget,
     pub(super) unread: UnreadReplies,
-    /// What this connection's output buffer counts among them, while it is large.
+    /// The share of `unread` that this connection's output buffer takes while it is large.
     pub(super) part: Option<UnreadShare>,
-    /// Rounds in a row that would have fitted into small buffers.
+    /// The number of consecutive rounds that would have fitted into small buffers.
     pub(super) small_rounds: u32,
 }
 
-/// What a connection needs besides its socket.
+/// Everything that a connection needs besides its socket.
 pub(super) struct Opening<H> {
     pub(super) handler: Arc<H>,
     pub(super) peer: Peer,
@@ -54,49 +54,50 @@ pub(super) struct Opening<H> {
     pub(super) unread: UnreadReplies,
 }
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The client left, or the server is closing.
+    /// The client closed the connection, or the server is shutting down.
     Closed,
     Lost(io::Error),
     Hangup(Hangup),
 }
 
-/// What is left to do when a request was run.
+/// The work that remains after a request was run.
 pub(super) enum Rest {
     Nothing,
     Finish(Pending),
-    /// The next reply of a stream.
+    /// Run the request again for the next reply of a stream.
     Again(Box<Request>),
 }
 
-/// A command that goes on, and the reply that it will complete.
+/// A command that is still running, and the reply that it will complete.
 pub(super) struct Pending {
     pub(super) maker: Maker,
     pub(super) frame: Frame,
-    /// Somebody waits for the reply.
+    /// The client waits for the reply.
     pub(super) wanted: bool,
-    /// What to run for the next reply, if the command streams them.
+    /// The request to run for the next reply, if the command streams replies.
     pub(super) again: Option<Box<Request>>,
 }
 
-/// Where the reply of a command that goes on comes from.
+/// The source of the reply of a command that is still running.
 pub(super) enum Maker {
     Work(Box<dyn Work>),
     Awaited(Pin<Box<dyn Future<Output = Result<Answer, Hangup>> + Send>>),
 }
 
-/// Replies are written when there are that many bytes of them, even if more requests wait.
+/// Replies are written when they reach this many bytes, even if more requests wait.
 pub(super) const FLUSH_AT: usize = 256 * 1024;
 
-/// Checking a message from this size on takes about a millisecond or more: other tasks move away meanwhile.
+/// Checking a message of this size takes about a millisecond or more. From this size on, other tasks move to another thread
+/// meanwhile.
 const LARGE: usize = 2 * 1024 * 1024;
 
-/// Compressing takes that long from this size on.
+/// Compressing a message of this size takes about as long.
 const LARGE_TO_COMPRESS: usize = 128 * 1024;
 
-/// A client that was hung up on gets its earlier replies, if it takes them soon.
+/// The time for writing earlier replies to a client after a hangup.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
 // === impl Connection ===
@@ -128,7 +129,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Bytes that were read of the stream before: part of the first message.
+    /// Adds bytes that were already read from the stream. They are part of the first message.
     #[must_use]
     pub(super) fn begun_with(mut self, bytes: &[u8]) -> Self {
         self.input.extend_from_slice(bytes);
@@ -139,7 +140,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     pub(super) async fn run(mut self) -> End {
         let end = self.serve().await;
         if matches!(end, End::Hangup(_)) {
-            // What was answered before the bad message is still sent; nobody waits for a client that does not read.
+            // Replies to the messages before the bad one are still sent, but the server does not wait for a client that
+            // does not read.
             let _ = tokio::time::timeout(LAST_WRITE, self.flush()).await;
         }
         if !matches!(end, End::Lost(_)) {
@@ -168,7 +170,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Runs every whole message that has arrived, in order, and writes all replies.
+    /// Runs every complete message that has arrived, in order, and writes all replies.
     async fn run_all(&mut self) -> Result<(), End> {
         let mut budgeted = false;
         loop {
@@ -180,7 +182,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             let Some(incoming) = decoded else {
                 break;
             };
-            // The read has paid for the first one. Who sends thousands at once gives way to others now and then.
+            // The read has paid for the first message. A client that sends thousands of messages at once yields to others
+            // now and then.
             if budgeted {
                 tokio::task::consume_budget().await;
             }
@@ -199,13 +202,13 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         self.flush().await
     }
 
-    /// Decodes what may take long to check, or become larger than it came.
+    /// Decodes a message that takes long to check, or that is compressed.
     async fn decode_heavy(&mut self) -> Result<Option<Incoming>, Hangup> {
         let weight = Codec::weight(&self.input)?;
         let compressed_message = Codec::peek_compressed(&self.input);
         let place = match compressed_message {
             Some(message) if message.large > inflate_budget::SMALL => {
-                // Apart, so that the task of a connection is no larger for it.
+                // Boxed, so that the future of a connection does not grow.
                 Some(Box::pin(self.unpacking.place(message.large)).await?)
             }
             _ => None,
@@ -220,13 +223,13 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             self.handler.message_compressed(message, true);
         }
         if weight >= LARGE && !self.input.is_empty() && self.input.len() <= READ_BUFFER {
-            // A few bytes of the next message do not keep the buffer of this one.
+            // A few bytes of the next message must not keep this message's large buffer alive.
             self.input = copied(&self.input);
         }
         decoded
     }
 
-    /// Closes a reply.
+    /// Completes a reply.
     #[inline]
     pub(super) fn seal(&mut self, frame: Frame) -> Result<(), Hangup> {
         if frame.is_compressed() {
@@ -242,7 +245,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         } else {
             frame.finish(&mut self.output)?;
         }
-        // It stays as it was if that is shorter.
+        // A reply that would not become smaller was left uncompressed.
         if let Some(message) = Codec::peek_compressed(self.output.get(start..).unwrap_or_default())
         {
             self.handler.message_compressed(message, false);
@@ -250,7 +253,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         Ok(())
     }
 
-    /// Runs one command and frames its reply, unless it takes longer.
+    /// Runs one command and frames its reply, unless the command takes longer.
     pub(super) fn answer(&mut self, incoming: Incoming) -> Result<Rest, Hangup> {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
@@ -320,7 +323,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 }
 
-/// What the client would send to get the next reply of a stream: the same, as if to answer the reply before.
+/// Returns the request for the next reply of a stream: the same request, as if the client answered the previous reply.
 fn next_of(request: &Request, reply: i32) -> Box<Request> {
     Box::new(Request {
         request_id: reply,
@@ -352,7 +355,7 @@ mod tests {
 
     use super::*;
 
-    /// Says what it was told.
+    /// A handler whose reply is the request.
     struct Echo;
 
     impl Handler for Echo {
@@ -372,7 +375,7 @@ mod tests {
         connected_to(InflateBudget::default(), UnreadReplies::default()).await
     }
 
-    /// A client whose side takes little that it does not read.
+    /// Connects a client whose receive buffer is small.
     async fn connected_to(unpacking: InflateBudget, unread: UnreadReplies) -> Connected {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -416,7 +419,7 @@ mod tests {
         outside
     }
 
-    /// Answers without end.
+    /// Serves forever.
     async fn serve(connection: &mut Connection<Echo, TcpStream>) {
         loop {
             connection.tidy();
@@ -425,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Sends a message and receives as much.
+    /// Sends a message and receives as many bytes.
     async fn exchange(
         connection: &mut Connection<Echo, TcpStream>,
         client: &mut TcpStream,
@@ -443,7 +446,7 @@ mod tests {
         }
     }
 
-    /// Sends a message that the connection has then in its buffer, and nothing else.
+    /// Sends a message and waits until the connection has it in its buffer, and nothing else.
     async fn delivered(
         connection: &mut Connection<Echo, TcpStream>,
         client: &mut TcpStream,
@@ -461,7 +464,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_buffers_are_given_back_in_a_quiet_moment() {
-        // Also when a few bytes of the next message have come, and no more of them come.
+        // Also if a few bytes of the next message have come, and no more of them follow.
         for next in [0, 5] {
             let (mut connection, mut client) = connected().await;
             let message = message(1 << 20);
@@ -470,7 +473,7 @@ mod tests {
             delivered(&mut connection, &mut client, &message[..next]).await;
             {
                 let mut reading = pin!(connection.read(Duration::from_millis(1)));
-                // Its timer is set before the second one, which therefore ends later on any machine.
+                // This timer is set before the second one, which therefore ends later on any machine.
                 tokio::select! {
                     biased;
                     _ = &mut reading => panic!("nothing was sent"),
@@ -550,7 +553,7 @@ mod tests {
     #[tokio::test]
     async fn who_does_not_read_is_let_go_only_when_too_much_waits() {
         let large = message(15_000_000);
-        // Nobody may hold anything.
+        // Connections may hold nothing at all.
         let (mut connection, mut client) =
             connected_to(InflateBudget::default(), UnreadReplies::of(0)).await;
         delivered(&mut connection, &mut client, &large).await;
@@ -559,7 +562,7 @@ mod tests {
         assert!(matches!(end, End::Hangup(_)), "{end:?}");
         assert!(connection.output.is_empty() && connection.part.is_none());
 
-        // There is room: it is waited for.
+        // There is room, so the server waits for the client.
         let unread = UnreadReplies::default();
         let (mut connection, mut client) =
             connected_to(InflateBudget::default(), unread.clone()).await;

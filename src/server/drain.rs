@@ -1,4 +1,4 @@
-//! Whether a connection may be ended now, agreed between its task and the server that shuts down.
+//! The agreement between a connection's task and a server that shuts down: whether the connection may be closed now.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,29 +6,32 @@ const WAITING: u8 = 0;
 const WORKING: u8 = 1;
 const CLOSING: u8 = 2;
 
-/// Two uncontended atomics per batch of requests: cheaper than a shutdown signal that every read would have to watch too.
+/// The phase of a connection: waiting for a request, working, or closing.
+///
+/// It costs two uncontended atomic operations per batch of requests. That is cheaper than a shutdown signal that every read
+/// would have to watch as well.
 #[derive(Debug)]
 pub(super) struct ConnectionPhase(AtomicU8);
 
 // === impl ConnectionPhase ===
 
 impl ConnectionPhase {
-    /// A connection begins at work; its first wait ends that.
+    /// Starts in the working phase, which the first wait ends.
     pub(super) fn new() -> Self {
         Self(AtomicU8::new(WORKING))
     }
 
-    /// Before waiting for a request. False: the server is closing, so end.
+    /// Enters the waiting phase. Returns false if the server is closing: the connection must end.
     pub(super) fn wait(&self) -> bool {
         self.turn(WORKING, WAITING)
     }
 
-    /// Before running what has arrived. False: the server is closing and must not be kept waiting.
+    /// Enters the working phase. Returns false if the server is closing: the connection must not start what has arrived.
     pub(super) fn work(&self) -> bool {
         self.turn(WAITING, WORKING)
     }
 
-    /// The server closes. True: nothing is running, and nothing will begin any more.
+    /// Closes the connection on behalf of the server. Returns true if nothing is running; then nothing can start any more.
     pub(super) fn close(&self) -> bool {
         self.0.swap(CLOSING, Ordering::AcqRel) == WAITING
     }

@@ -1,9 +1,9 @@
-//! Room for what compressed messages become.
+//! A memory budget for compressed messages.
 //!
-//! A few kilobytes become as many megabytes, before anybody has logged in. So all connections together unpack no more at once than
-//! fits into one room: who has a large message waits for its place before it is inflated. The place is kept by the bytes themselves
-//! and is free again when the last of them is dropped, whoever holds them until then. Small messages do not come here, and a
-//! message that came in full length has none to wait for: the client has sent every byte of it.
+//! A few kilobytes can inflate to as many megabytes, before the client has logged in. So all connections share one budget:
+//! a connection with a large message waits for its share before it inflates the message. The permit travels with the bytes
+//! of the message, and is returned when the last reference to them is dropped. Small messages need no permit. Uncompressed
+//! messages need none either, because the client has sent every byte of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use tokio::time::timeout;
 use crate::error::Hangup;
 use crate::wire::MAX_MESSAGE;
 
-/// The room, shared by all connections. Places are given in the order in which they were asked for, so that large messages get
+/// The budget, shared by all connections. Permits are granted in the order of the requests, so that large messages get
 /// their turn, too.
 #[derive(Debug, Clone)]
 pub(super) struct InflateBudget {
-    /// Kilobytes that are free.
+    /// Free kilobytes.
     free: Arc<Semaphore>,
 }
 
-/// What is no larger needs no place: such messages come and go within a step, and mostly one per thread.
+/// Messages up to this size need no permit. They come and go within a step, and mostly one per thread.
 pub(super) const SMALL: usize = 1024 * 1024;
 
-/// Ten of the largest messages.
+/// Enough for ten of the largest messages.
 const TOTAL: usize = 512 * 1024 * 1024;
 
-/// Commands on large messages take no longer, as a rule. If all places are taken for that long, it is better for a client to learn
-/// that it is not served than to wait without an end.
+/// The longest wait for a permit. Commands with large messages rarely take longer. If the budget is exhausted for that
+/// long, an error is better for the client than an endless wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 const KILOBYTE: usize = 1024;
@@ -49,10 +49,10 @@ impl InflateBudget {
         }
     }
 
-    /// Waits for a place for a message that says it will be of that size. What says that it is larger than any may be is not
-    /// believed, and refused when it is looked into.
+    /// Waits for a permit for a message that claims to have this size. A size above the limit is cut to the limit here, and
+    /// the decoder refuses the message.
     pub(super) async fn place(&self, size: usize) -> Result<OwnedSemaphorePermit, Hangup> {
-        // At most 48 million bytes.
+        // At most 48 million bytes, so the number of kilobytes fits.
         let kilobytes = size.min(MAX_MESSAGE).div_ceil(KILOBYTE) as u32;
         let place = Arc::clone(&self.free).acquire_many_owned(kilobytes);
         match timeout(LONGEST_WAIT, place).await {
@@ -63,7 +63,7 @@ impl InflateBudget {
         }
     }
 
-    /// Bytes that are free now.
+    /// Returns the free bytes.
     #[cfg(test)]
     pub(super) fn free(&self) -> usize {
         self.free.available_permits() * KILOBYTE

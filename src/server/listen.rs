@@ -1,4 +1,4 @@
-//! The listening socket: accepts connections up to the limit, gives each its task, and drains them at the end.
+//! The listening socket: accepts connections up to the limit, spawns a task for each, and drains them at shutdown.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,25 +29,25 @@ pub struct Server {
     tls: Option<Arc<Acceptor>>,
 }
 
-/// The tasks that serve connections. Owned by the accepting loop, so nothing here is locked.
+/// The tasks that serve connections. The accept loop owns them, so they need no lock.
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
     open: HashMap<Id, (Arc<ConnectionPhase>, AbortHandle)>,
-    /// How many there have been: the number of the next one.
+    /// The number of connections so far. The next connection gets the next number.
     opened: u64,
-    /// The last one was turned away; says so once, not for each.
+    /// The last connection was refused. The log reports this once, not for each connection.
     refusing: bool,
 }
 
-/// Waits after a failed accept (no file descriptors left, say), doubling between these.
+/// The shortest and the longest pause after a failed accept (no file descriptors left, say). The pause doubles in between.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 // === impl Server ===
 
 impl Server {
-    /// Reads the certificate, where there is one, and binds the configured address. Port 0 picks a free one, which
+    /// Reads the certificate, if one is configured, and binds the configured address. Port 0 picks a free port, which
     /// [`Server::config`] then shows.
     pub async fn bind(mut config: Config) -> io::Result<Self> {
         let tls = Acceptor::open(&config)
@@ -71,7 +71,7 @@ impl Server {
         })
     }
 
-    /// Where encrypted connections come in, if they do.
+    /// Returns the TLS acceptor, unless TLS is disabled.
     pub fn tls_acceptor(&self) -> Option<Arc<Acceptor>> {
         self.tls.clone()
     }
@@ -80,13 +80,14 @@ impl Server {
         self.address
     }
 
-    /// The settings, with the port that was really taken.
+    /// Returns the settings, with the port that was actually bound.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
     /// Serves until `shutdown` completes, then stops accepting, lets running commands finish (for at most
-    /// [`Config::shutdown_timeout`]) and closes everything. Returns how many connections it abandoned because their commands went on.
+    /// [`Config::shutdown_timeout`]) and closes everything. Returns the number of connections it abandoned because their
+    /// commands were still running.
     pub async fn run<H: Handler>(
         self,
         handler: Arc<H>,
@@ -139,7 +140,7 @@ impl Server {
     }
 }
 
-/// The next connection; errors are waited out here.
+/// Returns the next connection. After an error it pauses and tries again.
 async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
@@ -147,7 +148,7 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
                 *pause = FIRST_PAUSE;
                 return accepted;
             }
-            // The client was gone before it was served: nothing is wrong here.
+            // The client closed the connection before it was accepted: nothing is wrong here.
             Err(problem)
                 if matches!(
                     problem.kind(),
@@ -162,7 +163,7 @@ async fn accept(listener: &TcpListener, pause: &mut Duration) -> (TcpStream, Soc
     }
 }
 
-/// A connection that may be encrypted. The server that shuts down does not wait for one that is still at the tls.
+/// Serves a connection that may be encrypted. A server that shuts down does not wait for an unfinished handshake.
 async fn enter<H: Handler>(tls: Arc<Acceptor>, mut opening: Opening<H>, stream: TcpStream) -> End {
     if !opening.phase.wait() {
         return End::Closed;
@@ -198,7 +199,7 @@ impl Connections {
         self.refusing = false;
         self.opened += 1;
         let peer = Peer::plain(self.opened, address);
-        // Without it a small reply waits for the acknowledgement of the one before: 40 ms.
+        // Without this, a small reply waits 40 ms for the acknowledgement of the previous one.
         if let Err(problem) = stream.set_nodelay(true) {
             debug!(connection = peer.id, %problem, "connection lost at once");
             return;
@@ -209,7 +210,7 @@ impl Connections {
             debug!(connection = peer.id, %address, "connection opened");
             let end = match tls {
                 None => Connection::new(opening, stream).run().await,
-                // Apart, so that a plain connection is no larger for it.
+                // Boxed, so that the task of a plain connection does not grow.
                 Some(tls) => Box::pin(enter(tls, opening, stream)).await,
             };
             match end {

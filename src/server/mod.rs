@@ -1,8 +1,10 @@
-//! Sockets: accepting, one task per connection, encryption, limits, draining. Knows no command.
+//! Sockets: accepting, one task per connection, encryption, limits, shutdown.
 //!
-//! A connection's task reads into one buffer, runs every whole message that is in it, inline and in order, appends all
-//! replies to another, and writes that once. Work that takes longer is stepped, and in between others get their turn. What a
-//! request means is the [`Handler`](crate::handler::Handler)'s business.
+//! `listen` accepts a connection and spawns its task. The task (`connection`) reads into one buffer, runs every complete
+//! message in it, inline and in order, appends all replies to another buffer, and writes that buffer once. `stepping` runs
+//! work that takes longer, step by step, so that other tasks get their turn in between. `inflate_budget` and
+//! `unread_replies` limit the memory that clients can make the server use. This module knows no command: the
+//! [`Handler`](crate::handler::Handler) answers the requests.
 
 mod buffers;
 mod connection;

@@ -1,4 +1,5 @@
-//! Commands that take longer: one step at a time, and in between everybody else. And commands that answer more than once.
+//! Commands that take longer, which run in steps so that other tasks get their turn in between; and commands with several
+//! replies.
 
 use std::future::Future;
 use std::io;
@@ -17,13 +18,13 @@ use crate::wire::{Incoming, Request};
 use super::connection::{Connection, End, Maker, Pending, Rest};
 use super::stream::Stream;
 
-/// Whoever waits for a step that another thread runs. Dropped, it abandons the step.
+/// A guard of the task that waits for a step on another thread. Dropping it abandons the step.
 #[derive(Default)]
 struct Abandons(Arc<Flag>);
 
 impl<H: Handler, S: Stream> Connection<H, S> {
-    /// Does what is left of a request: work, and the further replies of a stream. Each of those is sent when it is there, and
-    /// the next one begun when the client has taken it.
+    /// Completes a request: runs its work, and sends the further replies of a stream. Each reply is sent as soon as it is
+    /// complete, and the next one starts after the client has taken it.
     pub(super) async fn go_on(&mut self, mut rest: Rest) -> Result<(), End> {
         loop {
             let next = match rest {
@@ -44,8 +45,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Waits until the reply is there, and returns the request for the next one of a stream. Dropping the work abandons the
-    /// command: when the client has left, when the server stops.
+    /// Waits until the reply is complete, and returns the request for the next one of a stream. If the client leaves or the
+    /// server shuts down, the work is dropped, which cancels the command.
     async fn finish(&mut self, pending: Pending) -> Result<Option<Box<Request>>, End> {
         let Pending {
             maker,
@@ -54,7 +55,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             again,
         } = pending;
         if frame.start() > 0 {
-            // Replies that are ready do not wait for this one.
+            // Complete replies do not wait for this one.
             let begun = self.output.split_off(frame.start());
             self.flush().await?;
             self.output.extend_from_slice(&begun);
@@ -90,7 +91,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         Ok(next)
     }
 
-    /// Steps the work until its reply is there. `true`: it is one of a stream.
+    /// Steps the work until its reply is complete. Returns true if the reply is one of a stream.
     async fn step(&mut self, mut work: Box<dyn Work>, wanted: bool) -> Result<bool, End> {
         let mut progress = work.step(&mut self.output)?;
         loop {
@@ -102,7 +103,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 Progress::Wait(wait) => self.wait(wait, wanted).await?,
                 Progress::Blocking => blocking = true,
             }
-            // An unacknowledged write goes on without its client, who may have left right behind it.
+            // An unacknowledged write goes on without its client, which may have disconnected right after sending it.
             if wanted {
                 self.notice_hangup()?;
             }
@@ -117,8 +118,8 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Has another thread run the step. It is abandoned when the client leaves, and when a server that stops has waited long
-    /// enough and aborts this task.
+    /// Runs the step on a blocking thread. The step is abandoned when the client disconnects, and when a server that shuts
+    /// down has waited long enough and aborts this task.
     async fn step_blocking(
         &mut self,
         mut work: Box<dyn Work>,
@@ -138,14 +139,14 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             }
             Err(failed) => match failed.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
-                // The runtime ends.
+                // The runtime is shutting down.
                 Err(_) => Err(End::Closed),
             },
         }
     }
 
-    /// Nothing goes on meanwhile, so the server that shuts down does not wait for it; unless the client has left it to the server
-    /// to do this at some time.
+    /// Waits. Nothing runs meanwhile, so a server that shuts down does not wait for this connection, unless the client
+    /// expects no reply and relies on the server to complete the command.
     async fn wait(&mut self, wait: Wait, wanted: bool) -> Result<(), End> {
         if wanted && !self.phase.wait() {
             return Err(End::Closed);
@@ -157,7 +158,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         Ok(())
     }
 
-    /// Waits for a future, or for the end of a client that waits for it.
+    /// Waits for a future. If the client waits for the reply, a disconnect ends the wait.
     async fn unless_hung_up<T>(
         &mut self,
         future: impl Future<Output = T>,
@@ -184,9 +185,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         }
     }
 
-    /// Ends when the client is gone. What it has sent in the meantime is kept for later, as far as there is room: nothing is
-    /// allocated for somebody who does not wait for replies. Without room only the end of the connection is noticed. Costs no
-    /// system call while nothing has happened.
+    /// Returns an error if the client has disconnected. Bytes that it has sent in the meantime are kept for later, as far
+    /// as the buffer has room: the server allocates nothing for a client that does not wait for replies. Without room it
+    /// notices only the end of the connection. Costs no system call while nothing has happened.
     fn notice_hangup(&mut self) -> Result<(), End> {
         if !self.has_room() {
             let mut nobody = Context::from_waker(Waker::noop());
@@ -219,7 +220,7 @@ impl Drop for Abandons {
     }
 }
 
-/// What is left of a connection that the client has closed.
+/// Returns the reason for the end of a connection that the client has closed.
 fn end(closed: io::Result<()>) -> End {
     closed.map_or_else(End::Lost, |()| End::Closed)
 }

@@ -1,5 +1,5 @@
-//! The two kinds of sockets that a connection runs over. It is compiled for each of them, so that the plain one costs nothing for
-//! there being another.
+//! The two kinds of sockets: plain and TLS. A connection is generic over them, so that TLS costs a plain connection
+//! nothing.
 
 use std::future::Future;
 use std::io;
@@ -15,24 +15,24 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Waits until bytes may have come.
+    /// Waits until bytes may have arrived.
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Waits until the client has closed the connection, also while bytes that came before are not taken.
+    /// Waits until the client has closed the connection, even if bytes that came before are still unread.
     fn closed(&self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Takes what has come, without waiting: `WouldBlock` if there is nothing.
+    /// Reads what has arrived, without waiting: `WouldBlock` if nothing has.
     fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize>;
 
-    /// Says goodbye, where there is a way to say so.
+    /// Tells the client that the connection ends, if the protocol has a message for that.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Nobody waits longer for a client that does not take the last few bytes.
+/// The longest wait for a client that does not read the last few bytes.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// Among what the runtime knows of a socket, this is the part that tells of its end and not of bytes. Elsewhere than on Linux the end
-/// shows only behind the bytes.
+/// Waits for the end of the connection, not for bytes. On Linux the runtime reports the end as this kind of readiness.
+/// Other systems show the end only after all bytes are read.
 #[cfg(target_os = "linux")]
 async fn closed(socket: &TcpStream) -> io::Result<()> {
     socket.ready(Interest::PRIORITY).await.map(drop)
@@ -71,7 +71,7 @@ impl Stream for TlsStream<TcpStream> {
         closed(self.get_ref().0)
     }
 
-    /// Asked once; whoever then waits for more asks again with a waker of its own.
+    /// Polls once without a waker. A caller that then waits for more polls again with its own waker.
     fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         let mut nobody = Context::from_waker(Waker::noop());
         match pin!(self.read_buf(buffer)).poll(&mut nobody) {
@@ -80,7 +80,7 @@ impl Stream for TlsStream<TcpStream> {
         }
     }
 
-    /// Without it a client cannot tell an end from an attack.
+    /// Sends the closing alert. Without it a client cannot tell a regular end from an attack.
     async fn close(&mut self) {
         let _ = tokio::time::timeout(GOODBYE, self.shutdown()).await;
     }

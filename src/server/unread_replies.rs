@@ -1,12 +1,16 @@
-//! Large replies, and clients that do not take them.
+//! Limits the memory of large replies that clients do not read.
 //!
-//! A reply stands in memory until its client has read it, and nobody can say before a command has run how large its reply will be.
-//! So there is no room to wait for beforehand, as there is for what comes in ([`InflateBudget`](super::inflate_budget::InflateBudget)). Instead,
-//! what waits is counted, and when it is too much together, time is what becomes short: who does not read loses the
-//! connection, after a second where there is a little too much and sooner where there is more, and who reads keeps it. Many clients at
-//! once are faster than that, so where twice as much waits, commands that may add to it are held back until some have gone;
-//! pings, logins and writes are not. While there is room a client may take as long as it likes, as with MongoDB. Small replies are not
-//! looked at: the buffers of the operating system take them.
+//! A reply stays in memory until its client has read it, and its size is unknown until the command has run. So the server
+//! cannot reserve memory for it in advance, as it does for incoming messages
+//! ([`InflateBudget`](super::inflate_budget::InflateBudget)). Instead it counts the bytes that wait to be read:
+//!
+//! - Below the limit a client may take as long as it likes, as with MongoDB.
+//! - Above the limit a client that does not read loses its connection: after a second if the excess is small, sooner if it
+//!   is large. A client that reads keeps its connection.
+//! - Many clients at once can add replies faster than that. So above twice the limit the server holds back commands that
+//!   may have large replies, until some bytes are gone. Pings, logins and writes are not held back.
+//!
+//! Small replies are not counted: the buffers of the operating system take them.
 
 use std::io;
 use std::sync::Arc;
@@ -25,25 +29,25 @@ use crate::wire::Incoming;
 use super::connection::{Connection, End};
 use super::stream::Stream;
 
-/// The replies of all connections.
+/// The unread replies of all connections.
 #[derive(Debug, Clone)]
 pub(super) struct UnreadReplies {
     waiting: Arc<UnreadBytes>,
-    /// Up to here nobody is in a hurry.
+    /// The limit: up to this many bytes clients may read slowly.
     enough: usize,
 }
 
-/// The bytes of the large ones, and those who have to know how many they are.
+/// The number of bytes in large replies, and the tasks that wait for changes of it.
 #[derive(Debug, Default)]
 struct UnreadBytes {
     bytes: AtomicUsize,
-    /// Told when there are more.
+    /// Notified when the number grows.
     more: Notify,
-    /// Told when there are fewer.
+    /// Notified when the number shrinks.
     fewer: Notify,
 }
 
-/// One connection's part of them, from when a large reply is to be written until its buffer is given back.
+/// One connection's share of the bytes. It lives from the first write of a large reply until the output buffer is freed.
 #[derive(Debug)]
 pub(super) struct UnreadShare {
     waiting: Arc<UnreadBytes>,
@@ -53,19 +57,19 @@ pub(super) struct UnreadShare {
 /// Replies up to this size are not counted.
 pub(super) const SMALL: usize = 1024 * 1024;
 
-/// Sixteen replies of the largest kind.
+/// Sixteen of the largest replies.
 const ENOUGH: usize = 256 * 1024 * 1024;
 
-/// How long a client may take nothing, and how fast it has to read, where just a little too much waits. Where it is twice as much,
-/// half as long and twice as fast.
+/// How long a client may pause, and how fast it must read, if the bytes are just above the limit. At twice the limit it has
+/// half the time and must read twice as fast.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BYTES_PER_SECOND: u32 = 4 * 1024 * 1024;
 
-/// Who reads may still be out of breath for that long on a busy machine.
+/// The shortest time that a client gets. On a busy machine even a client that reads may pause this long.
 const SHORTEST: Duration = Duration::from_millis(250);
 
-/// Nobody is held back for longer, whatever waits: a server that takes too much memory for a while is better than one that does not
-/// answer. Until then hundreds of clients that do not read have been let go.
+/// The longest time that a command is held back: a server that uses too much memory for a while is better than one that
+/// does not answer. By then the server has disconnected hundreds of clients that do not read.
 const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 // === impl UnreadReplies ===
@@ -101,7 +105,8 @@ impl UnreadReplies {
         self.waiting() > self.enough
     }
 
-    /// No more is to be made before some of it is gone. One look at a number that hardly ever changes.
+    /// Returns whether commands with large replies must wait until some bytes are gone. It reads one number that hardly
+    /// ever changes.
     #[inline]
     pub(super) fn is_far_too_much(&self) -> bool {
         self.waiting() / 2 > self.enough
@@ -118,7 +123,8 @@ impl UnreadReplies {
         }
     }
 
-    /// Waits until a client that has taken so many bytes since then has had its time, whatever others add in the meantime.
+    /// Waits until a client that has read `taken` bytes since `since` has used up its time. The time shrinks if others add
+    /// replies.
     async fn too_late(&self, since: Instant, taken: usize) {
         loop {
             let more = self.waiting.more.notified();
@@ -130,7 +136,7 @@ impl UnreadReplies {
         }
     }
 
-    /// How long a client may have taken for so many bytes; for as long as it likes if there is room.
+    /// Returns how long a client may take to read this many bytes, or `None` if there is no limit because there is room.
     fn allowed(&self, taken: usize) -> Option<Duration> {
         let waiting = self.waiting();
         if waiting <= self.enough {
@@ -154,7 +160,7 @@ impl Drop for UnreadShare {
 // === impl Connection ===
 
 impl<H: Handler, S: Stream> Connection<H, S> {
-    /// Waits until there is room for another large reply, if this may be one.
+    /// Waits until there is room for another large reply, if this request may have one.
     pub(super) async fn hold_back(&mut self, incoming: &Incoming) {
         let Incoming::Request(request) = incoming else {
             return;
@@ -165,12 +171,12 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         let _ = timeout(LONGEST_HOLD, self.unread.room()).await;
     }
 
-    /// Writes what stands in a large output buffer, as long as that is affordable. The buffer stays counted until it is given back.
+    /// Writes a large output buffer, for as long as the limits allow. The buffer stays counted until it is freed.
     pub(super) async fn write_counted(&mut self) -> Result<(), End> {
         self.part = None;
         self.part = Some(self.unread.add(self.output.capacity()));
         let mut written = 0;
-        // Since when the client does not take all at once, and how much it had by then.
+        // The time since when the client has not taken everything at once, and the bytes it had read by then.
         let (mut since, mut before) = (monotonic(), None);
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
             let taken = written - before.unwrap_or(written);
@@ -182,7 +188,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 },
                 () = self.unread.too_late(since, taken) => {
                     let left = self.output.len() - written;
-                    // Nothing more can be said to it, not even what it was told before.
+                    // Nothing more can be sent to this client, not even its earlier replies.
                     self.output = Vec::new();
                     self.part = None;
                     return Err(End::Hangup(Hangup::new(format!(

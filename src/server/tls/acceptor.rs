@@ -1,4 +1,4 @@
-//! What the first bytes of a connection say, and the handshake.
+//! Detects TLS from the first bytes of a connection, and performs the handshake.
 
 use std::io;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::handler::TlsVersion;
 use super::super::connection::End;
 use super::identity::{self, names};
 
-/// Where encrypted connections come in. Absent when there are none.
+/// Accepts encrypted connections. The server has none if TLS is disabled.
 #[derive(Debug)]
 pub struct Acceptor {
     tls: Tls,
-    /// Whom a certificate that is made here is for.
+    /// The host names for a generated certificate.
     names: Vec<String>,
-    /// Shown to the next connection. Replaced as a whole by [`Acceptor::reload`].
+    /// The TLS settings for the next connection. [`Acceptor::reload`] replaces them as a whole.
     current: RwLock<Arc<ServerConfig>>,
 }
 
-/// What a client begins with.
+/// The protocol that a client starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
     Plain,
@@ -39,24 +39,26 @@ pub enum Greeting {
     Unclear,
 }
 
-/// A connection that may be served.
+/// An accepted connection, ready to be served.
 pub(in crate::server) enum Accepted {
-    /// A plain one, and what was read of it to learn that: less than a message.
+    /// A plain connection, and the bytes that were read to find that out: less than a message.
     Plain(TcpStream, Vec<u8>),
     Tls(TlsVersion, Box<TlsStream<TcpStream>>),
 }
 
-/// A client that wants to be served gets through the handshake in this time.
+/// The time limit for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 // === impl Greeting ===
 
 impl Greeting {
-    /// How many bytes are enough to tell.
+    /// The number of bytes that are always enough to tell.
     pub const ENOUGH: usize = 11;
 
-    /// The first byte of a TLS handshake is 0x16. It can also be the lowest byte of the length of a plain message (one of 278
-    /// bytes, say), so then more of them count: where TLS has its version a second time, a message has zeros.
+    /// Tells the protocol from the first bytes.
+    ///
+    /// The first byte of a TLS handshake is 0x16. It can also be the lowest byte of the length of a plain message (one of
+    /// 278 bytes, say). Then further bytes decide: TLS has its version a second time where a plain message has zeros.
     ///
     /// ```text
     /// TLS    16 · 03 xx version · length (2) · 01 client hello · length (3) · 03 xx version · random ...
@@ -78,7 +80,7 @@ impl Greeting {
 // === impl Acceptor ===
 
 impl Acceptor {
-    /// Reads or makes the certificate. `None` where only plain connections are taken.
+    /// Reads or generates the certificate. Returns `None` if TLS is disabled.
     pub(in crate::server) fn open(config: &Config) -> Result<Option<Arc<Self>>, String> {
         let tls = config.tls.clone();
         if tls.mode == TlsMode::Disabled {
@@ -93,7 +95,8 @@ impl Acceptor {
         })))
     }
 
-    /// Reads the files again. What is open stays as it is; if something is wrong with the new ones, so does the rest.
+    /// Reads the files again. Open connections keep the old certificate. If a new file is invalid, new connections keep it,
+    /// too.
     pub fn reload(&self) {
         match identity::load(&self.tls, &self.names, Clock::system().now()) {
             Ok(new) => {
@@ -104,8 +107,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits for the first byte, as long as it takes, and for what else tells how the client begins. Then shakes hands if it asks
-    /// for that.
+    /// Waits for the first byte without a time limit, then for enough bytes to tell the protocol. Performs the handshake if
+    /// the client starts one.
     pub(in crate::server) async fn accept(&self, mut stream: TcpStream) -> Result<Accepted, End> {
         let mut first = Vec::with_capacity(Greeting::ENOUGH);
         if stream.read_buf(&mut first).await? == 0 {
@@ -127,7 +130,7 @@ impl Acceptor {
         }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.current.read()));
         let accepting = acceptor.accept_with(stream, |tls| {
-            // A connection that has read nothing has room for this.
+            // A new TLS session has room for these bytes.
             let _ = tls.read_tls(&mut first.as_slice());
         });
         match tokio::time::timeout(HANDSHAKE, accepting).await {
@@ -147,7 +150,7 @@ impl Acceptor {
     }
 }
 
-/// How the client begins, as soon as its first bytes tell. `Unclear`: it ended before they did.
+/// Reads until the first bytes tell the protocol. Returns `Unclear` if the client disconnects before that.
 async fn greeting(stream: &mut TcpStream, first: &mut Vec<u8>) -> io::Result<Greeting> {
     loop {
         let greeting = Greeting::of(first);
@@ -168,7 +171,7 @@ mod tests {
         let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];
         // 278 bytes, request id 1, response to 0, OP_MSG.
         let message = [0x16, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0xDD, 7, 0, 0];
-        // 66,326 bytes, which begin as TLS does.
+        // 66,326 bytes, which start like TLS.
         let large = [0x16, 3, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xDD, 7, 0, 0];
         for (bytes, expected) in [
             (&hello[..], Greeting::Tls),
@@ -187,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Before, it was waited for until the time for a handshake was over, and then hung up on.
+    /// Earlier versions waited for such a client until the handshake timed out, and then hung up.
     #[tokio::test]
     async fn an_unfinished_hello_ends_with_its_client() {
         let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];

@@ -1,5 +1,5 @@
-//! Certificates that nobody had to buy. An authority is a key: it signs a new certificate at every start, and is known to clients
-//! by its own, `ca.pem`.
+//! Certificates that Sundown generates. An authority is a key that signs a new server certificate at every start. Clients
+//! know it by its own certificate, `ca.pem`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -22,19 +22,19 @@ const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca.key";
 
 const DAY: u64 = 24 * 60 * 60;
-/// Clients' clocks may be behind ours.
+/// The clocks of clients may be behind the server's clock.
 const BEFORE: u64 = DAY;
-/// Some clients take no certificate that is valid for much longer than a year.
+/// Some clients reject certificates that are valid for much longer than a year.
 const YEAR: u64 = 397 * DAY;
 const DECADE: u64 = 3650 * DAY;
 
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// The one that stands in `ca.pem`.
+    /// The certificate in `ca.pem`.
     certificate: CertificateDer<'static>,
 }
 
-/// A new certificate for these names, by the authority that the directory keeps, or by one that nobody will see again.
+/// Issues a new certificate for these names. The authority is kept in the directory; without a directory it is temporary.
 pub(super) fn issue(
     directory: Option<&Path>,
     names: &[String],
@@ -65,7 +65,7 @@ pub(super) fn issue(
 // === impl Authority ===
 
 impl Authority {
-    /// The authority whose key this is, with a new certificate, and that as PEM.
+    /// Creates the authority for this key with a new certificate, and returns that certificate as PEM, too.
     fn of(key: KeyPair, now: Millis) -> Result<(Self, String), rcgen::Error> {
         let params = authority_params(&key, now);
         let made = params.self_signed(&key)?;
@@ -76,7 +76,7 @@ impl Authority {
         Ok((authority, made.pem()))
     }
 
-    /// The one that is kept there; a new one if there is none.
+    /// Returns the authority in the directory. Creates one if there is none.
     fn kept_in(directory: &Path, now: Millis) -> Result<Self, String> {
         let text = |problem: io::Error| problem.to_string();
         fs::create_dir_all(directory).map_err(text)?;
@@ -103,7 +103,7 @@ impl Authority {
             .ok()
             .filter(|known| known.windows(public.len()).any(|bytes| bytes == public));
         match known {
-            // What clients were given stays as it is.
+            // Clients may already trust this certificate, so it stays.
             Some(known) => authority.certificate = known,
             None => place(&file, &pem, 0o644, true).map_err(text)?,
         }
@@ -125,8 +125,8 @@ impl Authority {
     }
 }
 
-/// Whatever a client compares comes from the key alone, so that it is the same authority at every start. The name is its own, for
-/// clients who trust several.
+/// Returns the parameters of an authority. Everything that clients compare is derived from the key, so that the authority
+/// stays the same at every start. The name contains a part of the key's hash, for clients that trust several authorities.
 fn authority_params(key: &KeyPair, now: Millis) -> CertificateParams {
     let mut params = CertificateParams::default();
     let mark: String = params
@@ -152,7 +152,7 @@ fn common_name(name: &str) -> DistinguishedName {
     whole
 }
 
-/// Sets from when and until when it counts.
+/// Sets the period for which the certificate is valid.
 fn limit(params: &mut CertificateParams, now: Millis, seconds: u64) {
     let now = u64::try_from(now.0).unwrap_or(0) / 1000;
     let epoch = date_time_ymd(1970, 1, 1);
@@ -160,7 +160,7 @@ fn limit(params: &mut CertificateParams, now: Millis, seconds: u64) {
     params.not_after = epoch + Duration::from_secs(now + seconds);
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file atomically.
 fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
     let aside = file.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
@@ -174,7 +174,7 @@ fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
             return fs::rename(&aside, file);
         }
         match fs::hard_link(&aside, file) {
-            // Not every file system has links.
+            // Not every file system supports hard links.
             Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => {
                 fs::rename(&aside, file)
             }

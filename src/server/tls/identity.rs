@@ -1,4 +1,4 @@
-//! From settings to what a handshake needs.
+//! Builds the TLS configuration of the server from the settings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::config::{Identity, Tls, Topology};
 
 use super::authority;
 
-/// A certificate with those above it, and its key.
+/// A certificate chain and the key of its first certificate.
 pub(super) type Certified = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Reads all files anew. The error is for a person to read.
+/// Reads all files and builds the configuration. The error is a message for the operator.
 pub(super) fn load(tls: &Tls, names: &[String], now: Millis) -> Result<Arc<ServerConfig>, String> {
     let (chain, key) = match &tls.identity {
         Identity::Given { certificate, key } => {
@@ -57,7 +57,7 @@ pub(super) fn load(tls: &Tls, names: &[String], now: Millis) -> Result<Arc<Serve
         .map_err(|problem| format!("certificate and key do not fit: {problem}"))
 }
 
-/// Whom a certificate that is made is for: whatever clients call this server, as far as it can know.
+/// Returns the host names for a generated certificate: all names of this server that it can know.
 pub(super) fn names(identity: &Identity, topology: &Topology) -> Vec<String> {
     let Identity::Made { names: more, .. } = identity else {
         return Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn names(identity: &Identity, topology: &Topology) -> Vec<String> {
     names
 }
 
-/// The machine's name, if it can stand in a certificate.
+/// Returns the name of the machine, if a certificate can contain it.
 fn machine() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim();
