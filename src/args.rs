@@ -1,6 +1,6 @@
-//! Reading the fields of a command, a stage or an operator, with the messages that mongod has for wrong ones.
+//! Reads the fields of a command, a stage or an operator, and reports wrong ones with mongod's messages.
 //!
-//! A command or a stage takes them one by one:
+//! A command or a stage reads them one by one:
 //!
 //! ```ignore
 //! for arg in call.args() {
@@ -13,11 +13,10 @@
 //! }
 //! ```
 //!
-//! A field that is null counts as left out (`None`), as in MongoDB. Nested documents are read the same way with
-//! [`fields`], under a path like `update.updates`. Where mongod has a number and words of its own for a field of the wrong
-//! type, [`Arg::expect`] takes them.
+//! A null field counts as left out (`None`), as in MongoDB. Nested documents are read the same way with [`fields`], under a
+//! path like `update.updates`. If mongod has a special code and message for a field of the wrong type, use [`Arg::expect`].
 //!
-//! An operator takes its [`named`] arguments all at once and computes with them in whatever order it likes:
+//! An operator reads its [`named`] arguments all at once, and then uses them in any order:
 //!
 //! ```ignore
 //! let [input, chars] = named(value, ["input", "chars"], |wrong| match wrong {
@@ -32,14 +31,14 @@ use crate::error::{Error, Result};
 pub use crate::value::is_true as truthy;
 use crate::value::{Doc, Elem, Num, Type, ValueRef};
 
-/// One field, and where it stands.
+/// A field, and the path of the document that contains it.
 #[derive(Clone, Copy)]
 pub struct Arg<'a> {
     path: &'a str,
     elem: Elem<'a>,
 }
 
-/// An argument of an operator by its name.
+/// A named argument of an operator.
 #[derive(Clone, Copy)]
 pub struct NamedArg<'a, W> {
     name: &'static str,
@@ -47,22 +46,22 @@ pub struct NamedArg<'a, W> {
     words: W,
 }
 
-/// What may be wrong with named arguments.
+/// The kinds of errors in named arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong<'a> {
-    /// They have to stand in an object, and a value of this type was given.
+    /// The arguments are not an object but a value of this type.
     NotAnObject(&'a str),
     Unknown(&'a str),
     Missing(&'a str),
 }
 
-/// The fields of a nested document; `path` is how messages name it.
+/// Iterates over the fields of a nested document. Messages name the document by `path`.
 pub fn fields<'a>(path: &'a str, doc: Doc<'a>) -> impl Iterator<Item = Arg<'a>> {
     doc.iter().map(move |elem| Arg { path, elem })
 }
 
-/// The arguments of these names. Of two with one name the last counts, as in mongod. `words` is the number and the message of what
-/// is wrong, or an error.
+/// Reads the arguments with these names. If a name occurs twice, the last one counts, as in mongod. `words` returns the
+/// number and the message for what is wrong, or an error.
 pub fn named<'a, const N: usize, W, E>(
     value: ValueRef<'a>,
     names: [&'static str; N],
@@ -90,35 +89,35 @@ where
     Ok(args)
 }
 
-/// A specification that has to be an object. `{}` in the words of the error is the type that was given.
+/// Reads a specification that must be an object. `{}` in `words` is replaced by the type that was found.
 pub fn object<'a>(value: ValueRef<'a>, number: i32, words: &str) -> Result<Doc<'a>> {
     let doc = value.as_doc();
     doc.ok_or_else(|| Error::found(number, words, value.ty().alias()))
 }
 
-/// A field that must be there.
+/// Returns the value of a required field.
 pub fn required<T>(value: Option<T>, path: &str, name: &str) -> Result<T> {
     value.ok_or_else(|| Error::missing_field(path, name))
 }
 
-/// "no such value of an enumeration"
+/// The text is not a value of the enumeration.
 pub fn not_a_value(path: &str, text: &str) -> Error {
     Error::bad_value(format!(
         "Enumeration value '{text}' for field '{path}' is not a valid value."
     ))
 }
 
-/// A number as an int64 the way MongoDB coerces options: fractions are cut off, NaN is 0, the rest is clamped.
+/// Converts a number to an int64 as MongoDB does for options: fractions are cut off, NaN is 0, other values are clamped.
 pub fn to_i64(value: ValueRef<'_>) -> Option<i64> {
     value.as_num().map(Num::to_i64_saturating)
 }
 
-/// A number as a double.
+/// Converts a number to a double.
 pub fn to_f64(value: ValueRef<'_>) -> Option<f64> {
     value.as_num().map(Num::to_f64)
 }
 
-/// The types of numbers, in the order in which messages name them.
+/// The numeric types, in the order in which messages name them.
 pub const NUMBERS: &[Type] = &[Type::Int64, Type::Int32, Type::Decimal, Type::Double];
 
 // === impl Arg ===
@@ -133,7 +132,7 @@ impl<'a> Arg<'a> {
         self.elem.name()
     }
 
-    /// What a reader on the way of every request compares: text has to be checked before it is text.
+    /// Returns the name without a UTF-8 check. Readers on the path of every request compare bytes to avoid that check.
     #[inline]
     pub fn name_bytes(&self) -> &'a [u8] {
         self.elem.name_bytes()
@@ -149,7 +148,7 @@ impl<'a> Arg<'a> {
         self.elem.value.is_nullish()
     }
 
-    /// A field that mongod knows and this server does not.
+    /// Refuses a field that mongod has and Sundown does not have.
     pub fn not_implemented(&self) -> Error {
         Error::not_implemented(format_args!("{}.{}", self.path, self.name()))
     }
@@ -158,7 +157,7 @@ impl<'a> Arg<'a> {
         Error::unknown_field(self.path, self.name())
     }
 
-    /// The same, where mongod has a number and words of its own: `{}` is the name.
+    /// Refuses an unknown field with a special code and message. `{}` in `words` is replaced by the name.
     pub fn refuse(&self, number: i32, words: &str) -> Error {
         Error::found(number, words, self.name())
     }
@@ -175,7 +174,7 @@ impl<'a> Arg<'a> {
         Error::wrong_subtype(self.path, self.name(), got, expected)
     }
 
-    /// Text that is no value of its enumeration.
+    /// The text is not a value of the field's enumeration.
     pub fn not_a_value(&self, text: &str) -> Error {
         not_a_value(&format!("{}.{}", self.path, self.name()), text)
     }
@@ -188,7 +187,8 @@ impl<'a> Arg<'a> {
         self.exactly(ty, read).map(Some)
     }
 
-    /// What is read of the value; null is no exception. `{}` in the words of the error is the type that was given.
+    /// Reads the value, and refuses a value of another type, null included, with this code and message. `{}` in `words` is
+    /// replaced by the type that was found.
     pub fn expect<T>(
         &self,
         read: impl FnOnce(ValueRef<'a>) -> Option<T>,
@@ -199,7 +199,7 @@ impl<'a> Arg<'a> {
         read(value).ok_or_else(|| Error::found(number, words, value.ty().alias()))
     }
 
-    /// The same, with the words for any field of a command.
+    /// Reads the value, and refuses a value of another type, null included, with the message for fields of commands.
     #[inline]
     pub fn exactly<T>(&self, ty: Type, read: impl FnOnce(ValueRef<'a>) -> Option<T>) -> Result<T> {
         read(self.elem.value).ok_or_else(|| self.wrong_type(&[ty]))
@@ -209,7 +209,7 @@ impl<'a> Arg<'a> {
         self.one(Type::String, ValueRef::as_str)
     }
 
-    /// One of these texts.
+    /// Reads a string that must be one of `known`.
     pub fn one_of(&self, known: &[&str]) -> Result<Option<&'a str>> {
         match self.str()? {
             Some(text) if !known.contains(&text) => Err(self.not_a_value(text)),
@@ -226,7 +226,7 @@ impl<'a> Arg<'a> {
         self.one(Type::Array, ValueRef::as_array)
     }
 
-    /// An array of documents; anything else inside is refused with its place.
+    /// Reads an array of documents. An error names the position of an element that is not a document.
     pub fn docs(&self) -> Result<Option<Vec<Doc<'a>>>> {
         let Some(array) = self.array()? else {
             return Ok(None);
@@ -243,7 +243,7 @@ impl<'a> Arg<'a> {
             .map(Some)
     }
 
-    /// A flag: true, false, or a number that is or is not zero.
+    /// Reads a flag: true, false, or a number that is or is not zero.
     pub fn bool(&self) -> Result<Option<bool>> {
         let value = self.elem.value;
         match value.ty() {
@@ -260,7 +260,7 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// A flag that takes neither numbers nor null.
+    /// Reads a flag that must be a boolean: neither a number nor null.
     pub fn bool_not_null(&self) -> Result<bool> {
         let value = self.elem.value;
         value.as_bool().ok_or_else(|| {
@@ -272,10 +272,10 @@ impl<'a> Arg<'a> {
         })
     }
 
-    /// A document where null is refused, too.
+    /// Reads a document that must not be null.
     pub fn doc_not_null(&self) -> Result<Doc<'a>> {
         let value = self.elem.value;
-        // The missing space is mongod's.
+        // mongod's message lacks this space, too.
         value.as_doc().ok_or_else(|| {
             Error::type_mismatch(format!(
                 "Expected field {}to be of type object",
@@ -284,12 +284,12 @@ impl<'a> Arg<'a> {
         })
     }
 
-    /// A flag that only true and false can set.
+    /// Reads a flag that may be null but not a number.
     pub fn strict_bool(&self) -> Result<Option<bool>> {
         self.one(Type::Bool, ValueRef::as_bool)
     }
 
-    /// A number of any numeric type as a whole one: fractions are cut off.
+    /// Reads a number of any numeric type as an integer. Fractions are cut off.
     #[inline]
     pub fn int(&self) -> Result<Option<i64>> {
         if self.is_null() {
@@ -300,7 +300,7 @@ impl<'a> Arg<'a> {
             .ok_or_else(|| self.wrong_type(NUMBERS))
     }
 
-    /// A number of any numeric type.
+    /// Reads a number of any numeric type as a double.
     pub fn double(&self) -> Result<Option<f64>> {
         if self.is_null() {
             return Ok(None);
@@ -310,7 +310,7 @@ impl<'a> Arg<'a> {
             .ok_or_else(|| self.wrong_type(NUMBERS))
     }
 
-    /// Like [`Arg::int`], and within the range.
+    /// Reads a number like [`Arg::int`] that must be at least `least`.
     pub fn int_at_least(&self, least: i64) -> Result<Option<i64>> {
         let number = self.int()?;
         match number {
@@ -322,23 +322,23 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// The size of a batch; what is more than that holds means as many as possible.
+    /// Reads the size of a batch. A size that does not fit means as many as possible.
     pub fn batch_size(&self) -> Result<Option<u32>> {
         let size = self.int_at_least(0)?;
         Ok(size.map(|size| u32::try_from(size).unwrap_or(u32::MAX)))
     }
 
-    /// An int32 and nothing else.
+    /// Reads a number that must be an int32.
     pub fn i32(&self) -> Result<Option<i32>> {
         self.one(Type::Int32, ValueRef::as_i32)
     }
 
-    /// An int64 and nothing else.
+    /// Reads a number that must be an int64.
     pub fn i64(&self) -> Result<Option<i64>> {
         self.one(Type::Int64, ValueRef::as_i64)
     }
 
-    /// A whole number of any numeric type; a fraction is refused.
+    /// Reads an integer of any numeric type. Fractions are refused.
     pub fn exact_int(&self) -> Result<Option<i64>> {
         let Some(n) = self.int()? else {
             return Ok(None);
@@ -362,12 +362,12 @@ impl<'a> Arg<'a> {
 // === impl NamedArg ===
 
 impl<'a, W> NamedArg<'a, W> {
-    /// What was given, if anything was.
+    /// Returns the value, if the argument was given.
     pub fn value(self) -> Option<ValueRef<'a>> {
         self.value
     }
 
-    /// What was given, where something has to be.
+    /// Returns the value of a required argument.
     pub fn required<E>(self) -> Result<ValueRef<'a>>
     where
         W: Fn(Wrong<'_>) -> E,

@@ -1,10 +1,10 @@
-//! What a computation that cannot be cut owes to others.
+//! Long computations that leave the worker to other tasks.
 //!
-//! Commands run on the runtime's workers in short steps. Some things have no steps: checking a large message, an expression that
-//! loops for seconds over one document, a wait for the lock that its command holds. Meanwhile the tasks of that
-//! worker wait, and everybody's sockets too if nobody else happens to look at them. Who knows beforehand that it will take long
-//! runs [`uncut`]; who may loop counts its work with [`tick`], which looks up from it now and then: it leaves the worker's tasks to
-//! another thread, and ends the work if the command was killed or its time is over.
+//! Commands run on the runtime's workers in short steps. Some computations have no steps: checking a large message, an
+//! expression that loops for seconds over one document, a wait for a lock. Meanwhile the other tasks of that worker wait,
+//! and so do all sockets if no other worker polls them. Code that takes long for sure runs in [`uncut`]. Code that may loop
+//! counts its work with [`tick`]. Now and then `tick` hands the worker's tasks to another thread, and it returns an error
+//! if the command was killed or its deadline has passed.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,33 +18,34 @@ use crate::clock::monotonic;
 use crate::error::{Code, Error, Result};
 use crate::wait::{Flag, Wait};
 
-/// What ends a command before it is done.
+/// The conditions that end a command early.
 #[derive(Debug, Clone, Default)]
 pub struct Limit {
     pub deadline: Option<Instant>,
     /// Set by killOp.
     pub killed: Option<Arc<Flag>>,
-    /// Set when the result is no longer wanted: the client has left, or the server does not wait any longer.
+    /// Set when the result is no longer wanted: the client has disconnected, or a server that shuts down waits no longer.
     pub abandoned: Option<Arc<Flag>>,
 }
 
-/// Units of work (about a pass of a loop) between two looks at the clock.
+/// Units of work (about one pass of a loop) between two reads of the clock.
 const LOOK_EVERY: u32 = 4096;
-/// Who has gone on for that long makes room for others, and again after as long.
+/// A computation hands over the worker's tasks after this time, and again after each such time.
 const LONG: Duration = Duration::from_millis(10);
-/// How long to wait for another thread to take over. If all are busy, the next time will do.
+/// How long to wait for another thread to take over. If all are busy, the computation goes on and tries again later.
 const HAND_OVER: Duration = Duration::from_millis(2);
 
 thread_local! {
     static UNTIL_LOOK: Cell<u32> = const { Cell::new(LOOK_EVERY) };
-    /// When this thread's step began, or when it last made room.
+    /// When this thread's step began, or when it last handed over the worker's tasks.
     static SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
     static LIMIT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
 }
 
-/// Runs what takes a while, and leaves the other tasks of this worker to another thread meanwhile.
+/// Runs a long computation. Meanwhile another thread runs the other tasks of this worker.
 pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
-    // A program that embeds the server may have a runtime with one thread, and a library's user none: nobody takes over there.
+    // A program that embeds the server may have a runtime with one thread, and a user of the library may have none. No
+    // other thread can take over there.
     match Handle::try_current() {
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
             block_in_place(work)
@@ -53,17 +54,17 @@ pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// How work in the background goes on behind one of its steps.
+/// How background work continues after a step.
 pub enum Background {
     Done,
-    /// When others had their turn.
+    /// Run the next step after other tasks had their turn.
     More,
-    /// When this is over.
+    /// Run the next step when this wait is over.
     Wait(Wait),
 }
 
-/// Has the runtime do work in steps that nobody waits for, until one says that it is done. Where there is no runtime it is done
-/// at once. Work that panics is dropped like any other.
+/// Runs work in the background, step by step, until a step returns `Done`. Without a runtime it runs all steps at once,
+/// before it returns. Work that panics is dropped.
 pub fn in_background(mut step: impl FnMut() -> Background + Send + 'static) {
     let runtime = Handle::try_current();
     let work = async move {
@@ -84,8 +85,8 @@ pub fn in_background(mut step: impl FnMut() -> Background + Send + 'static) {
     }
 }
 
-/// Counts units of work; fails when the command is to end. Where nothing can fail, the failure may be passed over as long as somebody
-/// counts again who reports it.
+/// Counts units of work. Returns an error if the command must end. A caller that cannot fail may ignore the error, if a
+/// later caller counts again and reports it.
 #[inline]
 pub fn tick(units: u32) -> Result<()> {
     #[cfg(test)]
@@ -99,13 +100,13 @@ pub fn tick(units: u32) -> Result<()> {
     }
 }
 
-/// The same for a look at each of many things.
+/// Counts one unit for each element.
 #[inline]
 pub fn tick_each<T>(all: &[T]) -> Result<()> {
     tick(u32::try_from(all.len()).unwrap_or(u32::MAX))
 }
 
-/// The same for looking through so many bytes once. What is small is not counted.
+/// Counts the work of reading this many bytes once. Small numbers count nothing.
 #[inline]
 pub fn tick_read(bytes: usize) -> Result<()> {
     const UNIT: usize = 4096;
@@ -125,14 +126,14 @@ fn look_up() -> Result<()> {
     }
     let checked = LIMIT.with_borrow(|limit| limit.check_at(|| now));
     if checked.is_err() {
-        // Whoever counts where nothing can fail passes this over: the next to count looks again.
+        // A caller that cannot fail ignores this error, so the next call of `tick` must check again.
         UNTIL_LOOK.set(0);
     }
     checked
 }
 
-/// Waits until somebody else serves the runtime's tasks, so that going on holds up nobody. `uncut` alone would not do: the work goes
-/// on behind it, and a worker that comes back at once keeps its tasks.
+/// Waits until another thread runs the runtime's tasks, so that the computation delays no other task. `uncut` alone is not
+/// enough: the computation continues after it, and a worker that returns at once from `uncut` keeps its tasks.
 fn make_room() {
     let Ok(runtime) = Handle::try_current() else {
         return;
@@ -155,7 +156,7 @@ impl Limit {
         abandoned: None,
     };
 
-    /// That of work which is worth nothing once the flag is set.
+    /// Returns the limit of work that is worthless once the flag is set.
     pub fn until_abandoned(abandoned: Arc<Flag>) -> Self {
         Self {
             abandoned: Some(abandoned),
@@ -163,10 +164,10 @@ impl Limit {
         }
     }
 
-    /// Runs a step under this limit: whatever it does can be ended by it. A step that can be abandoned stays so in the steps
-    /// inside it.
+    /// Runs a step under this limit, which can then end all code inside the step. Nested steps inherit the `abandoned`
+    /// flag.
     pub fn watch<R>(&self, step: impl FnOnce() -> R) -> R {
-        /// Puts back what held before, however the step ends.
+        /// Restores the previous limit, however the step ends.
         struct Before(Limit);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -184,7 +185,7 @@ impl Limit {
         step()
     }
 
-    /// A limit of time, for tests in rooms that do not know the clock.
+    /// Returns a time limit, for tests in modules that do not know the clock.
     #[cfg(test)]
     pub fn within(time: Duration) -> Self {
         Self {
@@ -193,7 +194,7 @@ impl Limit {
         }
     }
 
-    /// That of a command that was killed.
+    /// Returns the limit of a command that was killed.
     #[cfg(test)]
     pub fn of_killed() -> Self {
         let killed = Arc::new(Flag::default());
@@ -204,12 +205,12 @@ impl Limit {
         }
     }
 
-    /// Whether it is time to end, and why.
+    /// Returns an error if the command must end.
     pub fn check(&self) -> Result<()> {
         self.check_at(monotonic)
     }
 
-    /// A wait that ends with the command: what ended it is found by [`Limit::check`] afterwards.
+    /// Ends a wait together with the command. [`Limit::check`] tells afterwards whether the command must end.
     pub fn bound(&self, mut wait: Wait) -> Wait {
         if let Some(killed) = &self.killed {
             wait = wait.unless(Arc::clone(killed));
@@ -232,12 +233,12 @@ impl Limit {
     }
 }
 
-/// What a command is told whose time is over.
+/// The error of a command whose time is up.
 pub fn expired() -> Error {
     Error::new(Code::MaxTimeMSExpired, "operation exceeded time limit")
 }
 
-/// For tests: whoever counts work is seen to do so.
+/// For tests: observes the calls of `tick`.
 #[cfg(test)]
 pub mod observe {
     use std::cell::RefCell;
@@ -248,7 +249,8 @@ pub mod observe {
         static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
     }
 
-    /// Runs something and tells `each` of every call of [`super::tick`] on this thread meanwhile. It is not called for its own.
+    /// Runs `run` and calls `each` for every call of [`super::tick`] on this thread meanwhile, except for calls from `each`
+    /// itself.
     pub fn ticks<R>(each: impl FnMut(u32) + 'static, run: impl FnOnce() -> R) -> R {
         OBSERVER.set(Some(Box::new(each)));
         let result = run();
@@ -256,7 +258,7 @@ pub mod observe {
         result
     }
 
-    /// The units that something counts.
+    /// Returns the units that `run` counts.
     pub fn units<R>(run: impl FnOnce() -> R) -> (R, u64) {
         let sum = std::rc::Rc::new(std::cell::Cell::new(0_u64));
         let counted = std::rc::Rc::clone(&sum);
@@ -282,7 +284,7 @@ pub mod observe {
 mod tests {
     use super::*;
 
-    /// Goes on until it is told not to.
+    /// Counts work until it gets an error.
     fn work() -> Error {
         loop {
             if let Err(error) = tick(100) {

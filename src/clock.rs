@@ -1,9 +1,10 @@
 //! The only file that asks the operating system for the time.
 //!
 //! Everything that expires, is stamped or shows a time reads it from one [`Clock`], which a test can freeze, set and
-//! advance. The system's clock is read through a high-water mark: when it steps back, server time stands still until it has
-//! caught up, so only a test makes time go backwards. What is due before such a step is given to the [`Watcher`]s first,
-//! so that going back revives nothing. Time-outs and idling use [`monotonic`], which nobody can move.
+//! advance. The clock reads the system time through a high-water mark. When the system time steps back, server time stands
+//! still until the system time has caught up, so only a test can make server time go back. Before such a step, the
+//! [`Watcher`]s remove everything that has expired, so that going back revives nothing. Timeouts and idle times use
+//! [`monotonic`], which no test can move.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,31 +14,31 @@ use parking_lot::Mutex;
 
 pub use crate::value::Millis;
 
-/// Server time. Clones share it.
+/// The server's clock. Clones share it.
 #[derive(Clone)]
 pub struct Clock(Arc<Inner>);
 
 struct Inner {
     /// A [`Course`]. Written under `moving`.
     course: AtomicI64,
-    /// The latest moment of the system's clock that anybody was told, before anything is added to it. It only grows: a reader
-    /// that is overtaken by a move back in the middle of its work must not leave the time from before behind.
+    /// The latest system time that a reader was given, without any offset. It only grows: a reader that a step back
+    /// overtakes in the middle of its work must not bring the old time back.
     high_water: AtomicI64,
-    /// Set from just before time is lowered until all watchers know of it. Written under `moving`.
+    /// Set from just before time is lowered until all watchers know about it. Written under `moving`.
     going_back: AtomicBool,
-    /// The two words of a [`Rewind`]: the present one while `going_back` is set, else the last. Written under `moving`, before
-    /// that flag.
+    /// The two fields of a [`Rewind`]: the current one while `going_back` is set, otherwise the last one. Written under
+    /// `moving`, before that flag.
     rewinds: AtomicU64,
     rewound_from: AtomicI64,
-    /// One move at a time; guards the list of those who want to know of it.
+    /// Allows one move at a time, and guards the list of watchers.
     moving: Mutex<Vec<Weak<dyn Watcher>>>,
 }
 
-/// Someone who must act when time is moved by hand.
+/// A component that must act when time is moved by hand.
 pub trait Watcher: Send + Sync {
-    /// Time is about to go back and stands still at `now` meanwhile: remove for good what has ended by then.
+    /// Time is about to go back and stands still at `now` meanwhile: remove everything that has ended by then, for good.
     fn before_rewind(&self, now: Millis);
-    /// Time was moved; `back` says in which direction.
+    /// Time was moved. `back` says in which direction.
     fn moved(&self, back: bool);
 }
 
@@ -46,7 +47,7 @@ pub trait Watcher: Send + Sync {
 pub struct Rewind {
     /// The first one is 1.
     pub number: u64,
-    /// The moment at which time stood before.
+    /// The time before the step.
     pub from: Millis,
 }
 
@@ -58,19 +59,19 @@ pub struct ClockStatus {
     pub offset_millis: i64,
 }
 
-/// How time goes. One word, so that nobody reads half of a move.
+/// How time passes. It is encoded in one word, so that a reader never sees half of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
-    /// It stands still at that moment.
+    /// Time stands still at this moment.
     Frozen(i64),
-    /// It runs with the system's clock, which that is added to.
+    /// Time runs with the system time plus this offset.
     Running(i64),
 }
 
-/// As far from 1970 as a clock can be set: seventy million years.
+/// The largest distance from 1970 to which a clock can be set: seventy million years.
 const FAR: i64 = i64::MAX / 4;
 
-/// For time-outs, idling and measuring: never moved by a test.
+/// Returns the time for timeouts, idle times and measurements. No test can move it.
 #[allow(clippy::disallowed_methods)] // the one place that may
 pub fn monotonic() -> Instant {
     Instant::now()
@@ -87,7 +88,7 @@ fn system_millis() -> i64 {
 // === impl Clock ===
 
 impl Clock {
-    /// A clock that follows the operating system's until it is moved.
+    /// Creates a clock that follows the operating system's clock until it is moved.
     pub fn system() -> Self {
         Self(Arc::new(Inner {
             course: AtomicI64::new(Course::Running(0).encode()),
@@ -99,7 +100,7 @@ impl Clock {
         }))
     }
 
-    /// A clock that stands still at `at` until it is moved.
+    /// Creates a clock that stands still at `at` until it is moved.
     pub fn frozen(at: Millis) -> Self {
         let clock = Self::system();
         clock.set_course(Course::Frozen(at.0.clamp(-FAR, FAR)));
@@ -113,11 +114,11 @@ impl Clock {
         })
     }
 
-    /// The system's time, which never goes back here.
+    /// Returns the system time, which never goes back here.
     fn steady(&self) -> i64 {
         let high_water = &self.0.high_water;
         let now = system_millis();
-        // Nearly always the mark is this very millisecond: read first, write only to raise it.
+        // The mark is nearly always this very millisecond: read it first, and write only to raise it.
         let mark = high_water.load(Ordering::Acquire);
         if now <= mark {
             return mark;
@@ -133,13 +134,14 @@ impl Clock {
         self.0.course.store(course.encode(), Ordering::Release);
     }
 
-    /// Time is being set back, and not everybody knows yet: what was seen before says nothing about now.
+    /// Returns whether time is going back and some watchers do not know it yet. Conclusions from before are then no longer
+    /// valid.
     #[inline]
     pub fn is_going_back(&self) -> bool {
         self.0.going_back.load(Ordering::Acquire)
     }
 
-    /// The step back that is being made, for somebody who has found that there is one.
+    /// Returns the current step back. For callers that have seen [`Clock::is_going_back`].
     #[cold]
     pub fn rewind(&self) -> Rewind {
         Rewind {
@@ -157,32 +159,32 @@ impl Clock {
         }
     }
 
-    /// Moves time by that many milliseconds (back, if negative). Frozen time stays frozen.
+    /// Moves time by this many milliseconds (back, if negative). Frozen time stays frozen.
     pub fn advance(&self, millis: i64) {
         self.shift(|now| now.saturating_add(millis), |frozen| frozen);
     }
 
-    /// Sets time to `to`; it runs on from there, unless it is frozen.
+    /// Sets time to `to`. It continues from there, unless it is frozen.
     pub fn set(&self, to: Millis) {
         self.shift(|_| to.0, |frozen| frozen);
     }
 
-    /// Makes time stand still, where it is.
+    /// Freezes time at its current value.
     pub fn freeze(&self) {
         self.shift(|now| now, |_| true);
     }
 
-    /// Lets time run on, from where it stands.
+    /// Lets time run on from where it was frozen.
     pub fn unfreeze(&self) {
         self.shift(|now| now, |_| false);
     }
 
-    /// Back to the operating system's time, running.
+    /// Returns to the operating system's time, running.
     pub fn reset(&self) {
         self.shift(|_| self.steady(), |_| false);
     }
 
-    /// Tells `watcher` of every move from now on, as long as it lives.
+    /// Notifies `watcher` of every move from now on, as long as it lives.
     pub fn watch(&self, watcher: Weak<dyn Watcher>) {
         let mut watchers = self.0.moving.lock();
         watchers.retain(|known| known.strong_count() > 0);
@@ -194,7 +196,7 @@ impl Clock {
         let watchers = inner.moving.lock();
         let was_frozen = matches!(self.course(), Course::Frozen(_));
         let now = self.now();
-        // Time stands still while the watchers work: nothing can end unnoticed between their work and the move.
+        // Time stands still while the watchers work, so that nothing can expire between their work and the move.
         self.set_course(Course::Frozen(now.0));
         let to = target(now.0).clamp(-FAR, FAR);
         let back = to < now.0;
@@ -207,7 +209,8 @@ impl Clock {
             inner.rewinds.fetch_add(1, Ordering::AcqRel);
             inner.going_back.store(true, Ordering::SeqCst);
         }
-        // It runs on only when they all know: till then it must not come near the moment that it has left.
+        // Time continues only when all watchers know about the move. Until then it must not come near the moment that it
+        // has left.
         self.set_course(Course::Frozen(to));
         for watcher in &live {
             watcher.moved(back);
@@ -275,7 +278,7 @@ mod tests {
         assert!(clock.now().0 < first.0 + 3_600_000);
     }
 
-    /// Somebody who had asked for the time before, and is told only now, must not keep it from going back.
+    /// A reader that had read the time before the move, and gets it only now, must not keep time from going back.
     #[test]
     fn time_goes_back_whoever_is_asking_meanwhile() {
         let clock = Clock::system();

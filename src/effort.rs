@@ -1,30 +1,30 @@
-//! Counted work: what explain shows, and what Azure Cosmos DB charges a request for.
+//! Counted work: what explain shows, and what Azure Cosmos DB charges for a request.
 //!
-//! Whoever looks at documents or writes them counts that in an [`Effort`], which its caller hands in or takes from it and adds to
-//! its own. So the effort of a command arrives in its call, or in the task that it became. What ends by itself is no command's
-//! doing and is not counted.
+//! Code that examines or writes documents counts that in an [`Effort`]. The caller passes one in, or takes the result and
+//! adds it to its own. So the effort of a command arrives in its call, or in the task that the command became. Expiry is
+//! not counted, because no command causes it.
 
 use std::ops::{AddAssign, Sub};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Index entries that were looked at.
+    /// Index entries examined.
     pub keys: u64,
-    /// Documents that were looked at.
+    /// Documents examined.
     pub documents: u64,
-    /// Those of them that were asked for by their `_id`.
+    /// Those of them that were requested by their `_id`.
     pub by_id: u64,
     /// Those of them that passed the filter.
     pub matched: u64,
-    /// What the documents that were added weigh together ([`Weigh`]).
+    /// The total weight of inserted documents ([`Weigh`]).
     pub inserted: u64,
-    /// What the documents that were changed weigh together, as they became.
+    /// The total weight of changed documents, after the change.
     pub changed: u64,
-    /// How many documents were removed.
+    /// The number of documents removed.
     pub removed: u64,
 }
 
-/// What a document of so many bytes weighs when it is written. That is for the tariff to say.
+/// Returns the weight of a written document of this size. The cost model defines it.
 pub type Weigh = fn(usize) -> u64;
 
 // === impl Effort ===
@@ -42,7 +42,7 @@ impl AddAssign for Effort {
     }
 }
 
-/// What was done since `earlier`.
+/// Returns the work done since `earlier`.
 impl Sub for Effort {
     type Output = Self;
 

@@ -1,6 +1,6 @@
-//! A whole server inside another program: a test, an example, `main.rs`.
+//! A complete server inside another program: a test, an example, `main.rs`.
 //!
-//! This is the one place where the rooms are put together: settings and a clock go in, sockets that answer come out.
+//! This is the only file that connects all modules: it takes settings and a clock, and returns a server that answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::handler::Handler;
 use crate::server::Server;
 use crate::storage::expiry::Reaper;
 
-/// A running server. Stops when it is dropped, or in order with [`Sundown::stop`].
+/// A running server. Dropping it starts the shutdown; [`Sundown::stop`] also waits until the shutdown is complete.
 #[derive(Debug)]
 pub struct Sundown {
     address: SocketAddr,
@@ -25,7 +25,8 @@ pub struct Sundown {
     task: JoinHandle<usize>,
 }
 
-/// What answers the requests, from settings whose port is the real one. Call it on the runtime that will serve.
+/// Creates the handler that answers requests. The settings must contain the real port. Call it on the runtime that will
+/// serve.
 pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
     let context = Context::new(config.clone(), clock);
     tokio::spawn(sweep_idle_every_minute(Arc::downgrade(&context)));
@@ -33,7 +34,7 @@ pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
     Arc::new(Commands::new(context))
 }
 
-/// Once a minute: forgets the sessions and cursors that nobody uses, as long as the server lives.
+/// Removes unused sessions and cursors once a minute, as long as the server lives.
 async fn sweep_idle_every_minute(context: Weak<Context>) {
     let mut minutes = tokio::time::interval(Duration::from_secs(60));
     minutes.tick().await;
@@ -49,7 +50,7 @@ async fn sweep_idle_every_minute(context: Weak<Context>) {
 // === impl Sundown ===
 
 impl Sundown {
-    /// Binds the address and serves on the tokio runtime that this is called on.
+    /// Binds the address and serves on the current tokio runtime.
     pub async fn start(config: Config, clock: Clock) -> io::Result<Self> {
         let server = Server::bind(config).await?;
         let address = server.local_addr();
@@ -70,13 +71,13 @@ impl Sundown {
         self.address
     }
 
-    /// What a driver connects to.
+    /// Returns the connection string for drivers.
     pub fn uri(&self) -> String {
         format!("mongodb://{}/", self.address)
     }
 
-    /// Stops accepting, lets running commands finish, and closes everything. Returns how many connections were abandoned because
-    /// their commands went on for too long.
+    /// Stops accepting, lets running commands finish, and closes everything. Returns the number of connections that it
+    /// abandoned because their commands ran too long.
     pub async fn stop(mut self) -> usize {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// A server on sockets, and a driver that is connected to it.
+    /// Starts a server on a socket and connects a driver to it.
     async fn serve() -> (Arc<Context>, Client) {
         let config = Config {
             port: 0,
@@ -125,7 +126,7 @@ mod tests {
 
     const CLOSED: &str = "the collection db.c is closed because a write to it failed half-way";
 
-    /// On one thread, so that the log of this server alone is kept.
+    /// Runs on one thread, so that the log contains this server only.
     #[tokio::test]
     async fn a_write_that_panics_costs_its_connection_and_its_collection_and_nothing_else() {
         let log = Log::default();
@@ -134,8 +135,9 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || kept.clone());
         let _logging = tracing::subscriber::set_default(subscriber.finish());
-        // As long as there is just one subscriber, `tracing` asks that of the thread which comes to an event first, and remembers
-        // the answer: in other tests that is none. With two it asks both.
+        // `tracing` remembers for each event whether a subscriber wants it. With a single subscriber it asks only that of
+        // the thread which reaches the event first, and in other tests that thread has none. With two subscribers it asks
+        // both.
         let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
 
         let (context, client) = serve().await;
@@ -148,11 +150,11 @@ mod tests {
         }
         let collection = context.catalog.get("db", "c").unwrap().unwrap();
         collection.panic_half_way();
-        // The command itself has no reply, and its connection is closed.
+        // The command itself gets no reply, and its connection is closed.
         let update = doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}]};
         let error = run(update).await.unwrap_err();
         assert!(matches!(&*error.kind, ErrorKind::Io(_)), "{error}");
-        // Whoever comes to the collection afterwards is told.
+        // Later commands on the collection get an error.
         for command in [
             doc! {"find": "c"},
             doc! {"find": "c", "filter": {"_id": 2}},
@@ -172,7 +174,7 @@ mod tests {
             };
             assert!(said.contains(CLOSED), "{command}: {said}");
         }
-        // Other collections go on, and so does this one after a drop.
+        // Other collections work, and this one works again after a drop.
         let found = run(doc! {"count": "other"}).await.unwrap();
         assert_eq!(found.get_i32("n").unwrap(), 2);
         run(doc! {"drop": "c"}).await.unwrap();
@@ -188,7 +190,7 @@ mod tests {
         }
     }
 
-    /// A driver sends a write again when its connection was closed.
+    /// A driver retries a write when its connection was closed.
     #[tokio::test]
     async fn a_driver_that_repeats_a_write_that_panicked_is_told_why_it_fails() {
         let (context, client) = serve().await;

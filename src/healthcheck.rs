@@ -1,4 +1,4 @@
-//! Asks a server for a ping, as `sundown healthcheck` does for docker: one connection, one message, one answer.
+//! Pings a server, as `sundown healthcheck` does for docker: one connection, one message, one answer.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
@@ -20,11 +20,11 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::value::DocBuf;
 use crate::wire::{Codec, Form, Incoming, Outgoing};
 
-/// Takes any certificate: whether a server is well has nothing to do with who it is.
+/// Accepts any certificate: the identity of a server says nothing about its health.
 #[derive(Debug)]
 struct Anyone(WebPkiSupportedAlgorithms);
 
-/// Fails unless a server at `host:port` answers `{ok: 1}`, each step within `patience`.
+/// Fails unless a server at `host:port` answers `{ok: 1}`. Each step must end within `patience`.
 pub fn ping(host: &str, port: u16, patience: Duration, encrypted: bool) -> io::Result<()> {
     let address = (host, port)
         .to_socket_addrs()?
@@ -38,7 +38,7 @@ pub fn ping(host: &str, port: u16, patience: Duration, encrypted: bool) -> io::R
     }
     let session = session(address.ip()).map_err(io::Error::other)?;
     match ask(StreamOwned::new(session, stream)) {
-        // It does not know us, and is there to say so.
+        // The server requires a client certificate, so it is up.
         Err(problem) if asks_for_certificate(&problem) => Ok(()),
         other => other,
     }
@@ -64,7 +64,7 @@ fn ask(mut stream: impl Read + Write) -> io::Result<()> {
     bytes.clear();
     let mut chunk = [0; 1024];
     loop {
-        // A reply is laid out as a request is.
+        // A reply has the same layout as a request.
         match codec.decode(&mut bytes).map_err(io::Error::other)? {
             Some(Incoming::Request(reply)) if reply.body().get("ok").as_f64() == Some(1.0) => {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Arguments to settings, settings to a running server.
+//! The program: parses arguments to settings, and runs a server with them.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use sundown::server::Server;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// Gives memory back by itself after a mass expiry.
+/// Returns memory to the system by itself after a mass expiry.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         Err(problem) => return fail(&format!("cannot start threads: {problem}")),
     };
     let outcome = runtime.block_on(serve(config));
-    // Whatever has not ended by now was given its time.
+    // Everything that has not ended by now had its time.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -101,8 +101,8 @@ async fn serve(config: Config) -> Result<(), String> {
         signal(SignalKind::terminate()).map_err(|problem| format!("no signals: {problem}"))?;
     let mut interrupt =
         signal(SignalKind::interrupt()).map_err(|problem| format!("no signals: {problem}"))?;
-    // Taken also where there is nothing to reload: by default the signal of a closed terminal ends a process, and all documents
-    // with it.
+    // Handled even if there is nothing to reload: by default a closed terminal sends this signal and ends the process, and
+    // all documents are lost.
     let mut hangup =
         signal(SignalKind::hangup()).map_err(|problem| format!("no signals: {problem}"))?;
     let tls = server.tls_acceptor();
@@ -126,7 +126,7 @@ async fn serve(config: Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The line that scripts wait for. Somebody may have closed standard output: that is no reason not to serve.
+/// Prints the line that scripts wait for. If standard output is closed, the server serves nevertheless.
 fn announce(server: &Server) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(
@@ -151,15 +151,15 @@ fn start_log(config: &Config) -> Result<(), String> {
     .map_err(|problem| problem.to_string())
 }
 
-/// Lets the allocator return freed memory from threads of its own, rather than when somebody next allocates, and in a few
-/// seconds: when a mass expiry is over, its memory is to be over soon.
+/// Lets background threads of the allocator return freed memory, instead of the next allocation, and within a few seconds:
+/// after a mass expiry the memory should be free soon.
 fn start_allocator() {
     #[cfg(feature = "jemalloc")]
     {
         use tikv_jemalloc_ctl::{Access, AsName, background_thread};
-        /// Its own setting is 10,000.
+        /// The allocator's default is 10,000.
         const DECAY_MILLIS: isize = 3_000;
-        // For arenas to come, and for the one that exists.
+        // The first key is for arenas created later, the second for the existing one.
         for key in ["arenas.dirty_decay_ms\0", "arena.0.dirty_decay_ms\0"] {
             if let Err(problem) = key.name().write(DECAY_MILLIS) {
                 tracing::warn!(%problem, key, "memory is given back late");

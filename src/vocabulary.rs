@@ -1,24 +1,24 @@
-//! A vocabulary: every name that MongoDB has for its commands, its stages or one kind of operators.
+//! A vocabulary: all names that MongoDB has for its commands, its stages or one kind of operators.
 //!
-//! There are six. Each is one sorted table (`table.rs`) in the folder whose files implement it, and dispatch, listCommands,
-//! metrics and the README derive from it. A name that MongoDB has and Sundown does not yet have is in the table as planned:
-//! it is refused by name. A name that is not in the table is unknown here, as it is to mongod.
+//! There are six. Each is one sorted table (`table.rs`) in the folder whose files implement it. Dispatch, listCommands,
+//! metrics and the README are derived from the tables. A name that MongoDB has and Sundown does not have yet is in the
+//! table as planned, and is refused by name. A name that is not in the table is unknown, as it is to mongod.
 
 use crate::error::{Error, Result};
 
-/// A table of names. `T` runs or parses what is built, `F` are the facts about each name.
+/// A table of names. `T` runs or parses a name that is built, `F` holds the facts about each name.
 pub struct Vocabulary<T: 'static, F: 'static = ()> {
-    /// Precedes a planned name in its refusal.
+    /// The word in front of a planned name in its refusal.
     kind: &'static str,
     entries: &'static [Entry<T, F>],
 }
 
 /// One row of the table.
 pub struct Entry<T, F = ()> {
-    /// As clients write it.
+    /// The name as clients write it.
     pub name: &'static str,
     pub status: Status<T>,
-    /// What is true of the name whether it is built or not.
+    /// Facts that hold whether the name is built or planned.
     pub facts: F,
 }
 
@@ -29,7 +29,7 @@ pub enum Status<T> {
     Planned,
 }
 
-/// A name that is built, in a vocabulary without facts.
+/// Creates the entry of a name that is built, in a vocabulary without facts.
 pub const fn ready<T>(name: &'static str, ready: T) -> Entry<T> {
     Entry {
         name,
@@ -38,7 +38,7 @@ pub const fn ready<T>(name: &'static str, ready: T) -> Entry<T> {
     }
 }
 
-/// A name that is planned, in a vocabulary without facts.
+/// Creates the entry of a planned name, in a vocabulary without facts.
 pub const fn planned<T>(name: &'static str) -> Entry<T> {
     Entry {
         name,
@@ -50,12 +50,13 @@ pub const fn planned<T>(name: &'static str) -> Entry<T> {
 // === impl Vocabulary ===
 
 impl<T, F> Vocabulary<T, F> {
-    /// Does not compile, as the value of a static, unless the entries are sorted by name and no name is there twice.
+    /// Creates a vocabulary. As the value of a static it compiles only if the entries are sorted by name and no name occurs
+    /// twice.
     pub const fn new(kind: &'static str, entries: &'static [Entry<T, F>]) -> Self {
         let mut at = 1;
         while at < entries.len() {
             if !is_before(entries[at - 1].name, entries[at].name) {
-                // This entry belongs further up, or is there twice.
+                // This entry belongs further up, or occurs twice.
                 panic!("{}", entries[at].name);
             }
             at += 1;
@@ -63,7 +64,7 @@ impl<T, F> Vocabulary<T, F> {
         Self { kind, entries }
     }
 
-    /// Sorted by name.
+    /// Returns all entries, sorted by name.
     pub const fn entries(&self) -> &'static [Entry<T, F>] {
         self.entries
     }
@@ -76,7 +77,7 @@ impl<T, F> Vocabulary<T, F> {
         self.entries.get(at.ok()?)
     }
 
-    /// What runs or parses the entry; a planned name is refused.
+    /// Returns the function that runs or parses the entry. Refuses a planned name.
     pub fn ready<'e>(&self, entry: &'e Entry<T, F>) -> Result<&'e T> {
         match &entry.status {
             Status::Ready(ready) => Ok(ready),
@@ -84,7 +85,7 @@ impl<T, F> Vocabulary<T, F> {
         }
     }
 
-    /// The refusal of a planned name.
+    /// The error for a planned name.
     #[cold]
     pub fn refuse(&self, entry: &Entry<T, F>) -> Error {
         let Self { kind, .. } = self;
@@ -93,7 +94,7 @@ impl<T, F> Vocabulary<T, F> {
     }
 }
 
-/// `a < b`, which a const fn cannot ask of texts.
+/// Returns whether `a < b`: a const fn cannot compare strings with `<`.
 const fn is_before(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut at = 0;

@@ -1,9 +1,9 @@
-//! Waiting to be woken, instead of looking again and again.
+//! Waiting without polling.
 //!
-//! A command that cannot go on returns a [`Wait`] from its step, and the server steps it again when the wait is over. It waits
-//! for a [`Flag`] (set once: an operation was killed), for a [`Signal`] (given again and again: a document has come), for time, or
-//! for any other future. Whoever waits has to begin listening before looking whether it has to wait, so that nothing happens
-//! unnoticed in between.
+//! A command that cannot continue returns a [`Wait`] from its step, and the server steps it again when the wait is over. It
+//! can wait for a [`Flag`] (set once: an operation was killed), for a [`Signal`] (given repeatedly: a document was
+//! inserted), for time, or for any other future. A waiter must start to listen before it checks whether it has to wait, so
+//! that it misses nothing in between.
 
 use std::fmt;
 use std::future::Future;
@@ -16,21 +16,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// What somebody waits for. It may be dropped at any time.
+/// A future that a command waits for. It may be dropped at any time.
 pub struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// Set once and for all, and seen by everybody who looks or waits.
+/// A flag that is set once and never cleared. It can be read, and awaited.
 #[derive(Debug, Default)]
 pub struct Flag {
     set: AtomicBool,
     told: Notify,
 }
 
-/// Tells all who listen that something has changed. Costs one relaxed load while nobody listens.
+/// Wakes all listeners when something has changed. Costs one relaxed load while there are no listeners.
 ///
-/// What has changed must be guarded by a lock: the signal is given in the lock hold that changes it, and those who listen look
-/// at it under that lock afterwards. The lock then orders the two, so that either the listener sees the change or the one
-/// that makes it sees the listener.
+/// A lock must guard the value that changes. The writer gives the signal in the same lock hold in which it changes the
+/// value, and a listener reads the value under that lock after it has started to listen. The lock orders the two: either
+/// the listener sees the change, or the writer sees the listener.
 #[derive(Debug, Default)]
 pub struct Signal(Arc<Notify>);
 
@@ -41,12 +41,12 @@ impl Wait {
         Self(Box::pin(end))
     }
 
-    /// Begins when it is first polled. Needs no runtime before that.
+    /// Waits for this time. The time starts at the first poll. Needs no runtime before that.
     pub fn sleep(time: Duration) -> Self {
         Self::until(async move { tokio::time::sleep(time).await })
     }
 
-    /// The same, but no longer than until then.
+    /// Ends the wait at `end` at the latest.
     #[must_use]
     pub fn no_later_than(self, end: Instant) -> Self {
         Self::until(async move {
@@ -54,7 +54,7 @@ impl Wait {
         })
     }
 
-    /// The same, but over as soon as the flag is set.
+    /// Ends the wait as soon as the flag is set.
     #[must_use]
     pub fn unless(self, flag: Arc<Flag>) -> Self {
         Self::until(async move {
@@ -93,7 +93,7 @@ impl Flag {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Completes when it is set.
+    /// Completes when the flag is set.
     pub async fn is_set_at_last(&self) {
         let told = self.told.notified();
         if !self.is_set() {
@@ -105,16 +105,16 @@ impl Flag {
 // === impl Signal ===
 
 impl Signal {
-    /// Wakes all who listen. Call it in the lock hold that makes the change.
+    /// Wakes all listeners. Call it in the lock hold that makes the change.
     #[inline]
     pub fn give(&self) {
-        // Everybody who listens holds a reference.
+        // Every listener holds a reference.
         if Arc::strong_count(&self.0) > 1 {
             self.0.notify_waiters();
         }
     }
 
-    /// Completes when the signal is next given, from now on, whether it was polled before or not.
+    /// Returns a future that completes at the next signal after this call, even if it was not polled before that.
     pub fn listen(&self) -> OwnedNotified {
         Arc::clone(&self.0).notified_owned()
     }
@@ -124,7 +124,7 @@ impl Signal {
 mod tests {
     use super::*;
 
-    /// Whether it is over, without waiting for it.
+    /// Returns whether the wait is over, without waiting for it.
     fn is_over(wait: &mut Wait) -> bool {
         let mut nobody = Context::from_waker(std::task::Waker::noop());
         Pin::new(wait).poll(&mut nobody).is_ready()

@@ -1,4 +1,4 @@
-//! The door: every document that comes in passes here, and nothing behind it looks again.
+//! Validation: every document of a message passes here, so the code behind this module trusts its bytes.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{self, Limits, MAX_INTERNAL_DOCUMENT};
@@ -7,11 +7,11 @@ use super::header::int32;
 
 const LIMITS: Limits = Limits {
     size: MAX_INTERNAL_DOCUMENT,
-    // The document itself is no level yet.
+    // The outermost document does not count as a level.
     depth: Limits::DEFAULT.depth + 1,
 };
 
-/// The document at the front of `bytes`, checked all through.
+/// Returns the document at the front of `bytes`, fully validated.
 pub(super) fn document(bytes: &[u8]) -> Result<&[u8]> {
     let declared = int32(bytes, 0).ok_or_else(|| invalid("not enough bytes for a length"))?;
     let length = usize::try_from(declared)

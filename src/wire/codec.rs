@@ -1,7 +1,7 @@
-//! tokio-util's view of the wire: bytes in a buffer to messages, and back.
+//! The codec of tokio-util: decodes the bytes of a buffer to messages, and encodes messages.
 //!
-//! The server drives the decoder from its own loop and frames its replies in place ([`ReplyTo::begin`]); the encoder is
-//! for clients (the health check, tests) that send one whole message.
+//! The server calls the decoder from its own loop and frames its replies in place ([`ReplyTo::begin`]). The encoder is for
+//! clients (the health check, tests) that send one complete message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
@@ -13,19 +13,19 @@ use super::{CompressedMessage, Compressors, Form, ReplyTo, Request, compressed, 
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codec {
-    /// Which compressed messages are taken.
+    /// The compressors that are accepted.
     pub compressors: Compressors,
 }
 
-/// A whole message from the other side.
+/// A complete message from the other side.
 #[derive(Debug)]
 pub enum Incoming {
     Request(Request),
-    /// It was cut cleanly out of the stream, but what is inside gets this error as its reply.
+    /// The frame of the message is valid, but its content is not: the reply is this error.
     Refused(ReplyTo, Error),
 }
 
-/// A whole message to the other side.
+/// A complete message to the other side.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     pub request_id: i32,
@@ -34,19 +34,20 @@ pub struct Outgoing<'a> {
     pub document: &'a [u8],
 }
 
-/// What a compressed message became, and what goes when it does.
+/// An inflated message, and a value that is dropped together with its bytes.
 struct OwnedMessage<K> {
     message: Vec<u8>,
     _keep: K,
 }
 
-/// The room that a message of unknown length gets to begin with.
+/// The initial buffer for a message that has not arrived completely.
 const FIRST_STEP: usize = 16 * 1024;
 
 // === impl Codec ===
 
 impl Codec {
-    /// How many bytes have to be looked at to decode the message that begins here: none before it is all there.
+    /// Returns the number of bytes to check when the message that begins here is decoded: 0 until it has arrived
+    /// completely.
     #[inline]
     pub fn weight(src: &[u8]) -> Result<usize, Hangup> {
         Ok(match Header::peek(src)? {
@@ -57,19 +58,19 @@ impl Codec {
         })
     }
 
-    /// The message that begins here, if it is all there and compressed.
+    /// Describes the message that begins here, if it is complete and compressed.
     #[inline]
     pub fn peek_compressed(src: &[u8]) -> Option<CompressedMessage> {
         compressed::peek(src)
     }
 
-    /// Whether the message that begins here may weigh more than it is long.
+    /// Returns whether the message that begins here is compressed, so that its weight may exceed its length.
     #[inline]
     pub fn is_compressed(src: &[u8]) -> bool {
         compressed::inflated_size(src).is_some()
     }
 
-    /// Decodes, and keeps something for as long as anybody holds bytes of what a compressed message becomes.
+    /// Decodes a message. `keep` lives as long as any reference to the bytes of an inflated message.
     pub fn decode_keeping<K: Send + 'static>(
         &mut self,
         src: &mut BytesMut,
@@ -83,7 +84,7 @@ impl Codec {
         }
     }
 
-    /// Cuts a message out; `own` takes the bytes of one that was compressed.
+    /// Splits a message off the buffer. `own` takes the bytes of an inflated one.
     #[inline]
     fn cut(
         self,
@@ -94,7 +95,7 @@ impl Codec {
             return Ok(None);
         };
         if src.len() < header.length {
-            // The buffer doubles with what has really come: a length alone, however large, gets little.
+            // The buffer grows with the bytes that have arrived: a large length alone does not reserve much memory.
             let missing = header.length - src.len();
             src.reserve(missing.min(src.len().max(FIRST_STEP)));
             return Ok(None);

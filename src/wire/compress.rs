@@ -1,5 +1,5 @@
-//! The three ways in which messages are made smaller. What is inflated has exactly the size that was announced for it, and
-//! no room is made for a size that so few bytes cannot become.
+//! The three network compressors. An inflated message must have exactly the announced size, and the server allocates
+//! nothing for a size that the compressed bytes cannot reach.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,24 +15,24 @@ pub enum Compressor {
     Zstd = 3,
 }
 
-/// Those that a server offers.
+/// The set of compressors that a server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Compressors(u8);
 
-/// Name, and how many bytes one byte can become at most: three make a copy of 64 (snappy), deflate reaches 1032, and four bytes
-/// are a whole block of one repeated byte (zstd).
+/// The compressors with their names, and the largest number of bytes that one compressed byte can become: in snappy three
+/// bytes are a copy of 64, deflate reaches 1032, and in zstd four bytes are a whole block of one repeated byte.
 const COMPRESSORS: &[(Compressor, &str, usize)] = &[
     (Compressor::Snappy, "snappy", 22),
     (Compressor::Zstd, "zstd", 32 * 1024),
     (Compressor::Zlib, "zlib", 1040),
 ];
 
-/// MongoDB's levels.
+/// MongoDB's compression levels.
 const ZLIB_LEVEL: Compression = Compression::new(6);
 const ZSTD_LEVEL: i32 = 3;
 
-/// What the libraries need to work, made when it is first used and kept for the next message on the same thread: it
-/// costs more to make than a small message to inflate.
+/// The state of the compression libraries. Each thread creates it at first use and keeps it for its next message, because
+/// creating it costs more than inflating a small message.
 #[derive(Default)]
 struct Tools {
     snap: Option<snap::raw::Encoder>,
@@ -65,12 +65,14 @@ impl Compressor {
             .expect("every compressor has its row")
     }
 
-    /// Whether `compressed` bytes can become that many at all. Asked before room is made for them.
+    /// Returns whether that many compressed bytes can become `size` bytes. The caller checks this before it allocates
+    /// memory.
     pub(super) fn can_become(self, compressed: usize, size: usize) -> bool {
         size <= compressed.saturating_mul(self.row().2)
     }
 
-    /// Inflates into exactly the room that is given. Otherwise (damaged, too much, too little) there is nothing.
+    /// Inflates into the given room, which must be filled exactly. Returns `None` if the bytes are damaged, too many or too
+    /// few.
     pub(super) fn inflate(self, bytes: &[u8], room: &mut [u8]) -> Option<()> {
         let size = room.len();
         let inflated = TOOLS.with_borrow_mut(|tools| match self {
@@ -99,7 +101,7 @@ impl Compressor {
         inflated.filter(|inflated| *inflated == size).map(|_| ())
     }
 
-    /// The same in fewer bytes, if they are fewer.
+    /// Compresses the bytes. Returns `None` if that does not make them fewer.
     pub(super) fn deflate(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let smaller = TOOLS.with_borrow_mut(|tools| match self {
             Self::Snappy => {
@@ -133,7 +135,7 @@ impl Compressor {
 
 impl Compressors {
     pub const NONE: Self = Self(0);
-    /// What MongoDB offers unless it is told otherwise.
+    /// MongoDB's default.
     pub const ALL: Self = Self(
         1 << Compressor::Snappy as u8 | 1 << Compressor::Zlib as u8 | 1 << Compressor::Zstd as u8,
     );
@@ -142,7 +144,7 @@ impl Compressors {
         self.0 & 1 << compressor as u8 != 0
     }
 
-    /// The one of that name, if it is offered.
+    /// Returns the compressor with this name, if it is offered.
     pub fn get(self, name: &str) -> Option<Compressor> {
         self.iter().find(|compressor| compressor.name() == name)
     }
@@ -156,7 +158,8 @@ impl Compressors {
 impl FromStr for Compressors {
     type Err = String;
 
-    /// Names with commas between them, or `disabled`. Nothing at all is what an unset variable looks like in a compose file.
+    /// Parses names separated by commas, or `disabled`. An empty text means the default: compose files pass unset variables
+    /// as empty ones.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "" => return Ok(Self::ALL),
@@ -216,7 +219,7 @@ mod tests {
                 let inflated = compressor.inflate(damaged, &mut [0; 800]);
                 assert_eq!(inflated, None, "{compressor:?}");
             }
-            // The tools survive what went wrong.
+            // The libraries still work after an error.
             let mut room = [0; 800];
             assert_eq!(compressor.inflate(&small, &mut room), Some(()));
         }

@@ -1,10 +1,11 @@
-//! OP_COMPRESSED: another message, made smaller.
+//! OP_COMPRESSED: another message in compressed form.
 //!
 //! ```text
 //! header · int32 opcode of what is inside · int32 its size · uint8 compressor · compressed bytes
 //! ```
 //!
-//! What is inside is the other message without its header. A reply is compressed as its question was, if that makes it smaller.
+//! The compressed bytes are the other message without its header. A reply is compressed like its request, if that makes it
+//! smaller.
 
 use bytes::Bytes;
 
@@ -15,10 +16,11 @@ use super::compress::{Compressor, Compressors};
 use super::header::{Header, Opcode, int32};
 use super::{MAX_MESSAGE, msg, query};
 
-/// Where the compressed bytes begin.
+/// The offset of the compressed bytes.
 const HEAD: usize = Header::SIZE + 9;
 
-/// What drivers never compress, and whose replies are not: who compresses may say what the other side can guess.
+/// Commands that drivers never compress, and whose replies are not compressed either: the compressed size could reveal a
+/// secret.
 const PLAIN: [&str; 12] = [
     "authenticate",
     "copydb",
@@ -34,14 +36,14 @@ const PLAIN: [&str; 12] = [
     "updateUser",
 ];
 
-/// How large the compressed message that begins here will be, if it is one and says so.
+/// Returns the announced size of the compressed message that begins here, or `None` if it is not compressed.
 #[inline]
 pub(super) fn inflated_size(bytes: &[u8]) -> Option<usize> {
     int32(bytes, 12).filter(|opcode| *opcode == Opcode::Compressed as i32)?;
     usize::try_from(int32(bytes, Header::SIZE + 4)?).ok()
 }
 
-/// A compressed message: how long what is inside is, and how long it was or will be.
+/// A compressed message: its compressor, and the size of its content in compressed and in inflated form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompressedMessage {
     pub compressor: Compressor,
@@ -49,7 +51,7 @@ pub struct CompressedMessage {
     pub large: usize,
 }
 
-/// The whole compressed message that begins here, if it is one. What it says of itself is not looked into.
+/// Describes the compressed message that begins here, if it is complete. The announced size is not checked.
 pub(super) fn peek(bytes: &[u8]) -> Option<CompressedMessage> {
     let large = inflated_size(bytes)?;
     let length = usize::try_from(int32(bytes, 0)?).ok()?;
@@ -60,7 +62,8 @@ pub(super) fn peek(bytes: &[u8]) -> Option<CompressedMessage> {
     })
 }
 
-/// Inflates a whole message and reads what was inside; `own` takes the bytes. Whatever is wrong with it ends the connection.
+/// Inflates a complete message and parses the message inside. `own` takes the inflated bytes. Every error in the compressed
+/// form ends the connection.
 pub(super) fn parse(
     header: Header,
     frame: &[u8],
@@ -124,7 +127,7 @@ pub(super) fn parse(
     Ok(incoming)
 }
 
-/// Compresses the message at the end of `out`, which begins at `start` and is whole.
+/// Compresses the complete message that begins at `start` and ends with `out`, if that makes it smaller.
 pub(super) fn wrap(compressor: Compressor, start: usize, out: &mut Vec<u8>) {
     let Ok(Some(header)) = Header::peek(out.get(start..).unwrap_or_default()) else {
         return;
@@ -133,7 +136,7 @@ pub(super) fn wrap(compressor: Compressor, start: usize, out: &mut Vec<u8>) {
     let Some(compressed) = compressor.deflate(inside) else {
         return;
     };
-    // Both below 48 million.
+    // Both fit into an int32: they are below 48 million.
     let (opcode, size) = (header.opcode as i32, inside.len() as i32);
     let header = Header {
         length: HEAD + compressed.len(),

@@ -1,4 +1,4 @@
-//! The sixteen bytes in front of every message.
+//! The header: the first sixteen bytes of every message.
 //!
 //! ```text
 //! int32 length (of all of it) · int32 request id · int32 response to · int32 opcode
@@ -10,14 +10,14 @@ use super::MAX_MESSAGE;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Of the whole message, these bytes included. Within the limits.
+    /// The length of the whole message, header included. It is within the limits.
     pub length: usize,
     pub request_id: i32,
     pub response_to: i32,
     pub opcode: Opcode,
 }
 
-/// The kinds of messages that are understood. MongoDB 6 and later have no others.
+/// The kinds of messages that the server understands. MongoDB 6 and later have no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
     Reply = 1,
@@ -26,7 +26,7 @@ pub enum Opcode {
     Msg = 2013,
 }
 
-/// What a TLS handshake begins with.
+/// The first bytes of a TLS handshake.
 const TLS: [u8; 2] = [0x16, 0x03];
 
 // === impl Header ===
@@ -34,8 +34,8 @@ const TLS: [u8; 2] = [0x16, 0x03];
 impl Header {
     pub const SIZE: usize = 16;
 
-    /// Reads the header of the message that begins here, as soon as all of it has arrived. A bad length is noticed with the
-    /// first four bytes, so that nobody waits for bytes that mean nothing.
+    /// Reads the header of the message that begins here, once it has arrived completely. It reports a bad length as soon as
+    /// the first four bytes are there, so that the server does not wait for the rest of garbage.
     #[inline]
     pub fn peek(bytes: &[u8]) -> Result<Option<Self>, Hangup> {
         let Some(length) = int32(bytes, 0) else {
@@ -99,7 +99,7 @@ impl Opcode {
     }
 }
 
-/// The little-endian number at `at`, if it is all there.
+/// Returns the little-endian number at `at`, if all its bytes are there.
 #[inline]
 pub(super) fn int32(bytes: &[u8], at: usize) -> Option<i32> {
     let word = bytes.get(at..)?.first_chunk::<4>()?;

@@ -1,9 +1,10 @@
-//! Bytes and messages: no sockets, no commands.
+//! The wire protocol: bytes to messages and back.
 //!
-//! [`Codec`] cuts whole messages out of a buffer and checks them at the door: lengths, flags, checksum, and every
-//! document through the validator. What comes out is a [`Request`] that can be trusted, or a refusal that still gets
-//! MongoDB's error as its reply; what cannot be answered ends the connection ([`Hangup`](crate::error::Hangup)). On the
-//! way back a [`ReplyTo`] frames the reply document in place, in the form in which the question came, compressed if that was.
+//! [`Codec`] splits complete messages off a buffer and validates them: lengths, flags, checksum and every document. The
+//! result is a [`Request`] that the code behind it can trust, or a refusal that still gets MongoDB's error as its reply.
+//! Bytes that cannot be answered end the connection ([`Hangup`](crate::error::Hangup)). On the way back a [`ReplyTo`]
+//! frames the reply document in place, in the form of the request, and compressed if the request was. This module knows no
+//! sockets and no commands.
 
 mod check;
 mod codec;
@@ -22,5 +23,5 @@ pub use header::{Header, Opcode};
 pub use reply::{Form, Frame, ReplyTo};
 pub use request::{Request, Sequence};
 
-/// The longest message that is taken or sent, as hello announces it (`maxMessageSizeBytes`).
+/// The length of the longest message that the server accepts or sends. `hello` announces it as `maxMessageSizeBytes`.
 pub const MAX_MESSAGE: usize = 48_000_000;

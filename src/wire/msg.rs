@@ -1,4 +1,4 @@
-//! OP_MSG, the one message that everybody sends.
+//! OP_MSG, the message format of all current drivers.
 //!
 //! ```text
 //! header · uint32 flags · section+ · [uint32 crc32c of all bytes before it]
@@ -22,7 +22,7 @@ pub(super) const CHECKSUM_PRESENT: u32 = 1;
 pub(super) const MORE_TO_COME: u32 = 1 << 1;
 const EXHAUST_ALLOWED: u32 = 1 << 16;
 
-/// The low half of the flags changes what a message means: an unknown bit there cannot be passed over.
+/// The low half of the flags changes the meaning of a message, so an unknown bit there cannot be ignored.
 const REQUIRED: u32 = 0xFFFF;
 
 const CHECKSUM_SIZE: usize = 4;
@@ -30,14 +30,14 @@ const CHECKSUM_SIZE: usize = 4;
 /// MongoDB's limit: bulkWrite sends two, every other command at most one.
 const MAX_SEQUENCES: usize = 2;
 
-/// Where the sections of a message lie.
+/// The sections of a message.
 struct Sections {
     /// The command document, as a range of the message.
     body: std::ops::Range<usize>,
     sequences: Vec<Sequence>,
 }
 
-/// Reads a whole message, header included.
+/// Parses a complete message, header included.
 pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup> {
     let flags = int32(&frame, Header::SIZE)
         .ok_or_else(|| Hangup::new("OP_MSG without flags"))?
@@ -77,7 +77,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
     }))
 }
 
-/// Compares the checksum at the end with the bytes before it, and takes it off.
+/// Verifies the checksum at the end of the message and cuts it off.
 fn verify(frame: &mut Bytes) -> Result<(), Hangup> {
     let end = frame.len().saturating_sub(CHECKSUM_SIZE);
     let sent = int32(frame, end)
@@ -90,7 +90,8 @@ fn verify(frame: &mut Bytes) -> Result<(), Hangup> {
     Ok(())
 }
 
-/// The outer result ends the connection, the inner one becomes a reply: MongoDB answers what it could cut into sections.
+/// Splits the message into sections. An outer error ends the connection. An inner error becomes a reply: MongoDB answers
+/// every message that it can split into sections.
 fn sections(frame: &Bytes) -> Result<Result<Sections>, Hangup> {
     let mut body = None;
     let mut sequences: Vec<Sequence> = Vec::new();
@@ -159,7 +160,7 @@ fn refuse<T>(number: i32, message: impl Into<String>) -> Result<Result<T>, Hangu
     Ok(Err(Error::location(number, message)))
 }
 
-/// The sequence whose name begins at `start` and whose last document ends at `end`.
+/// Parses the sequence whose name begins at `start` and whose last document ends at `end`.
 fn sequence(frame: &Bytes, start: usize, end: usize) -> Result<Sequence> {
     let inside = frame.get(start..end).unwrap_or_default();
     let length = inside
@@ -181,7 +182,7 @@ fn sequence(frame: &Bytes, start: usize, end: usize) -> Result<Sequence> {
     })
 }
 
-/// The names that drivers send cost no allocation.
+/// Returns the name without an allocation, if it is one that drivers send.
 fn known_name(name: &str) -> Cow<'static, str> {
     const KNOWN: [&str; 5] = ["documents", "updates", "deletes", "ops", "nsInfo"];
     KNOWN
@@ -235,7 +236,7 @@ mod tests {
         [&[1][..], &size, &inside].concat()
     }
 
-    /// What became of a message, in a word.
+    /// Returns the result of decoding a message in one word.
     fn outcome(mut bytes: BytesMut) -> String {
         match Codec::default().decode(&mut bytes) {
             Ok(Some(Incoming::Request(request))) => {

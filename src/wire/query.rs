@@ -1,4 +1,4 @@
-//! OP_QUERY, kept for the first hello of older handshakes and nothing else.
+//! OP_QUERY. Older handshakes send their first hello with it; it has no other use.
 //!
 //! ```text
 //! header · int32 flags · "db.$cmd" · 0x00 · int32 skip · int32 return · document · [document: fields to return]
@@ -14,7 +14,7 @@ use super::codec::Incoming;
 use super::header::{Header, int32};
 use super::{Form, ReplyTo, Request};
 
-/// What MongoDB 8 still lets through, because drivers ask it before they know whom they talk to.
+/// The commands that MongoDB 8 still accepts, because drivers send them before they know the server.
 const ALLOWED: [&str; 9] = [
     "_isSelf",
     "authenticate",
@@ -65,7 +65,7 @@ pub(super) fn parse(header: Header, mut frame: Bytes) -> Result<Incoming, Hangup
     }
 }
 
-/// Where the command document lies, out of its `$query` wrapper if it has one.
+/// Returns the range of the command document, without its `$query` wrapper if it has one.
 fn command(frame: &[u8], at: usize, to_return: i32) -> Result<std::ops::Range<usize>> {
     let rest = frame.get(at..).unwrap_or_default();
     let document = check::document(rest)?;
@@ -82,7 +82,7 @@ fn command(frame: &[u8], at: usize, to_return: i32) -> Result<std::ops::Range<us
     let whole = Doc::new(document);
     let (range, command) = match whole.first() {
         Some(first) if matches!(first.name(), "$query" | "query") => match first.value.as_doc() {
-            // `$query` is the first field: length, tag, name and its zero stand before it.
+            // `$query` is the first field: length, type, name and the zero byte come before it.
             Some(inner) => {
                 let start = at + 4 + 1 + first.name().len() + 1;
                 (start..start + inner.bytes().len(), inner)

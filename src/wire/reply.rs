@@ -1,5 +1,5 @@
-//! Framing a reply in place: the header goes first with its length left open, the handler appends the document, the
-//! length is patched. Nothing is copied.
+//! Frames a reply in place: the header is written first without a length, the handler appends the document, then the length
+//! is filled in. Nothing is copied.
 //!
 //! ```text
 //! OP_MSG    header · uint32 flags · 0x00 · document · [uint32 crc32c]
@@ -12,7 +12,7 @@ use super::header::{Header, Opcode};
 use super::msg::{CHECKSUM_PRESENT, MORE_TO_COME};
 use super::{Compressor, MAX_MESSAGE, compressed};
 
-/// How a message is laid out around its document. A reply has the form of its question.
+/// The layout of a message around its document. A reply has the form of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Msg,
@@ -22,17 +22,17 @@ pub enum Form {
     Reply,
 }
 
-/// What must be known of a request to answer it.
+/// Everything about a request that its reply needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyTo {
     pub request_id: i32,
     pub form: Form,
-    /// Nobody waits for the reply to an unacknowledged write.
+    /// False for unacknowledged writes: the client does not wait for a reply.
     pub wanted: bool,
     pub compressor: Option<Compressor>,
 }
 
-/// A message that has been begun at the end of a buffer.
+/// A message that was started at the end of a buffer.
 #[derive(Debug)]
 #[must_use]
 pub struct Frame {
@@ -41,13 +41,13 @@ pub struct Frame {
     compressor: Option<Compressor>,
 }
 
-/// The reply can wait for data: every server of the last ten years says so.
+/// A flag of OP_REPLY: the server can wait for data. Every server of the last ten years sets it.
 const AWAIT_CAPABLE: i32 = 8;
 
 // === impl ReplyTo ===
 
 impl ReplyTo {
-    /// Writes everything that stands before the document. `id` is the number of the reply itself.
+    /// Writes everything in front of the document. `id` is the number of the reply itself.
     #[inline]
     pub fn begin(self, id: i32, out: &mut Vec<u8>) -> Frame {
         let start = out.len();
@@ -64,22 +64,22 @@ impl ReplyTo {
 // === impl Frame ===
 
 impl Frame {
-    /// Where the message begins in its buffer.
+    /// Returns the offset of the message in its buffer.
     pub fn start(&self) -> usize {
         self.start
     }
 
-    /// The whole messages in front of it have been taken out of the buffer.
+    /// Notes that the complete messages in front of this one have left the buffer.
     pub fn moved_to_front(&mut self) {
         self.start = 0;
     }
 
-    /// Closing it means work beyond its last few bytes.
+    /// Returns whether finishing the message includes compressing it.
     pub fn is_compressed(&self) -> bool {
         self.compressor.is_some()
     }
 
-    /// Marks the message as one that another follows, unasked. Only an OP_MSG can say so.
+    /// Sets the flag that another message follows without a request. Only an OP_MSG has this flag.
     pub fn announce_next(&self, out: &mut [u8]) {
         debug_assert!(self.form != Form::Reply);
         if let Some(flags) = out.get_mut(self.start + Header::SIZE) {
@@ -87,7 +87,7 @@ impl Frame {
         }
     }
 
-    /// Closes the message behind its document.
+    /// Completes the message after its document was appended.
     #[inline]
     pub fn finish(self, out: &mut Vec<u8>) -> Result<(), Hangup> {
         let checked = self.form == Form::CheckedMsg;
@@ -97,7 +97,7 @@ impl Frame {
             return Err(Hangup::new(format!("a reply of {length} bytes")));
         }
         if let Some(place) = out.get_mut(self.start..self.start + 4) {
-            // Below 48 million.
+            // Fits into an int32: it is below 48 million.
             place.copy_from_slice(&(length as i32).to_le_bytes());
         }
         if checked {
@@ -110,7 +110,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Takes the message back.
+    /// Removes the message from the buffer.
     pub fn discard(self, out: &mut Vec<u8>) {
         out.truncate(self.start);
     }
@@ -119,7 +119,7 @@ impl Frame {
 // === impl Form ===
 
 impl Form {
-    /// The bytes in front of the document, the length left open, and how many they are.
+    /// Returns the bytes in front of the document, with length 0, and their number.
     #[inline]
     pub(super) fn head(self, request_id: i32, response_to: i32) -> ([u8; 36], usize) {
         let header = Header {

@@ -1,4 +1,4 @@
-//! A whole message from a client, as the handler gets it.
+//! A complete message from a client, as the handler gets it.
 
 use std::borrow::Cow;
 
@@ -8,38 +8,38 @@ use crate::value::Doc;
 
 use super::{Compressor, Form, ReplyTo};
 
-/// One command. Its documents have passed the validator.
+/// One command. Its documents are validated.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The command document (for OP_QUERY: its query).
     pub body: Bytes,
-    /// The kind-1 sections, in the order in which they came.
+    /// The kind-1 sections, in the order in which they arrived.
     pub sequences: Vec<Sequence>,
     /// The database of an OP_QUERY (`db.$cmd`); an OP_MSG names it in `$db`.
     pub query_database: Option<String>,
     /// The client wants no reply (`moreToCome`).
     pub unacknowledged: bool,
-    /// The client takes several replies to this one request (`exhaustAllowed`).
+    /// The client accepts several replies to this request (`exhaustAllowed`).
     pub exhaust_allowed: bool,
     pub request_id: i32,
-    /// What the reply has to look like.
+    /// The form of the reply.
     pub form: Form,
-    /// By what it was compressed, and the reply is to be.
+    /// The compressor of the request, to be used for the reply.
     pub compressor: Option<Compressor>,
 }
 
-/// Documents that stand outside the command document: `documents` of an insert, `updates`, `deletes`, ...
+/// Documents outside the command document: `documents` of an insert, `updates`, `deletes`, ...
 #[derive(Debug, Clone)]
 pub struct Sequence {
     pub name: Cow<'static, str>,
-    /// Whole documents, one behind the other.
+    /// Complete documents, one after the other.
     pub documents: Bytes,
 }
 
 // === impl Request ===
 
 impl Request {
-    /// A plain one: nothing outside the document, one reply, as OP_MSG and uncompressed.
+    /// Creates a plain request: one document, one reply, as OP_MSG and uncompressed.
     pub fn new(body: impl Into<Bytes>) -> Self {
         Self {
             body: body.into(),
@@ -61,7 +61,7 @@ impl Request {
         self.sequences.iter().find(|sequence| sequence.name == name)
     }
 
-    /// What must be known of the request to answer it, when it is gone.
+    /// Returns everything that the reply needs, for when the request is gone.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo {
             request_id: self.request_id,
@@ -75,7 +75,7 @@ impl Request {
 // === impl Sequence ===
 
 impl Sequence {
-    /// The documents in their order.
+    /// Iterates over the documents in their order.
     pub fn iter(&self) -> impl Iterator<Item = Doc<'_>> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -85,7 +85,7 @@ impl Sequence {
         })
     }
 
-    /// The document that begins at that byte.
+    /// Returns the document that begins at this byte.
     #[inline]
     pub fn document_at(&self, at: usize) -> Option<Doc<'_>> {
         let rest = self.documents.get(at..)?;
