@@ -1,11 +1,11 @@
-//! What a user can be allowed to do: MongoDB's actions, by their names.
+//! MongoDB's actions, by name: the things that a user can be allowed to do.
 
 use std::fmt;
 
-/// Makes the enum and the names from one list, sorted by name.
+/// Generates the enum and the names from one list, sorted by name.
 macro_rules! actions {
     ($($variant:ident $name:literal,)*) => {
-        /// One thing that a privilege allows.
+        /// An action that a privilege allows.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Action {
             $($variant,)*
@@ -14,7 +14,7 @@ macro_rules! actions {
         impl Action {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// As `connectionStatus` and `rolesInfo` show it.
+            /// Returns the name that `connectionStatus` and `rolesInfo` show.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -129,7 +129,7 @@ impl Actions {
         Self(bits)
     }
 
-    /// Every action there is.
+    /// Returns the set of all actions.
     pub const fn all() -> Self {
         Self::of(Action::ALL)
     }

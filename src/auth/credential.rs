@@ -1,4 +1,4 @@
-//! What is kept of a password: SCRAM credentials, from which nobody reads it back.
+//! SCRAM credentials: what the server stores instead of a password. The password cannot be read back from them.
 
 use std::fmt;
 
@@ -10,14 +10,15 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// The two ways to log in.
+/// The two SCRAM mechanisms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
     Sha1,
     Sha256,
 }
 
-/// What the server needs to check a proof and to prove itself. Not the password, and of no use without it.
+/// The keys that the server needs to check a client's proof and to prove itself. They do not contain the password, and
+/// without the password they are not enough to log in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     pub iterations: u32,
@@ -26,28 +27,28 @@ pub struct Credential {
     pub server_key: Vec<u8>,
 }
 
-/// A user's credentials, one for each mechanism that it may use.
+/// The credentials of a user, one for each mechanism that the user may use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Credentials {
     pub sha1: Option<Credential>,
     pub sha256: Option<Credential>,
 }
 
-/// A password that no credential can be made from, and why.
+/// The reason why a password cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unusable {
     Empty,
-    /// SCRAM-SHA-256 prepares passwords (SASLprep), and this one has characters that it prohibits.
+    /// The password has characters that SASLprep prohibits. SCRAM-SHA-256 prepares passwords with SASLprep.
     Prohibited,
-    /// A password that the client has digested serves SCRAM-SHA-1 only.
+    /// A password that the client has digested works for SCRAM-SHA-1 only.
     Digested,
 }
 
-/// How a password is given to `createUser`.
+/// A password as `createUser` gets it.
 #[derive(Clone, Copy)]
 pub enum Password<'a> {
     Plain(&'a str),
-    /// Already md5 of `user:mongo:password`, as clients of long ago send it.
+    /// Already the md5 of `user:mongo:password`, as very old clients send it.
     Digested(&'a str),
 }
 
@@ -70,7 +71,7 @@ impl Mechanism {
             .find(|mechanism| mechanism.name() == name)
     }
 
-    /// MongoDB's numbers of rounds.
+    /// Returns MongoDB's number of rounds.
     pub fn iterations(self) -> u32 {
         match self {
             Self::Sha1 => 10_000,
@@ -78,7 +79,7 @@ impl Mechanism {
         }
     }
 
-    /// MongoDB's lengths: with the counter behind it a salt fills one block.
+    /// Returns MongoDB's length of a salt: together with the counter, a salt fills one block.
     pub fn salt_length(self) -> usize {
         self.key_length() - 4
     }
@@ -110,7 +111,7 @@ impl Mechanism {
         }
     }
 
-    /// The password as this mechanism salts it.
+    /// Returns the text that this mechanism salts.
     fn prepare(self, user: &str, password: Password<'_>) -> Result<String, Unusable> {
         match (self, password) {
             (_, Password::Plain("") | Password::Digested("")) => Err(Unusable::Empty),
@@ -124,7 +125,7 @@ impl Mechanism {
     }
 }
 
-/// What MongoDB salts for SCRAM-SHA-1 instead of the password.
+/// Returns what MongoDB salts for SCRAM-SHA-1 instead of the password.
 fn digest(user: &str, password: &str) -> String {
     let bytes = Md5::digest(format!("{user}:mongo:{password}"));
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -137,7 +138,7 @@ fn digest(user: &str, password: &str) -> String {
 // === impl Credential ===
 
 impl Credential {
-    /// The credential of a password that is prepared already.
+    /// Derives the credential from a prepared password.
     pub fn derive(mechanism: Mechanism, prepared: &str, salt: &[u8], iterations: u32) -> Self {
         fn with<M: Mac + KeyInit + FixedOutput + Clone + Sync>(
             text: &str,
@@ -162,7 +163,8 @@ impl Credential {
         }
     }
 
-    /// What a user that does not exist is asked with: always the same for a name, and like a real one. No proof fits it.
+    /// Returns the fake credential of a user that does not exist. It looks real and is always the same for a name. No proof
+    /// fits it.
     pub(super) fn pretended(mechanism: Mechanism, secret: &[u8], user: &str, db: &str) -> Self {
         let part = |what: &str| {
             let name = format!("{what}\0{}\0{db}\0{user}", mechanism.name());
@@ -180,7 +182,7 @@ impl Credential {
         }
     }
 
-    /// From what `usersInfo` with `showCredentials` shows.
+    /// Decodes a credential from what `usersInfo` with `showCredentials` shows.
     pub fn decode(
         mechanism: Mechanism,
         iterations: u32,
@@ -206,7 +208,7 @@ impl Credential {
     }
 }
 
-/// Keys are shown to nobody who prints a setting.
+/// Hides the keys, so that printing settings does not reveal them.
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential")
@@ -218,7 +220,8 @@ impl fmt::Debug for Credential {
 // === impl Credentials ===
 
 impl Credentials {
-    /// Credentials for these mechanisms, each with a fresh salt. Takes some milliseconds: that is what makes guessing dear.
+    /// Creates credentials for these mechanisms, each with a fresh salt. Takes some milliseconds, which makes guessing
+    /// expensive.
     pub fn new(
         user: &str,
         password: Password<'_>,
@@ -227,7 +230,7 @@ impl Credentials {
         let mut credentials = Self::default();
         for &mechanism in mechanisms {
             if credentials.get(mechanism).is_some() {
-                // A list may name one thousands of times.
+                // A list may name a mechanism thousands of times.
                 continue;
             }
             let prepared = mechanism.prepare(user, password)?;
@@ -281,7 +284,7 @@ mod tests {
     fn passwords_are_prepared_as_mongodb_does() {
         let plain = Password::Plain;
         let rows = [
-            // The digest that MongoDB's documentation of the old protocol gives.
+            // The digest in MongoDB's documentation of the old protocol.
             (
                 Mechanism::Sha1,
                 plain("pencil"),
@@ -289,7 +292,7 @@ mod tests {
             ),
             (Mechanism::Sha1, Password::Digested("abc"), Ok("abc")),
             (Mechanism::Sha256, plain("pencil"), Ok("pencil")),
-            // SASLprep: a soft hyphen goes, a compatibility character is decomposed.
+            // SASLprep: a soft hyphen is removed, a compatibility character is decomposed.
             (Mechanism::Sha256, plain("I\u{ad}X"), Ok("IX")),
             (Mechanism::Sha256, plain("\u{2168}"), Ok("IX")),
             (

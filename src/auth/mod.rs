@@ -1,9 +1,10 @@
-//! Who may do what. Knows no command and no socket.
+//! Authentication and authorization: users, roles, SCRAM.
 //!
-//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine; [`Credential`]
-//! is all that is kept of one. [`Users`] holds the [`User`]s with their [roles](ROLES), which come to [`Privileges`]:
-//! actions on resources. A connection's [`Standing`] says who has logged in on it. Whether a command needs a privilege,
-//! and which, stands in the table of commands.
+//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine. [`Credential`] is
+//! all that the server stores of a password. [`Users`] holds the [`User`]s with their [roles](ROLES), which are expanded to
+//! [`Privileges`]: actions on resources. A connection's [`Standing`] says which user has logged in on it, and [`Throttle`]
+//! slows down guessing. This module knows no command and no socket: the table of commands says which privileges a command
+//! needs.
 
 mod action;
 mod credential;
@@ -27,14 +28,14 @@ pub use users::{Exists, Users};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// From the operating system: for salts, nonces and secrets.
+/// Returns random bytes from the operating system, for salts, nonces and secrets.
 fn random_bytes(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     getrandom::fill(&mut bytes).expect("a system without randomness cannot keep a secret");
     bytes
 }
 
-/// Printable and without commas.
+/// Returns random text that is printable and has no commas.
 fn random_text() -> String {
     STANDARD.encode(random_bytes(24))
 }

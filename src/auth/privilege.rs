@@ -1,24 +1,24 @@
-//! What a user may do: actions on resources.
+//! Privileges: actions on resources.
 
 use super::action::{Action, Actions};
 
-/// What actions are allowed on.
+/// A resource on which actions are allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// The server.
     Cluster,
-    /// A database and its ordinary collections, those that are not `system.…`.
+    /// A database and its ordinary collections, which are all except `system.…`.
     Database(String),
-    /// The same of every database but the server's own, `config` and `local`.
+    /// All databases and their ordinary collections, except the server's own databases, `config` and `local`.
     Every,
     /// One collection of a database.
     Collection(String, String),
-    /// The collections of that name in all databases.
+    /// The collections with this name in all databases.
     EveryCollection(String),
     Anything,
 }
 
-/// What a command wants to act on.
+/// The object that a command acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     Cluster,
@@ -26,7 +26,7 @@ pub enum Target<'a> {
     Collection(&'a str, &'a str),
 }
 
-/// All that somebody may do. No two entries have the same resource.
+/// All privileges of a user. No two entries have the same resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Privileges(Vec<(Resource, Actions)>);
 
@@ -48,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// Whether it has to do with that database at all.
+    /// Returns whether the resource includes the database or something in it.
     fn touches(&self, db: &str) -> bool {
         match self {
             Self::Anything => true,
@@ -83,13 +83,13 @@ impl Privileges {
             .any(|(resource, actions)| actions.has(action) && resource.covers(target))
     }
 
-    /// Whether anything at all may be done with a collection.
+    /// Returns whether any action is allowed on the collection.
     pub fn reach(&self, db: &str, collection: &str) -> bool {
         let target = Target::Collection(db, collection);
         self.0.iter().any(|(resource, _)| resource.covers(target))
     }
 
-    /// Whether anything at all may be done in a database.
+    /// Returns whether any action is allowed in the database.
     pub fn enter(&self, db: &str) -> bool {
         self.0.iter().any(|(resource, _)| resource.touches(db))
     }

@@ -1,13 +1,13 @@
-//! The built-in roles: one table, role to privileges.
+//! The built-in roles: one table from role to privileges.
 //!
-//! A role of a database speaks of that database; the roles that speak of all of them or of the server exist in `admin` only.
+//! A role of a database applies to that database. Roles for all databases or for the server exist in `admin` only.
 
 use std::fmt;
 
 use super::action::{Action, Actions};
 use super::privilege::{Privileges, Resource};
 
-/// A role as a user has it: its name, and the database that it belongs to.
+/// The name of a role, and the database that the role belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoleName {
     pub role: String,
@@ -17,9 +17,9 @@ pub struct RoleName {
 /// One row of the table.
 pub struct Role {
     pub name: &'static str,
-    /// There is one in each database, or one in `admin`.
+    /// Every database has this role; otherwise only `admin` has it.
     pub everywhere: bool,
-    /// What it allows, as the sum of these.
+    /// The role allows the union of these grants.
     grants: &'static [&'static [Grant]],
 }
 
@@ -28,19 +28,19 @@ struct Grant {
     actions: Actions,
 }
 
-/// What a grant speaks of.
+/// The resource of a grant.
 enum On {
-    /// The role's own database: its ordinary collections.
+    /// The role's own database and its ordinary collections.
     Own,
     /// A system collection of the role's own database.
     OwnSystem(&'static str),
-    /// The ordinary collections of all databases but `config` and `local`.
+    /// The ordinary collections of all databases except `config` and `local`.
     Every,
     /// A system collection of any database.
     EverySystem(&'static str),
-    /// One database by name.
+    /// A database with this name.
     Named(&'static str),
-    /// One collection by name.
+    /// A collection with this name, in this database.
     Collection(&'static str, &'static str),
     Cluster,
     Anything,
@@ -242,7 +242,7 @@ const DB_ADMIN_ANY: &[Grant] = &[
 
 const USER_ADMIN_ANY: &[Grant] = &[
     grant(On::Every, ADMITTING),
-    // Who lets others in does so in every database, those of the server itself included.
+    // A user administrator manages the users of all databases, including the server's own.
     grant(On::Named("config"), ADMITTING),
     grant(On::Named("local"), ADMITTING),
     grant(On::Collection("admin", "system.users"), READING),
@@ -339,7 +339,7 @@ const HOST_MANAGER: &[Grant] = &[
 
 const CLUSTER_ADMIN: &[Grant] = &[grant(On::Every, Actions::of(&[Action::DropDatabase]))];
 
-/// MongoDB's root is the sum of most other roles. Nothing here is kept from it.
+/// MongoDB's root is the union of most other roles. Here it may do everything.
 const ROOT: &[Grant] = &[grant(On::Anything, Actions::all())];
 
 const fn grant(on: On, actions: Actions) -> Grant {
@@ -349,7 +349,7 @@ const fn grant(on: On, actions: Actions) -> Grant {
 // === impl Role ===
 
 impl Role {
-    /// The role of that name, if the database has it.
+    /// Returns the role with this name, if the database has it.
     pub fn find(name: &RoleName) -> Option<&'static Self> {
         let at = ROLES
             .binary_search_by(|role| role.name.cmp(&name.role))
@@ -359,7 +359,7 @@ impl Role {
             .filter(|role| role.everywhere || name.db == "admin")
     }
 
-    /// Adds what it allows, as a role of `db`.
+    /// Adds the privileges of this role in `db`.
     pub fn grant(&self, db: &str, privileges: &mut Privileges) {
         for grant in self.grants.iter().copied().flatten() {
             let resource = match grant.on {
@@ -388,7 +388,7 @@ impl RoleName {
     }
 }
 
-/// As mongod writes it: `role@db`.
+/// Formats the name as mongod does: `role@db`.
 impl fmt::Display for RoleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.role, self.db)

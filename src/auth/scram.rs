@@ -1,4 +1,4 @@
-//! The SCRAM exchange (RFC 5802, RFC 7677), seen from the server: messages in, messages out, nothing else.
+//! The server side of the SCRAM exchange (RFC 5802, RFC 7677): messages in, messages out, no I/O.
 //!
 //! ```text
 //! client  n,,n=ann,r=NONCE            gs2 header, name, nonce           Hello::parse
@@ -7,7 +7,7 @@
 //! server  v=SIGNATURE
 //! ```
 //!
-//! What a client sends is parsed strictly and bounded; whatever is wrong with it is one and the same [`Failed`].
+//! Messages of clients are parsed strictly and have a maximum size. Every error is the same [`Failed`].
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,19 +15,19 @@ use subtle::{Choice, ConstantTimeEq};
 
 use super::credential::{Credential, Mechanism};
 
-/// Longer payloads are not looked at.
+/// Longer payloads are refused.
 const LONGEST: usize = 16 * 1024;
 
-/// The exchange came to nothing. Why is nobody's business.
+/// The exchange failed. The reason is not revealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed;
 
 /// The client's first message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello<'a> {
-    /// Everything up to and with the second comma; comes back in the last message.
+    /// Everything up to and including the second comma. The client's last message repeats it.
     header: &'a str,
-    /// Everything behind it; is signed as it is.
+    /// Everything after the header. It is part of the signed text.
     bare: &'a str,
     pub user: String,
     nonce: &'a str,
@@ -37,12 +37,12 @@ pub struct Hello<'a> {
 pub struct Exchange {
     mechanism: Mechanism,
     credential: Credential,
-    /// Whether there is such a user at all. Looked at only together with the proof.
+    /// Whether the user exists. It is checked only together with the proof.
     known: bool,
-    /// The last message must bring this back, in base64.
+    /// The client's last message must repeat this, in base64.
     header: String,
     nonce: String,
-    /// What both sides sign, up to the client's last message.
+    /// The text that both sides sign, up to the client's last message.
     signed: String,
 }
 
@@ -51,7 +51,7 @@ pub struct Exchange {
 impl<'a> Hello<'a> {
     pub fn parse(payload: &'a [u8]) -> Result<Self, Failed> {
         let text = read(payload)?;
-        // No channel binding: "n" (the client has none) or "y" (it thinks that we have none).
+        // No channel binding: "n" (the client has none) or "y" (the client believes that the server has none).
         let rest = text
             .strip_prefix("n,")
             .or_else(|| text.strip_prefix("y,"))
@@ -64,7 +64,7 @@ impl<'a> Hello<'a> {
         if user.is_empty() || !is_nonce(nonce) {
             return Err(Failed);
         }
-        // Nobody acts for another. Extensions that we do not know may be passed over, but a second "m=" may not.
+        // A user cannot act for another user. Unknown extensions may be ignored, but not a mandatory one ("m=").
         let acts = match acting_for {
             "" => user.clone(),
             named => unescape(field(Some(named), 'a')?)?,
@@ -92,18 +92,18 @@ fn read(payload: &[u8]) -> Result<&str, Failed> {
     Ok(text)
 }
 
-/// The value of `letter=value`.
+/// Returns the value of `letter=value`.
 fn field(text: Option<&str>, letter: char) -> Result<&str, Failed> {
     text.and_then(|text| text.strip_prefix(letter)?.strip_prefix('='))
         .ok_or(Failed)
 }
 
-/// Printable ASCII; the comma ended it already.
+/// Returns whether the text is printable ASCII. It has no comma, because the caller has split it at commas.
 fn is_nonce(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A name's commas and equals signs are written `=2C` and `=3D`, and nothing else is.
+/// Decodes a name, in which `=2C` is a comma and `=3D` an equals sign. No other escape is allowed.
 fn unescape(name: &str) -> Result<String, Failed> {
     let mut parts = name.split('=');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ fn unescape(name: &str) -> Result<String, Failed> {
 // === impl Exchange ===
 
 impl Exchange {
-    /// Answers the first message. `nonce` is our part of it: fresh, printable, without commas.
+    /// Answers the first message. `nonce` is the server's part of the nonce: fresh, printable, without commas.
     pub fn begin(
         mechanism: Mechanism,
         hello: &Hello<'_>,
@@ -147,12 +147,13 @@ impl Exchange {
         (exchange, reply)
     }
 
-    /// What the proof is checked against.
+    /// Returns the credential that the proof is checked against.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// Checks the proof; answers with ours. Takes as long for a user who does not exist, and for any wrong proof.
+    /// Checks the client's proof and returns the server's. Takes equally long if the user does not exist, and for every
+    /// wrong proof.
     pub fn prove(&self, payload: &[u8]) -> Result<String, Failed> {
         let text = read(payload)?;
         let (unproved, proof) = text.rsplit_once(",p=").ok_or(Failed)?;

@@ -1,4 +1,4 @@
-//! How a connection stands: who has logged in on it, and the log-in that is under way.
+//! The login state of a connection: the user who has logged in on it, and a login in progress.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use super::scram::{Exchange, Failed, Hello};
 use super::user::{User, UserName};
 use super::users::Users;
 
-/// The state of one connection. A connection runs one command at a time, so nobody waits for these locks.
+/// The login state of one connection. A connection runs one command at a time, so these locks are uncontended.
 #[derive(Default)]
 pub struct Standing {
     login: Mutex<Option<Login>>,
     conversation: Mutex<Option<Conversation>>,
 }
 
-/// Who has logged in, as of a generation of the users.
+/// The user who has logged in, as of a generation of the users.
 struct Login {
     user: Arc<User>,
     generation: u64,
 }
 
-/// A log-in under way: MongoDB's dress around a SCRAM exchange.
+/// A login in progress: MongoDB's commands around a SCRAM exchange.
 pub struct Conversation {
     pub mechanism: Mechanism,
     pub user: UserName,
-    /// Where it began, and goes on.
+    /// The database in which it began. It must continue there.
     pub db: String,
-    /// The client sent text (base64) instead of binary, and gets the same.
+    /// The client sent text (base64) instead of binary, and gets text back.
     pub in_text: bool,
-    /// The exchange ends with our signature, not with an empty message each behind it.
+    /// The exchange ends with the server's signature, without the additional empty messages.
     pub skip_empty: bool,
-    /// Begun within a hello.
+    /// It began inside a hello.
     pub speculative: bool,
     exchange: Exchange,
-    /// The proof was right: what remains is the empty exchange.
+    /// The proof was right, and only the empty messages remain.
     proved: bool,
 }
 
-/// A connection on which somebody else has logged in.
+/// Another user has logged in on the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken(pub UserName);
 
 // === impl Standing ===
 
 impl Standing {
-    /// Who has logged in, with what they may do now. Whoever was dropped meanwhile is logged out.
+    /// Returns the user who has logged in, with its current privileges. A user that was dropped meanwhile is logged out.
     pub fn user(&self, users: &Users) -> Option<Arc<User>> {
         let mut login = self.login.lock();
         let known = login.as_mut()?;
@@ -65,14 +65,14 @@ impl Standing {
         Some(Arc::clone(&known.user))
     }
 
-    /// A connection belongs to one user: a second one needs another connection.
+    /// Logs a user in. A connection belongs to one user: another user needs another connection.
     pub fn log_in(&self, users: &Users, user: Arc<User>) -> Result<(), Taken> {
         if let Some(other) = self.user(users)
             && other.name != user.name
         {
             return Err(Taken(other.name.clone()));
         }
-        // Older than any change that was made since the user was looked up: the next command looks again.
+        // An outdated generation: the user may have changed since the lookup, so the next command must look it up again.
         let generation = users.generation().wrapping_sub(1);
         *self.login.lock() = Some(Login { user, generation });
         Ok(())
@@ -83,7 +83,7 @@ impl Standing {
         *self.conversation.lock() = None;
     }
 
-    /// The log-in under way; it goes on by being put back.
+    /// Takes the login in progress. To continue it, put it back with [`Standing::keep_conversation`].
     pub fn take_conversation(&self) -> Option<Conversation> {
         self.conversation.lock().take()
     }
@@ -96,7 +96,7 @@ impl Standing {
 // === impl Conversation ===
 
 impl Conversation {
-    /// Answers the client's first message, whether there is such a user or not.
+    /// Answers the client's first message, whether the user exists or not.
     pub fn begin(
         users: &Users,
         mechanism: Mechanism,
@@ -132,7 +132,7 @@ impl Conversation {
         self.proved
     }
 
-    /// The user whose password was proved; nobody, if the user or the password has changed since.
+    /// Returns the user whose password was proved, or `None` if the user or the password has changed since then.
     pub fn proved_user(&self, users: &Users) -> Option<Arc<User>> {
         users.get(&self.user).filter(|user| {
             self.proved && user.credentials.get(self.mechanism) == Some(self.exchange.credential())

@@ -1,8 +1,8 @@
-//! Who guesses passwords has to wait.
+//! Slows down clients that guess passwords.
 //!
-//! After a few failures in a row the attempts of one address at one user are spaced out, further and further, up to a few
-//! seconds. An attempt waits before its proof is looked at, so a right guess is as slow as a wrong one; nobody else
-//! waits, and somebody who comes back later does not wait either.
+//! After a few failures in a row the server delays attempts from the same address for the same user, by more and more time,
+//! up to a few seconds. An attempt waits before its proof is checked, so a right guess is as slow as a wrong one. Other
+//! users and addresses do not wait, and a client that comes back later does not wait either.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,40 +12,41 @@ use parking_lot::Mutex;
 
 use super::user::UserName;
 
-/// Mistakes that cost nothing.
+/// The number of failures after which attempts are delayed.
 const FREE: u32 = 3;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(3);
-/// Attempts that would have to wait longer than that, because many came at once, fail at once.
+/// If many attempts came at once, an attempt that would wait longer than this fails at once.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After that long without a failure it is forgotten.
+/// Failures are forgotten after this time without another failure.
 const MEMORY: Duration = Duration::from_secs(600);
-/// So many names that one address has tried are remembered one by one; all further ones together.
+/// The number of user names that are remembered for each address. All further names share one record.
 const NAMES: usize = 100;
-/// So many addresses are remembered; of more, those that failed last. Nobody pays for the failures of another address.
+/// The number of addresses that are remembered. Beyond it, the address with the oldest failure is evicted. An address is
+/// never delayed for the failures of another.
 const ADDRESSES: usize = 1_000;
 
 #[derive(Default)]
 pub struct Throttle(Mutex<HashMap<IpAddr, Address, ahash::RandomState>>);
 
-/// Who tries to be whom.
+/// An attempt to log in: from which address, as which user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Guess {
     pub address: IpAddr,
     pub user: UserName,
 }
 
-/// What has failed from one address.
+/// The failures of one address.
 struct Address {
     names: HashMap<UserName, Record, ahash::RandomState>,
-    /// The names beyond [`NAMES`].
+    /// The shared record of the names beyond [`NAMES`].
     others: Option<Record>,
     last: Instant,
 }
 
 struct Record {
     failures: u32,
-    /// When the next attempt may be looked at.
+    /// When the next attempt may be checked.
     next: Instant,
     last: Instant,
 }
@@ -53,7 +54,7 @@ struct Record {
 // === impl Throttle ===
 
 impl Throttle {
-    /// How long an attempt has to wait; `None` if it is not worth waiting.
+    /// Returns how long an attempt must wait, or `None` if it must fail at once.
     pub fn wait(&self, guess: &Guess, now: Instant) -> Option<Duration> {
         let mut addresses = self.0.lock();
         let known = addresses.get_mut(&origin(guess.address));
@@ -89,7 +90,7 @@ impl Throttle {
         }
     }
 
-    /// Forgets what is long ago. Called once a minute.
+    /// Removes old failures. Called once a minute.
     pub fn sweep(&self, now: Instant) {
         let recent = |last: Instant| now.saturating_duration_since(last) < MEMORY;
         self.0.lock().retain(|_, address| {
@@ -100,7 +101,8 @@ impl Throttle {
     }
 }
 
-/// What counts as one address: one machine has as many of the sixth version as it likes.
+/// Returns what counts as one address. For IPv6 this is the /64 network, because one machine can have any number of
+/// addresses in it.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() & !u128::from(u64::MAX)).into(),
@@ -141,7 +143,7 @@ impl Address {
     }
 }
 
-/// The time between two attempts.
+/// Returns the time between two attempts.
 fn pause(failures: u32) -> Duration {
     match failures.checked_sub(FREE) {
         None => Duration::ZERO,

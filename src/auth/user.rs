@@ -1,4 +1,4 @@
-//! One user: a name within a database, roles, and what is kept of the password.
+//! A user: a name in a database, roles, and credentials.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use super::privilege::Privileges;
 use super::role::{Role, RoleName};
 use crate::value::DocBuf;
 
-/// A user belongs to the database that it was created in, its `authSource`; the same name elsewhere is somebody else.
+/// The name of a user, and the database that it was created in (its `authSource`). The same name in another database is
+/// another user.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserName {
     pub db: String,
@@ -19,18 +20,18 @@ pub struct UserName {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: UserName,
-    /// A UUID: who is dropped and created again is somebody else.
+    /// A UUID: a user that is dropped and created again is another user.
     pub id: [u8; 16],
-    /// What names the user in the ids of its sessions.
+    /// Identifies the user in the ids of its sessions.
     pub digest: [u8; 32],
     pub credentials: Credentials,
     pub custom_data: Option<DocBuf>,
     roles: Vec<RoleName>,
-    /// What the roles come to.
+    /// The union of what the roles allow.
     privileges: Privileges,
 }
 
-/// A user cannot have that role: there is none.
+/// The role does not exist, so a user cannot have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchRole(pub RoleName);
 
@@ -45,7 +46,7 @@ impl UserName {
     }
 }
 
-/// As mongod writes it: `user@db`.
+/// Formats the name as mongod does: `user@db`.
 impl fmt::Display for UserName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.user, self.db)
@@ -53,7 +54,7 @@ impl fmt::Display for UserName {
 }
 
 impl UserName {
-    /// What names the user in the ids of its sessions.
+    /// Returns the digest that identifies the user in the ids of its sessions.
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.to_string()).into()
     }
@@ -80,7 +81,7 @@ impl User {
         Ok(user)
     }
 
-    /// A user who logs in with a password, either way. The text says what is wrong, and does not repeat the password.
+    /// Creates a user that can log in with a password, by either mechanism. The error does not contain the password.
     pub fn with_password(
         name: UserName,
         password: &str,

@@ -1,4 +1,4 @@
-//! Who there is, and whether anybody has to say who they are.
+//! All users of a server, and whether clients must log in.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,28 +16,28 @@ use super::user::{User, UserName};
 /// All users of a server.
 pub struct Users {
     all: RwLock<BTreeMap<UserName, Arc<User>>>,
-    /// Only who has logged in may do anything. Goes on with the first user who can let others in (a server whose only user
-    /// may read could never be opened again) and never off.
+    /// Clients must log in. Set at the start if the settings say so, or later by the first user that can create other users.
+    /// Never cleared. A user that can only read does not set it, because then no user could administer the server.
     on: AtomicBool,
-    /// Raised by every change, under the lock of `all`: who has logged in looks again at what they may do.
+    /// Incremented by every change, under the lock of `all`. Connections then look up the privileges of their user again.
     generation: AtomicU64,
-    /// The users of admin may log in from any database.
+    /// The users of `admin` may log in from any database.
     everywhere: bool,
-    /// What answers for users who do not exist are made from.
+    /// The key for the fake credentials of users that do not exist.
     secret: [u8; 32],
     pub throttle: Throttle,
-    /// What may be done on the machine itself before there is any user: create the first one.
+    /// What a client on the same machine may do while there is no user: create the first one.
     bootstrap: Privileges,
 }
 
-/// There is somebody of that name.
+/// A user with this name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exists;
 
 // === impl Users ===
 
 impl Users {
-    /// With these from the start. Whoever says who may log in wants others kept out; `required` wants it without saying who.
+    /// Creates the users of a server. Clients must log in if there is any user, or if `required` is set.
     pub fn new(users: &[User], required: bool) -> Self {
         let mut bootstrap = Privileges::default();
         let actions = Actions::of(&[Action::CreateUser, Action::GrantRole]);
@@ -60,13 +60,14 @@ impl Users {
         }
     }
 
-    /// An account of Cosmos DB belongs to no database. A connection string that names one, and thereby means it as the
-    /// `authSource`, logs in all the same; Microsoft's own tutorials have such strings.
+    /// Sets whether the users of `admin` may log in from any database. An account of Cosmos DB belongs to no database, so a
+    /// connection string may name any database, which then is the `authSource`. Microsoft's own tutorials have such
+    /// strings.
     pub fn known_everywhere(self, everywhere: bool) -> Self {
         Self { everywhere, ..self }
     }
 
-    /// Whose log-in it is when somebody gives that name.
+    /// Returns the user that a client means by this name.
     pub fn meant(&self, name: UserName) -> UserName {
         if self.everywhere && !self.all.read().contains_key(&name) {
             return UserName::new(name.user, "admin");
@@ -74,7 +75,7 @@ impl Users {
         name
     }
 
-    /// Whether commands are checked at all.
+    /// Returns whether the privileges of commands are checked at all.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Acquire)
@@ -92,7 +93,7 @@ impl Users {
         self.all.read().get(name).cloned()
     }
 
-    /// In the order of databases and names.
+    /// Returns all users, sorted by database and name.
     pub fn list(&self) -> Vec<Arc<User>> {
         self.all.read().values().cloned().collect()
     }
@@ -107,7 +108,7 @@ impl Users {
         Ok(())
     }
 
-    /// Changes a user in one go; `None` if there is none, and nothing happens if `change` fails.
+    /// Changes a user atomically. Returns `None` if the user does not exist. If `change` fails, nothing changes.
     pub fn change<E>(
         &self,
         name: &UserName,
@@ -130,7 +131,7 @@ impl Users {
         all.remove(name).is_some()
     }
 
-    /// How many there were.
+    /// Removes all users of a database and returns their number.
     pub fn remove_all(&self, db: &str) -> usize {
         let mut all = self.all.write();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -139,7 +140,7 @@ impl Users {
         before - all.len()
     }
 
-    /// Called under the lock, before a new or changed user stands in the list.
+    /// Prepares a change. Called under the lock, before a new or changed user is in the list.
     fn changed(&self, user: &User) {
         self.generation.fetch_add(1, Ordering::AcqRel);
         let admin = Target::Database("admin");
@@ -150,13 +151,14 @@ impl Users {
         }
     }
 
-    /// What may be done without having logged in. On the machine itself, as long as there is nobody who could.
+    /// Returns the privileges of a client that has not logged in. It has some on the same machine, as long as there is no
+    /// user.
     pub fn before_login(&self, address: IpAddr) -> Option<&Privileges> {
         (address.to_canonical().is_loopback() && self.is_empty()).then_some(&self.bootstrap)
     }
 
-    /// The credential to ask for, and whether it is a real one. Who does not exist, or not with that mechanism, is asked as
-    /// if they did, at the same cost.
+    /// Returns the credential for an exchange, and whether it is real. If the user does not exist, or not with this
+    /// mechanism, the credential is fake, at the same cost.
     pub fn credential(&self, mechanism: Mechanism, name: &UserName) -> (Credential, bool) {
         let pretended = Credential::pretended(mechanism, &self.secret, &name.user, &name.db);
         let user = self.get(name);
@@ -166,7 +168,7 @@ impl Users {
         }
     }
 
-    /// What a client may be told that this user can log in with: both, also for somebody who does not exist.
+    /// Returns the mechanisms that the user can log in with. For a user that does not exist it returns both.
     pub fn mechanisms(&self, name: &UserName) -> Vec<Mechanism> {
         match self.get(name) {
             Some(user) => user.credentials.mechanisms().collect(),
@@ -232,7 +234,7 @@ mod tests {
         assert_eq!(users.meant(asked()), asked());
         let users = users.known_everywhere(true);
         assert_eq!(users.meant(asked()), UserName::new("ann", "admin"));
-        // Guesses at one account from many databases are slowed down as guesses at one account.
+        // Guesses at one account from many databases are delayed as guesses at one account.
         let stranger = users.meant(UserName::new("ben", "shop"));
         assert_eq!(stranger, UserName::new("ben", "admin"));
         let mut own = user("ann", &[]);

@@ -1,15 +1,15 @@
-//! The rows of one reply of a cursor, written where they will be sent from.
+//! One batch of a cursor, written directly into the reply.
 
 use crate::value::{ArrayBuilder, Doc};
 
-/// A reply holds at most one document of the largest size.
+/// The largest batch: as much as one document of the largest size.
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-/// Elements of the array `firstBatch` or `nextBatch`, appended to a buffer. It may be put down and taken up again
-/// ([`Batch::resume`]) when a batch takes several slices.
+/// The elements of the array `firstBatch` or `nextBatch`, appended to a buffer. If a batch takes several slices,
+/// [`Batch::resume`] continues it.
 pub struct Batch<'b> {
     out: &'b mut Vec<u8>,
-    /// Where the first element stands.
+    /// The offset of the first element.
     start: usize,
     rows: u32,
     limit: u32,
@@ -18,7 +18,7 @@ pub struct Batch<'b> {
 // === impl Batch ===
 
 impl<'b> Batch<'b> {
-    /// An empty batch of at most `limit` rows at the end of `out`.
+    /// Starts an empty batch of at most `limit` rows at the end of `out`.
     pub fn new(out: &'b mut Vec<u8>, limit: u32) -> Self {
         let start = out.len();
         Self {
@@ -29,7 +29,7 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// Goes on with a batch of `rows` rows whose elements begin at `start`.
+    /// Continues a batch of `rows` rows whose elements begin at `start`.
     pub fn resume(out: &'b mut Vec<u8>, start: usize, rows: u32, limit: u32) -> Self {
         Self {
             out,
@@ -39,13 +39,13 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// No further row is wanted.
+    /// Returns whether the batch has reached its limit of rows.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.rows >= self.limit
     }
 
-    /// How many more rows are wanted at most.
+    /// Returns how many more rows the batch can take.
     pub fn room(&self) -> u32 {
         self.limit.saturating_sub(self.rows)
     }
@@ -58,14 +58,14 @@ impl<'b> Batch<'b> {
         self.out.len() - self.start
     }
 
-    /// Appends a row. `false`: it does not fit, and belongs into the next batch. The first row always fits, so that
-    /// every batch makes progress.
+    /// Appends a row. Returns false if the row does not fit and belongs into the next batch. The first row always fits, so
+    /// that every batch makes progress.
     #[inline]
     pub fn push(&mut self, row: Doc<'_>) -> bool {
         self.push_with(|out| out.extend_from_slice(row.bytes()))
     }
 
-    /// Appends a row that `write` puts at the end of the buffer, whole; what does not fit is taken back.
+    /// Appends a row that `write` writes at the end of the buffer. A row that does not fit is removed again.
     #[inline]
     pub fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         if self.is_full() {

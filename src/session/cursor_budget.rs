@@ -1,22 +1,23 @@
-//! What all cursors that wait for a getMore hold together.
+//! A memory budget for all cursors that wait for a getMore.
 //!
-//! A cursor holds its place, which is next to nothing; but one over sorted or grouped rows holds those, up to 100 MB, and there may be
-//! many of them. So there is a limit for all: a command that would leave more behind is refused, and the cursors that wait
-//! already are not disturbed. What a command holds while it runs is bounded for each command, and not counted here.
+//! Most cursors hold only their position, which is small. A cursor over sorted or grouped rows holds the rows, up to 100
+//! MB, and there may be many such cursors. So there is a limit for all of them together: a command that would exceed it
+//! with its cursor is refused, and the waiting cursors are kept. The memory of a running command has its own limit and is
+//! not counted here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{Code, Error, Result};
 
-/// How many bytes there are.
+/// The bytes that all waiting cursors hold.
 #[derive(Debug)]
 pub(super) struct CursorBudget {
     bytes: AtomicUsize,
     limit: usize,
 }
 
-/// What one cursor has of them. It travels with the cursor's rows and goes where they go, however the cursor ends.
+/// The share of one cursor. It is dropped together with the cursor's rows, however the cursor ends.
 #[derive(Debug)]
 pub(super) struct CursorShare {
     all: Arc<CursorBudget>,
@@ -26,7 +27,7 @@ pub(super) struct CursorShare {
 /// Ten of the largest sorts.
 pub(super) const LIMIT: usize = 1024 * 1024 * 1024;
 
-/// A place in a collection and the command that asked for it are not counted, as their number is bounded.
+/// A position in a collection and a small command are not counted, because the number of cursors is limited.
 const SMALL: usize = 4 * 1024;
 
 // === impl CursorBudget ===
@@ -55,7 +56,7 @@ impl CursorBudget {
 // === impl CursorShare ===
 
 impl CursorShare {
-    /// Sets how much the cursor holds now. What becomes less always may.
+    /// Sets how many bytes the cursor holds now. A decrease always succeeds.
     pub(super) fn set(&mut self, bytes: usize) -> Result<()> {
         let bytes = if bytes > SMALL { bytes } else { 0 };
         if let Some(less) = self.bytes.checked_sub(bytes) {

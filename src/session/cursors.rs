@@ -1,4 +1,4 @@
-//! Open cursors: reads that have rows left, waiting for a getMore.
+//! Open cursors: reads with rows left, which wait for a getMore.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,75 +16,77 @@ use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
 use crate::wait::{Flag, Wait};
 
-/// A client's handle on an open cursor. Zero means that there is none.
+/// The id of an open cursor. Zero means that there is no cursor.
 pub type CursorId = i64;
 
-/// A cursor that nobody asks for more is forgotten after that long.
+/// The time after which an idle cursor is removed.
 const TIMEOUT_MINUTES: u32 = 10;
-/// What all clients together may leave open. MongoDB has no such limit; memory has.
+/// The limit of open cursors of all clients together. MongoDB has no such limit; it bounds the memory.
 const MAX_OPEN: usize = 100_000;
 
-/// What is kept of a command: its bytes, and the trees that were parsed from them, at a guess.
+/// An estimate of the memory for a command, in multiples of its size: its bytes, and the trees that were parsed from them.
 const COPIES: usize = 4;
 
 const NO_LIMIT: u64 = u64::MAX;
 
-/// Where a cursor's rows come from. It keeps its place, not storage; no lock is held between two calls.
+/// The source of a cursor's rows. It keeps its position, not storage. No lock is held between two calls.
 pub trait Source: Send {
-    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond is used up. `now` is the
-    /// moment of the command that asks: a row that stands for one stored document must still be visible then.
-    /// What it takes to find them is added to `effort`.
+    /// Appends rows until the batch is full, the rows have ended, or about half a millisecond has passed. `at` has the
+    /// `now` of the calling command: a row that represents one stored document must still be visible at that time. The work
+    /// is added to `effort`.
     fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill>;
 
-    /// A wait that is over when there may be rows that were not there before this call. Only for sources that say
+    /// Returns a wait that ends when new rows may have arrived since this call. Only for sources that return
     /// [`Fill::Waiting`].
     fn arrival(&self) -> Option<Wait> {
         None
     }
 
-    /// Nobody asks until the next command: lets go of what can be made again, and says how many bytes stay.
+    /// Prepares for the time until the next command: frees what can be rebuilt, and returns the number of bytes that
+    /// remain.
     fn at_rest(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// The time slice is used up: call again with the same batch when others had their turn.
+    /// The time slice is over: call again with the same batch after other tasks had their turn.
     Pause,
-    /// The batch has what it can take; there may be more rows.
+    /// The batch is full. There may be more rows.
     Full,
-    /// There are no more rows now; there may be later.
+    /// There are no more rows now, but there may be some later.
     Waiting,
     /// There are no more rows.
     End,
 }
 
-/// What is known of a cursor besides its rows.
+/// Facts about a cursor besides its rows.
 #[derive(Debug, Clone)]
 pub struct CursorInfo {
     /// `db.collection`
     pub namespace: Arc<str>,
     pub session: Option<SessionId>,
-    /// Whose it is: the digest of the user who opened it, where somebody had to log in.
+    /// The digest of the user who opened it, if logins are required.
     pub owner: Option<[u8; 32]>,
     pub no_timeout: bool,
-    /// Where it has no rows, a getMore waits for some.
+    /// A getMore waits for rows if there are none.
     pub awaits: bool,
-    /// One row may take long to compute.
+    /// A single row may take long to compute.
     pub is_slow: bool,
     /// The command that opened it, for currentOp and getMore's `originatingCommand`.
     pub command: Bytes,
     /// Where that command's reads started from. A getMore reads from the same point, moved to its own `now`.
     pub at: ReadPoint,
-    /// Microseconds that the opening command's `maxTimeMS` leaves for its getMores. Written by the command that has the cursor.
+    /// Microseconds of the opening command's `maxTimeMS` that are left for its getMores. Written by the command that has
+    /// checked the cursor out.
     micros_left: Arc<AtomicU64>,
 }
 
-/// A cursor that one command has to itself.
+/// A cursor that a command has checked out.
 pub struct OpenCursor {
     pub id: CursorId,
     pub source: Box<dyn Source>,
     pub info: Arc<CursorInfo>,
-    /// Somebody asked for it to be killed meanwhile.
+    /// Set if the cursor is killed meanwhile.
     killed: Arc<Flag>,
     part: CursorShare,
 }
@@ -103,12 +105,12 @@ pub struct Cursors {
 struct Slot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
-    /// `None` while a command has it. The lock is held only to move it out or in.
+    /// `None` while a command has checked the cursor out. The lock is held only to move the source out or in.
     source: Mutex<Option<IdleCursor>>,
     killed: Arc<Flag>,
 }
 
-/// A source that waits, and what it counts among all that do.
+/// The source of a waiting cursor, and its share of the memory budget.
 struct IdleCursor {
     source: Box<dyn Source>,
     part: CursorShare,
@@ -121,7 +123,7 @@ impl Cursors {
         Self::holding(cursor_budget::LIMIT, idle)
     }
 
-    /// Cursors that may together hold so many bytes while they wait.
+    /// Creates a store with this memory limit for waiting cursors.
     fn holding(limit: usize, idle: Idle) -> Self {
         Self {
             open: DashMap::with_hasher(ahash::RandomState::new()),
@@ -135,8 +137,8 @@ impl Cursors {
         }
     }
 
-    /// Keeps a cursor that has more rows; the id is what the client asks for it with. Refused where all cursors are too many or
-    /// hold too much.
+    /// Stores a cursor that has more rows, and returns its id for the client. Fails if there are too many cursors, or if
+    /// they hold too much memory.
     pub fn keep(&self, mut source: Box<dyn Source>, info: CursorInfo) -> Result<CursorId> {
         if self.count.load(Ordering::Relaxed) >= MAX_OPEN {
             return Err(Error::new(
@@ -148,7 +150,7 @@ impl Cursors {
         }
         let mut part = self.waiting.part();
         part.set(info.weight(&mut *source))?;
-        // A copy of its own: the client's whole message is not kept alive by a cursor.
+        // Copied, so that the cursor does not keep the client's whole message alive.
         let info = CursorInfo {
             command: Bytes::copy_from_slice(&info.command),
             ..info
@@ -173,13 +175,15 @@ impl Cursors {
         }
     }
 
-    /// Keyed hashes of a counter: nobody can guess another client's cursor. Positive, as MongoDB's are.
+    /// Returns a keyed hash of a counter, so that clients cannot guess the cursors of others. It is positive, as in
+    /// MongoDB.
     fn fresh_id(&self) -> CursorId {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         ((self.ids.hash_one(n) >> 1) as i64).max(1)
     }
 
-    /// Takes a cursor out for a getMore; give it back with [`Cursors::put_back`] or end it with [`Cursors::finish`].
+    /// Checks a cursor out for a getMore. The caller puts it back with [`Cursors::put_back`] or ends it with
+    /// [`Cursors::finish`].
     pub fn check_out(&self, id: CursorId) -> Result<OpenCursor> {
         let Some(slot) = self.open.get(&id) else {
             return Err(not_found(id));
@@ -199,13 +203,13 @@ impl Cursors {
         })
     }
 
-    /// Looks at a cursor without taking it.
+    /// Returns the facts about a cursor without checking it out.
     pub fn info(&self, id: CursorId) -> Option<Arc<CursorInfo>> {
         self.open.get(&id).map(|slot| Arc::clone(&slot.info))
     }
 
-    /// Puts a cursor back that has more rows. One that was killed meanwhile is dropped; one that now holds more than there is room
-    /// for ends.
+    /// Puts back a cursor that has more rows. A cursor that was killed meanwhile is dropped. A cursor that now exceeds the
+    /// memory budget is removed.
     pub fn put_back(&self, cursor: OpenCursor) -> Result<()> {
         let OpenCursor {
             id,
@@ -225,12 +229,12 @@ impl Cursors {
         Ok(())
     }
 
-    /// Forgets a cursor that has no more rows, or that failed.
+    /// Removes a cursor that has no more rows, or that failed.
     pub fn finish(&self, id: CursorId) {
         self.remove(id);
     }
 
-    /// Whether there was such a cursor. One in use ends with the command that uses it.
+    /// Kills a cursor and returns whether it existed. A cursor in use ends together with the command that uses it.
     pub fn kill(&self, id: CursorId) -> bool {
         self.remove(id)
     }
@@ -244,7 +248,7 @@ impl Cursors {
         true
     }
 
-    /// Kills what `which` picks: the cursors of a dropped collection, of an ended session, ...
+    /// Kills the cursors that `which` selects: those of a dropped collection, of an ended session, ...
     pub fn kill_where(&self, mut which: impl FnMut(&CursorInfo) -> bool) -> usize {
         let mut killed = 0;
         self.open.retain(|_, slot| {
@@ -259,7 +263,7 @@ impl Cursors {
         killed
     }
 
-    /// Forgets the cursors that nobody asked for more in ten minutes. Called once a minute.
+    /// Removes the cursors that were not used for ten minutes. Called once a minute.
     pub fn sweep(&self) {
         let mut over = 0;
         self.open.retain(|_, slot| {
@@ -281,7 +285,7 @@ impl Cursors {
         self.len() == 0
     }
 
-    /// (timed out, opened) since the start.
+    /// Returns the numbers of cursors that timed out and that were opened, since the start.
     pub fn totals(&self) -> (usize, usize) {
         (
             self.timed_out.load(Ordering::Relaxed),
@@ -293,7 +297,7 @@ impl Cursors {
         self.open.iter().filter(|slot| slot.info.no_timeout).count()
     }
 
-    /// The cursors that wait for a getMore now.
+    /// Visits the cursors that currently wait for a getMore.
     pub fn each_idle(&self, mut visit: impl FnMut(CursorId, &CursorInfo)) {
         for slot in &self.open {
             if slot.source.lock().is_some() {
@@ -310,7 +314,7 @@ impl OpenCursor {
         self.killed.is_set()
     }
 
-    /// As [`Source::arrival`]; over as well when the cursor is killed.
+    /// Like [`Source::arrival`], and also ends when the cursor is killed.
     pub fn arrival(&self) -> Option<Wait> {
         let arrival = self.source.arrival()?;
         Some(arrival.unless(Arc::clone(&self.killed)))
@@ -334,12 +338,12 @@ impl CursorInfo {
         }
     }
 
-    /// Bytes that the cursor takes while it waits.
+    /// Returns the bytes that the cursor takes while it waits.
     fn weight(&self, source: &mut dyn Source) -> usize {
         source.at_rest() + COPIES * self.command.len()
     }
 
-    /// The time that its getMores may take together.
+    /// Returns the time that its getMores may take together.
     pub fn time_left(&self) -> Option<Duration> {
         match self.micros_left.load(Ordering::Relaxed) {
             NO_LIMIT => None,
@@ -385,7 +389,7 @@ mod tests {
         }
     }
 
-    /// Holds so many bytes.
+    /// A source that holds this many bytes.
     struct Heavy(usize);
 
     impl Source for Heavy {
@@ -481,18 +485,18 @@ mod tests {
         let first = keep(60_000).unwrap();
         let second = keep(40_000).unwrap();
         refused(keep(5_000));
-        // One that holds a place only is always welcome.
+        // A cursor that holds only a position is always accepted.
         for _ in 0..100 {
             cursors.kill(keep(1_000).unwrap());
         }
-        // In use it is still there, and killed in use it goes when its command lets it go.
+        // In use it is still counted, and killed in use it is freed when its command drops it.
         let open = cursors.check_out(first).unwrap();
         refused(keep(5_000));
         assert!(cursors.kill(first));
         assert_eq!(waiting(), 100_000);
         cursors.put_back(open).unwrap();
         assert_eq!(waiting(), 40_000);
-        // It may become less, and more as long as there is room.
+        // It may shrink, and grow as long as there is room.
         let mut open = cursors.check_out(second).unwrap();
         open.source = Box::new(Heavy(30_000));
         cursors.put_back(open).unwrap();
@@ -507,11 +511,11 @@ mod tests {
             "its rows are lost, so it is"
         );
         assert_eq!(waiting(), 70_000);
-        // A command that fails drops what it has.
+        // A command that fails drops its cursor.
         drop(cursors.check_out(third).unwrap());
         cursors.finish(third);
         assert_eq!(waiting(), 0);
-        // Its session ends, nobody asks for it.
+        // Its session ends, or it times out.
         keep(50_000).unwrap();
         assert_eq!(cursors.kill_where(|_| true), 1);
         assert_eq!(waiting(), 0);
@@ -521,7 +525,7 @@ mod tests {
         }
         cursors.sweep();
         assert_eq!((cursors.len(), waiting()), (0, 0));
-        // A large command is kept as well.
+        // A large command counts as well.
         let mut large = info();
         large.command = vec![0; 30_000].into();
         refused(cursors.keep(Box::new(Numbers(1)), large));

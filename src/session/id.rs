@@ -1,18 +1,18 @@
-//! `lsid`: how a client names its session.
+//! `lsid`: the id of a session.
 
 use std::fmt;
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
-/// A logical session: the client's UUID and the digest of its user (zero where nobody is logged in).
+/// The id of a logical session: the client's UUID and the digest of its user (the digest of nothing if no user has logged in).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionId {
     pub uuid: [u8; 16],
     user: [u8; 32],
 }
 
-/// SHA-256 of nothing: the user digest of a client that is not logged in.
+/// SHA-256 of nothing: the user digest of a client that has not logged in.
 const NOBODY: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
     0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -27,7 +27,7 @@ impl SessionId {
         Self { uuid, user: NOBODY }
     }
 
-    /// The session as that user's, by the digest of the name. `None` if the client says that it is somebody else's.
+    /// Assigns the session to the user with this digest. Returns `None` if the client says that it belongs to another user.
     pub fn of(mut self, user: &[u8; 32]) -> Option<Self> {
         if self.user != NOBODY && self.user != *user {
             return None;
@@ -40,7 +40,7 @@ impl SessionId {
         self.user == *user
     }
 
-    /// Reads `{id: UUID, uid: digest?}`; `path` is how messages name the field.
+    /// Parses `{id: UUID, uid: digest?}`. Messages name the field by `path`.
     pub fn parse(value: ValueRef<'_>, path: &str) -> Result<Self> {
         let Some(doc) = value.as_doc() else {
             return Err(Error::wrong_type("", path, value.ty(), &[Type::Document]));
@@ -57,7 +57,7 @@ impl SessionId {
                     id = Some(Self::bytes::<16>(elem.value, UUID_SUBTYPE, path, "id")?);
                 }
                 b"uid" => user = Self::parse_user(elem.value, path)?,
-                // Written by routers for internal transactions; nothing here makes use of them.
+                // Routers send these for internal transactions. Sundown ignores them.
                 b"txnNumber" | b"txnUUID" => {}
                 _ => {
                     return Err(Error::unknown_field(path, elem.name()));
@@ -68,7 +68,7 @@ impl SessionId {
         Ok(Self { uuid, user })
     }
 
-    /// Reads the digest that names a user in the ids of its sessions.
+    /// Parses the digest that identifies a user in the ids of its sessions.
     pub fn parse_user(value: ValueRef<'_>, path: &str) -> Result<[u8; 32]> {
         Self::bytes(value, 0, path, "uid")
     }
@@ -96,7 +96,7 @@ impl SessionId {
         })
     }
 
-    /// The id as a client would send it: `{id: UUID}`.
+    /// Writes the id as a client sends it: `{id: UUID}`.
     pub fn put(&self, doc: &mut crate::value::DocBuilder<'_>, name: &str) {
         let mut nested = doc.doc(name);
         let mut data = [0u8; 21];
@@ -108,7 +108,7 @@ impl SessionId {
     }
 }
 
-/// As mongod prints a session in its messages: the UUID, then the (constant) digest of nobody.
+/// Formats the id as mongod does in its messages: the UUID, then the (constant) digest for no user.
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", uuid::Uuid::from_bytes(self.uuid).hyphenated())?;

@@ -1,9 +1,9 @@
-//! What outlives a single command: logical sessions, the outcomes of retryable writes, open cursors.
+//! State that outlives a single command: logical sessions, the outcomes of retryable writes, open cursors.
 //!
 //! A command with a session id and a transaction number checks its session out ([`Session::check_out`]), asks which of its
-//! statements have run before ([`Retry::outcome`]) and notes those that it runs ([`Retry::record`]). A read that has rows left
-//! leaves its [`Source`] in [`Cursors`] until a getMore comes for it. Both forget what nobody used for long: idling is
-//! counted in [`Idle`] minutes, so that using something costs no look at a clock. This room knows no command and no socket.
+//! statements have run before ([`Retry::outcome`]) and records those that it runs ([`Retry::record`]). A read that has rows
+//! left stores its [`Source`] in [`Cursors`] until a getMore continues it. Unused sessions and cursors are removed: idle
+//! times are counted in [`Idle`] minutes, so that a use need not read a clock. This module knows no command and no socket.
 
 mod batch;
 mod cursor_budget;

@@ -1,11 +1,13 @@
-//! What all sessions together remember of their retryable writes.
+//! A memory budget for the outcomes of retryable writes in all sessions.
 //!
-//! A session keeps the outcome of its latest write until the next one, and that of a findAndModify is a whole reply: a thousand
-//! sessions would keep gigabytes for repeats that hardly ever come. So there is a limit for all of them, and beyond it the oldest
-//! outcomes are forgotten. Whoever then repeats such a write is told that its history is incomplete; it is not run twice.
+//! A session keeps the outcome of its latest write until the next one, and the outcome of a findAndModify is a whole reply.
+//! A thousand sessions would keep gigabytes for retries that hardly ever come. So there is a limit for all sessions
+//! together, and beyond it the oldest outcomes are evicted. A retry of such a write gets the error that its history is
+//! incomplete; it does not run twice.
 //!
-//! Sessions write again and again, mostly with outcomes of about the same size. Those keep their place and look at nothing that is
-//! everybody's; that they have written since shows when their turn to be forgotten comes, and they get another one.
+//! Sessions write again and again, mostly with outcomes of about the same size. Such a session keeps its position in the
+//! queue and touches no shared state. When its turn to be evicted comes, a flag shows that it has written since, and it
+//! moves to the end of the queue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,16 +21,17 @@ pub(super) struct OutcomeBudget {
     kept: Mutex<StoredOutcomes>,
 }
 
-/// The last in the order of locks (`storage/mod.rs`): a session's may be held when this one is taken, never the other way round.
+/// The queue of outcomes. Its lock is the last in the lock order (`storage/mod.rs`): it may be acquired while a session's
+/// lock is held, never the other way round.
 #[derive(Default)]
 struct StoredOutcomes {
     bytes: usize,
     next: u64,
-    /// In the order in which they came. Each leaves with its [`OutcomeShare`].
+    /// The sessions in the order of their outcomes. Each entry is removed with its [`OutcomeShare`].
     sessions: BTreeMap<u64, Weak<Session>>,
 }
 
-/// What one session has among them. Dropped with the outcomes that it stands for.
+/// The share of one session. It is dropped together with the outcomes.
 pub(super) struct OutcomeShare {
     all: Arc<OutcomeBudget>,
     nth: u64,
@@ -38,12 +41,12 @@ pub(super) struct OutcomeShare {
 /// Sixteen of the largest replies.
 pub(super) const LIMIT: usize = 256 * 1024 * 1024;
 
-/// Outcomes that take no more than about what a session takes itself are not counted: their number is bounded with that of the
-/// sessions, and most writes have no others.
+/// Outcomes up to about the size of a session are not counted: the number of sessions bounds them, and most writes have no
+/// larger ones.
 const SMALL: usize = 1024;
 
-/// What outcomes of so many bytes count as: nothing, or the next power of two, so that outcomes of about the same size
-/// count the same.
+/// Returns the size that outcomes of this many bytes count as: none if they are small, otherwise the next power of two, so
+/// that outcomes of about the same size count the same.
 pub(super) fn counted(bytes: usize) -> Option<usize> {
     (bytes > SMALL).then(|| bytes.next_power_of_two())
 }
@@ -68,9 +71,10 @@ impl OutcomeBudget {
         }
     }
 
-    /// Lets the oldest go until all others fit. Call it with no session's lock held.
+    /// Evicts the oldest outcomes until the rest fits. Call it without holding the lock of any session.
     pub(super) fn fit(&self) {
-        // Those who get another turn lose it with the next; those who are just writing keep it.
+        // A session that is moved to the end once is evicted at its second turn. A session that is checked out is moved
+        // every time, so the number of turns is limited.
         let mut turns = 2 * self.kept.lock().sessions.len();
         while turns > 0
             && let Some((nth, session)) = self.oldest_beyond()
@@ -118,7 +122,7 @@ impl OutcomeShare {
         self.bytes
     }
 
-    /// It had its turn, and gets another one behind all others.
+    /// Moves the share to the end of the queue, after its turn has come.
     pub(super) fn renew(&mut self, session: &Arc<Session>) {
         self.nth = self.all.kept.lock().append(session);
     }

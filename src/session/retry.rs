@@ -1,7 +1,7 @@
-//! A retryable write: which of its statements have run, and what came of them.
+//! A retryable write: which of its statements have run, and their outcomes.
 //!
-//! A session remembers the outcomes of its latest transaction number only, as MongoDB does: a driver repeats a write at
-//! most until it starts the next one. A failed statement is not remembered, since it changed nothing: a repeat runs it
+//! A session remembers only the outcomes of its latest transaction number, as MongoDB does: a driver retries a write at
+//! most until it starts the next one. A failed statement is not remembered, because it changed nothing: a retry runs it
 //! again.
 
 use std::sync::Arc;
@@ -11,15 +11,14 @@ use smallvec::SmallVec;
 use super::Session;
 use crate::value::{DocBuf, Value};
 
-/// A session that one command has to itself, and the statements of its transaction number. Dropping it gives the
-/// session back.
+/// A session that a command has checked out, and the statements of its transaction number. Dropping it returns the session.
 pub struct Retry {
     session: Arc<Session>,
     pub(super) done: Done,
     number: i64,
 }
 
-/// What a statement did, as far as a repeat has to answer the same.
+/// What a statement did, as far as the reply to a retry needs it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Inserted,
@@ -31,12 +30,12 @@ pub enum Outcome {
         modified: u64,
         upserted: Option<Box<Value>>,
     },
-    /// The whole reply (findAndModify): a document without its `ok`.
+    /// The whole reply (of findAndModify): a document without its `ok`.
     Reply(Arc<DocBuf>),
 }
 
-/// The statements that have run, by their numbers: runs of neighbours with the same outcome, so that a large insert takes one
-/// entry, and in order, so that a hundred thousand upserts are found in no time.
+/// The statements that have run, by number. Neighbours with the same outcome share one entry, so that a large insert takes
+/// a single one. The entries are sorted, so that a search among a hundred thousand upserts is fast.
 pub(super) type Done = SmallVec<[Run; 1]>;
 
 #[derive(Debug, Clone)]
@@ -57,7 +56,7 @@ impl Retry {
         }
     }
 
-    /// What came of that statement when it ran before.
+    /// Returns the outcome of the statement, if it has run before.
     #[inline]
     pub fn outcome(&self, statement: i32) -> Option<&Outcome> {
         if self.done.is_empty() {
@@ -67,12 +66,12 @@ impl Retry {
         run.has(statement).then_some(&run.outcome)
     }
 
-    /// The place behind the last run that begins at or before the statement.
+    /// Returns the index after the last entry that begins at or before the statement.
     fn behind(&self, statement: i32) -> usize {
         self.done.partition_point(|run| run.first <= statement)
     }
 
-    /// Notes that the statement has run. Call it in the same breath as the write.
+    /// Records that the statement has run. Call it together with the write, so that nothing can come between the two.
     #[inline]
     pub fn record(&mut self, statement: i32, outcome: Outcome) {
         let at = self.behind(statement);
@@ -95,7 +94,7 @@ impl Retry {
 // === impl Outcome ===
 
 impl Outcome {
-    /// Bytes that it takes besides its entry.
+    /// Returns the bytes that the outcome takes besides its entry.
     fn weight(&self) -> usize {
         match self {
             Self::Reply(reply) => reply.bytes().len(),
@@ -107,7 +106,7 @@ impl Outcome {
     }
 }
 
-/// Bytes that the outcomes take besides their session.
+/// Returns the bytes that the outcomes take besides their session.
 pub(super) fn weight(done: &Done) -> usize {
     let entries = if done.spilled() {
         done.capacity() * size_of::<Run>()
@@ -121,7 +120,7 @@ pub(super) fn weight(done: &Done) -> usize {
 
 impl Run {
     fn has(&self, statement: i32) -> bool {
-        // The numbers are the client's: the distance of two may not fit.
+        // The numbers come from the client: the difference of two may overflow.
         statement
             .checked_sub(self.first)
             .is_some_and(|distance| (0..self.count).contains(&distance))

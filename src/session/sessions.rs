@@ -1,6 +1,6 @@
-//! The sessions that the server knows of.
+//! The sessions that the server knows.
 //!
-//! A session is known only once it has something to remember: a retryable write or a cursor. The many commands that merely
+//! A session is stored only once it has something to remember: a retryable write or a cursor. The many commands that merely
 //! carry an lsid cost nothing here.
 
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::retry::{Done, weight};
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 
-/// A session that nobody uses is forgotten after that long (`logicalSessionTimeoutMinutes`).
+/// The time after which an unused session is removed (`logicalSessionTimeoutMinutes`).
 pub const SESSION_MINUTES: u32 = 30;
 /// MongoDB's own limit (`maxSessions`).
 const MAX_SESSIONS: usize = 1_000_000;
 
 pub struct Sessions {
     known: DashMap<SessionId, Arc<Session>, ahash::RandomState>,
-    /// How many there are: `DashMap::len` walks every shard.
+    /// The number of sessions. `DashMap::len` would walk every shard.
     count: AtomicUsize,
     idle: Idle,
     outcomes: Arc<OutcomeBudget>,
@@ -34,30 +34,30 @@ pub struct Session {
     outcomes: Arc<OutcomeBudget>,
     /// The minute of the last use.
     used: AtomicU32,
-    /// Ended or expired: whoever still holds it must look it up again.
+    /// Ended or expired: a holder must look the session up again.
     over: AtomicBool,
     state: Mutex<State>,
 }
 
-/// The latest retryable write. Taken out of the session while a command has it checked out.
+/// The latest retryable write. A command that checks the session out takes the outcomes out of it.
 struct State {
     checked_out: bool,
     number: i64,
     done: Done,
-    /// What the outcomes count among those of all sessions, if they are large.
+    /// The outcomes' share of the memory budget, if they are large.
     part: Option<OutcomeShare>,
-    /// It has written since it came to its part.
+    /// The session has written since it got its position in the queue.
     wrote: bool,
-    /// The outcomes were let go, since all sessions' were too many.
+    /// The outcomes were evicted, because those of all sessions exceeded the budget.
     forgotten: bool,
-    /// Told when it is given back. There while somebody waits for that.
+    /// Notified when the session is returned. It exists only while a command waits for that.
     awaited: Option<Arc<Notify>>,
 }
 
-/// Another command has the session checked out.
+/// Another command has checked the session out.
 #[derive(Debug)]
 pub struct Busy {
-    /// Completes when it is given back: try again then.
+    /// Completes when the session is returned: try again then.
     pub given_back: OwnedNotified,
 }
 
@@ -68,7 +68,7 @@ impl Sessions {
         Self::remembering(outcome_budget::LIMIT, idle)
     }
 
-    /// Sessions that together remember so many bytes of outcomes.
+    /// Creates a store with this memory limit for outcomes.
     fn remembering(limit: usize, idle: Idle) -> Self {
         Self {
             known: DashMap::with_hasher(ahash::RandomState::new()),
@@ -78,7 +78,8 @@ impl Sessions {
         }
     }
 
-    /// The session of that id, made known if it is not yet. `cached` is what the connection used last.
+    /// Returns the session with this id, and creates it if necessary. `cached` is the session that the connection used
+    /// last.
     #[inline]
     pub fn get(&self, id: &SessionId, cached: &mut Option<Arc<Session>>) -> Result<Arc<Session>> {
         if let Some(session) = cached
@@ -127,14 +128,14 @@ impl Sessions {
         Ok(Arc::clone(&session))
     }
 
-    /// Keeps a session from expiring (refreshSessions). One that is not known needs no keeping.
+    /// Keeps a session from expiring (refreshSessions). A session that is not stored needs nothing.
     pub fn refresh(&self, id: &SessionId) {
         if let Some(session) = self.known.get(id) {
             self.idle.touch(&session.used);
         }
     }
 
-    /// Forgets a session (endSessions, killSessions).
+    /// Removes a session (endSessions, killSessions).
     pub fn end(&self, id: &SessionId) {
         if let Some((_, session)) = self.known.remove(id) {
             session.close();
@@ -146,7 +147,7 @@ impl Sessions {
         self.retain(|session| !which(&session.id));
     }
 
-    /// Forgets the sessions that nobody used for half an hour. Called once a minute.
+    /// Removes the sessions that were not used for half an hour. Called once a minute.
     pub fn sweep(&self) {
         self.retain(|session| {
             !self.idle.is_over(&session.used, SESSION_MINUTES) || session.state.lock().checked_out
@@ -172,7 +173,7 @@ impl Sessions {
         self.len() == 0
     }
 
-    /// The ids of all sessions that are known now.
+    /// Returns the ids of all stored sessions.
     #[cfg(test)]
     pub fn ids(&self) -> Vec<SessionId> {
         self.known.iter().map(|entry| *entry.key()).collect()
@@ -182,8 +183,8 @@ impl Sessions {
 // === impl Session ===
 
 impl Session {
-    /// Begins the retryable write `number`, or goes on with it if it began before. `Ok(Err(Busy))`: another attempt is
-    /// still at it, and running both would write twice.
+    /// Starts the retryable write `number`, or continues it if it began before. `Ok(Err(Busy))` means that another attempt
+    /// is still running, and running both would write twice.
     #[inline]
     pub fn check_out(self: &Arc<Self>, number: i64) -> Result<Result<Retry, Busy>> {
         let mut state = self.state.lock();
@@ -230,7 +231,7 @@ impl Session {
         if let Some(awaited) = state.awaited.take() {
             awaited.notify_waiters();
         }
-        // Nobody will ask a session that is over.
+        // A session that has ended is never asked again.
         if self.over.load(Ordering::Acquire) {
             return;
         }
@@ -245,7 +246,8 @@ impl Session {
         }
     }
 
-    /// Lets the outcomes go, if they are still the ones of that number and nobody is about to ask for them.
+    /// Evicts the outcomes, if they still have this position in the queue. If the session is checked out or has written
+    /// since, it moves to the end of the queue instead.
     pub(super) fn forget(self: &Arc<Self>, nth: u64) {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -261,7 +263,7 @@ impl Session {
         state.forgotten = true;
     }
 
-    /// It is not known any more. A connection may hold on to it, but what it remembers goes.
+    /// Marks the session as ended and frees what it remembers. A connection may still hold a reference to it.
     fn close(&self) {
         self.over.store(true, Ordering::Release);
         let mut state = self.state.lock();
@@ -357,7 +359,7 @@ mod tests {
         for session in &all[..10] {
             run(session, 1, reply(16 << 10));
         }
-        // Whoever is asked again is not the oldest any more.
+        // A session that was asked again is no longer the oldest.
         let again = all[0].check_out(1).unwrap().unwrap();
         assert_eq!(again.outcome(0), Some(&reply(16 << 10)));
         drop(again);
@@ -371,7 +373,7 @@ mod tests {
                 }
             }
         }
-        // The next write of that session is its own affair.
+        // The next write of that session starts anew.
         run(&all[1], 2, Outcome::Inserted);
         let old = all[1].check_out(1).err().expect("too old");
         assert_eq!(old.code(), Code::TransactionTooOld);
@@ -405,7 +407,7 @@ mod tests {
         };
         run(&first, 5, upserted);
         assert!(bytes() > 30_000);
-        // A connection still holds it when it ends, also in the middle of a write.
+        // A connection still holds the session when it ends, also in the middle of a write.
         sessions.end(&SessionId::new([1; 16]));
         assert_eq!(bytes(), 0);
         let second = session(&sessions, 2);
