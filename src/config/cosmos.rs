@@ -1,18 +1,18 @@
-//! The habits of Azure Cosmos DB: its emulator's port, replica set and account, request units, strictness.
+//! The settings for Azure Cosmos DB: its emulator's port, replica set and account, request units, strict mode.
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::cosmos::Allowance;
 
-/// Which of them the server has.
+/// Which features of Cosmos DB the server has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cosmos {
-    /// What is not said otherwise is as in the emulator.
+    /// Settings that are not given have the emulator's values.
     pub profile: bool,
     /// Refuse what the service refuses.
     pub strict: bool,
-    /// What may be spent in a second by whoever has bought nothing else; no limits where it is empty.
+    /// The request units per second of collections and databases without a throughput of their own. Empty means no limit.
     pub request_units: Vec<Allowance>,
 }
 

@@ -1,8 +1,9 @@
-//! Every setting: name, default, unit, environment variable.
+//! All settings: name, default, unit, environment variable.
 //!
-//! [`Config`] is what the other rooms read. [`Settings`] is what a person writes, as arguments or in the environment; its
-//! table ([`table`]) is what the README and its test show. The two are told apart because some settings only make sense
-//! together. Settings that belong together stand in a file of their own, as a group of arguments and what becomes of it.
+//! [`Settings`] is what a user writes, as arguments or in the environment. [`Config`] is what the other modules read. The
+//! two are separate because some settings depend on each other: the conversion checks them. The table of settings
+//! ([`table`]) is shown in the README, and a test keeps the two in step. Settings that belong together have a file of their
+//! own, with the group of arguments and its result. This module only reads settings; it starts nothing.
 
 mod cosmos;
 mod tls;
@@ -22,39 +23,39 @@ pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
 pub use users::Accounts;
 
-/// How the server is set up. `main.rs` fills it from arguments and environment; a test writes it down.
+/// The configuration of a server. `main.rs` fills it from arguments and environment; a test writes it directly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The address to listen on.
     pub bind: IpAddr,
     /// The port to listen on; 0 picks a free one.
     pub port: u16,
-    /// How many connections may be open at once.
+    /// The maximum number of open connections.
     pub max_connections: usize,
-    /// Threads that serve; 0 means one per core.
+    /// The number of runtime threads; 0 means one per core.
     pub workers: usize,
-    /// How long running commands may take to finish when the server is told to stop. No option sets this; tests raise it.
+    /// How long running commands may take to finish at shutdown. No option sets this; tests raise it.
     pub shutdown_timeout: Duration,
-    /// By what clients may compress their messages.
+    /// The compressors that clients may use.
     pub compressors: Compressors,
     /// How connections are encrypted.
     pub tls: Tls,
     /// What the server announces itself as.
     pub topology: Topology,
-    /// Who may log in.
+    /// The users that may log in.
     pub accounts: Accounts,
-    /// What of Azure Cosmos DB it has.
+    /// The features of Azure Cosmos DB.
     pub cosmos: Cosmos,
-    /// `_ts` stands in every document that is read.
+    /// Show `_ts` in every document that is read.
     pub expose_ts: bool,
-    /// `timeTravel` and other commands for tests are allowed.
+    /// Allow `timeTravel` and other commands for tests.
     pub enable_test_commands: bool,
-    /// No write finds its document, or computes what becomes of it, while it holds the collection exclusively. Only tests set
-    /// this, to compare both ways.
+    /// Never look up or compute a write while its collection is locked exclusively. Only tests set this, to compare both
+    /// ways.
     pub writes_outside_lock: bool,
-    /// Which events are logged, as a `tracing` filter.
+    /// The events that are logged, as a `tracing` filter.
     pub log: String,
-    /// How they are written.
+    /// The format of log lines.
     pub log_format: LogFormat,
 }
 
@@ -128,10 +129,10 @@ pub struct Settings {
 /// One row of the table of settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The option, as on the command line: `--port`.
+    /// The option as on the command line: `--port`.
     pub name: String,
     pub env: String,
-    /// Empty where nothing is set by default.
+    /// Empty if there is no default.
     pub default: String,
     pub help: String,
 }
@@ -140,12 +141,13 @@ const PORT: u16 = 27017;
 
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a server listens that was told no port.
+/// Returns the port of a server without a `--port` option.
 pub fn usual_port(cosmos: bool) -> u16 {
     if cosmos { Cosmos::PORT } else { PORT }
 }
 
-/// Every setting, in the order of the help text. Derived from the definitions above, so it cannot lag behind them.
+/// Returns all settings, in the order of the help text. They are derived from the definitions above, so they cannot lag
+/// behind.
 pub fn table() -> Vec<Setting> {
     #[derive(clap::Parser)]
     struct Whole {
@@ -199,7 +201,7 @@ impl Default for Config {
 }
 
 impl TryFrom<Settings> for Config {
-    /// What is wrong with the combination, for a person to read.
+    /// A message for the user about a wrong combination of settings.
     type Error = String;
 
     fn try_from(settings: Settings) -> Result<Self, String> {
@@ -228,8 +230,8 @@ impl TryFrom<Settings> for Config {
     }
 }
 
-/// A word that stands alone is a level, or one of our modules. A level that is misspelled would else be taken for a module, of which
-/// nobody has heard, and nothing would be logged.
+/// Checks the log filter. A word without `=` or `[` must be a level or one of Sundown's modules. Otherwise a misspelled level
+/// would be taken for an unknown module, and nothing would be logged.
 fn log_filter(text: &str) -> Result<String, String> {
     const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
     let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
@@ -257,7 +259,7 @@ mod tests {
         settings: Settings,
     }
 
-    /// The settings that a command line gives, or what is said against it. For the tests of every group.
+    /// Returns the configuration for a command line, or the error message. For the tests of every group.
     pub(super) fn config(arguments: &[&str]) -> Result<Config, String> {
         let line = std::iter::once("sundown").chain(arguments.iter().copied());
         let line = Line::try_parse_from(line).map_err(|problem| problem.to_string())?;
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(config(&[]), Ok(Config::default()));
     }
 
-    /// Each row is refused with a sentence in which the word stands.
+    /// Asserts that each row is refused with a message that contains the word.
     pub(super) fn assert_refused(table: &[(&[&str], &str)]) {
         for (arguments, word) in table {
             let problem = config(arguments).expect_err(&format!("{arguments:?}"));

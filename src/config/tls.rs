@@ -1,4 +1,4 @@
-//! Encryption: whether, with which certificate, and who has to show one.
+//! The settings for TLS: the mode, the certificate, and whether clients need one.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,10 @@ use clap::{Args, ValueEnum};
 pub struct Tls {
     pub mode: TlsMode,
     pub identity: Identity,
-    /// PEM of the authority that clients' certificates have to come from. Without it nobody is asked for one.
+    /// A PEM file with the authority that must have signed the clients' certificates. Without it the server asks for no
+    /// certificate.
     pub client_authority: Option<PathBuf>,
-    /// Who has no certificate may connect all the same; who shows one is checked.
+    /// Accept clients without a certificate. A certificate that a client shows is still checked.
     pub clients_without_certificate: bool,
 }
 
@@ -27,15 +28,15 @@ pub enum TlsMode {
     Required,
 }
 
-/// What the server shows to its clients.
+/// The certificate that the server shows to its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// PEM files; both may be one.
+    /// PEM files; certificate and key may be in the same file.
     Given { certificate: PathBuf, key: PathBuf },
-    /// Made at start, for localhost, the machine and these names.
+    /// Generated at the start, for localhost, the machine and these names.
     Made {
         names: Vec<String>,
-        /// Where its authority is kept for the next start and for clients.
+        /// The directory that keeps its authority, for the next start and for clients.
         directory: Option<PathBuf>,
     },
 }
@@ -96,7 +97,7 @@ impl Default for Identity {
 // === impl Arguments ===
 
 impl Arguments {
-    /// What they come to, where `unless_said` is the mode if none was chosen. An error is for a person to read.
+    /// Converts the arguments. `unless_said` is the mode if none was given. The error is a message for the user.
     pub(super) fn resolve(self, unless_said: TlsMode) -> Result<Tls, String> {
         let file = |name: Option<String>| name.filter(|name| !name.is_empty()).map(PathBuf::from);
         let certificate = file(self.tls_cert);
@@ -220,13 +221,13 @@ mod tests {
                 TlsMode::Optional,
                 made(&["a", "b", "10.0.0.1"], Some("d")),
             ),
-            // As an unset variable of a compose file.
+            // Compose files pass unset variables as empty ones.
             (
                 &["--tls", "optional", "--tls-dir", "", "--tls-name", ""],
                 TlsMode::Optional,
                 made(&[], None),
             ),
-            // Switched off for the moment.
+            // Temporarily disabled.
             (
                 &["--tls", "disabled", "--tls-dir", "d"],
                 TlsMode::Disabled,

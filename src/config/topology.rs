@@ -1,18 +1,18 @@
-//! What the server announces itself as.
+//! The topology that the server announces.
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-/// What a driver takes the server for.
+/// The kind of deployment that drivers see.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Topology {
-    /// A router: drivers use sessions and retryable writes and never dial an advertised name.
+    /// A router: drivers use sessions and retryable writes, and never connect to an advertised name.
     #[default]
     Router,
     /// The only member of a replica set.
     ReplicaSet {
         name: String,
-        /// `HOST:PORT` that drivers dial; localhost and the port where it is left out.
+        /// The `HOST:PORT` that drivers connect to; by default localhost and the port.
         advertise: Option<String>,
     },
     Standalone,
@@ -36,10 +36,10 @@ pub(super) struct Arguments {
 // === impl Arguments ===
 
 impl Arguments {
-    /// What they come to, where `unless_said` is the replica set if nothing was chosen. An error is for a person to read.
+    /// Converts the arguments. `unless_said` is the replica set if nothing was chosen. The error is a message for the user.
     pub(super) fn resolve(self, unless_said: Option<&str>) -> Result<Topology, String> {
         let arguments = self;
-        // A compose file passes on variables that are not set as empty ones.
+        // Compose files pass unset variables as empty ones.
         let given = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
         let advertise = given(&arguments.advertise);
         if let Some(address) = &advertise {

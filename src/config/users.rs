@@ -1,7 +1,7 @@
-//! Who may log in, and whether anybody must.
+//! The users that a server starts with, and whether clients must log in.
 //!
-//! Users come from options, from the environment and from a file; the rest by `createUser`. A password is read here and nowhere
-//! else: what goes on is made from it, and no message repeats it.
+//! Users come from options, from the environment and from a file; `createUser` adds further ones. Passwords from the
+//! settings are read only here: the result holds credentials derived from them, and no message contains a password.
 
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::cosmos::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Accounts {
     pub list: Vec<User>,
-    /// Also where there is no user yet, nothing works before somebody has logged in.
+    /// Clients must log in even if there is no user yet.
     pub required: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     users_file: Option<PathBuf>,
 }
 
-/// Something with a password in it: never printed.
+/// A text with a password in it, which is never printed.
 #[derive(Clone)]
 struct Secret(String);
 
@@ -52,7 +52,7 @@ impl fmt::Debug for Secret {
 // === impl Accounts ===
 
 impl Accounts {
-    /// Whether anybody can use the server without a password.
+    /// Returns whether clients can use the server without a password.
     pub fn is_open(&self) -> bool {
         self.list.is_empty() && !self.required
     }
@@ -69,14 +69,15 @@ impl Accounts {
 // === impl Arguments ===
 
 impl Arguments {
-    /// Who may log in; where nobody is named, `emulator` lets its well-known account in. An error is for a person to read.
+    /// Returns the users. If there are none, `emulator` adds the emulator's well-known account. The error is a message for
+    /// the user.
     pub(super) fn resolve(self, emulator: bool) -> Result<Accounts, String> {
         let arguments = self;
         let mut accounts = Accounts {
             list: Vec::new(),
             required: arguments.auth,
         };
-        // A compose file passes on variables that are not set as empty ones.
+        // Compose files pass unset variables as empty ones.
         let given = arguments.user.iter().filter(|user| !user.0.is_empty());
         for (nth, Secret(text)) in given.enumerate() {
             let user = written(text).map_err(|problem| format!("--user {}: {problem}", nth + 1))?;
@@ -101,7 +102,7 @@ impl Arguments {
     }
 }
 
-/// `NAME:PASSWORD@DATABASE:ROLE,ROLE@DATABASE`
+/// Parses `NAME:PASSWORD@DATABASE:ROLE,ROLE@DATABASE`.
 fn written(text: &str) -> Result<User, String> {
     let form = || "a user is written NAME:PASSWORD@DATABASE:ROLE,ROLE@DATABASE".to_owned();
     let (login, place) = match text.split_once('@') {
@@ -142,7 +143,7 @@ fn make(name: String, db: String, password: &str, roles: Vec<RoleName>) -> Resul
         .map_err(|problem| format!("user {name}: {problem}"))
 }
 
-/// What a connection string encodes as `%40` and the like.
+/// Decodes the percent encoding of connection strings, such as `%40`.
 fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter();
@@ -172,7 +173,7 @@ fn listed(path: &Path) -> Result<Vec<User>, String> {
         .collect()
 }
 
-/// One entry of the file. In the place of the password it may have the credentials that usersInfo shows.
+/// Parses one entry of the file. Instead of a password it may have the credentials that usersInfo shows.
 fn user(entry: &Value) -> Result<User, String> {
     let fields = entry.as_object().ok_or("it is not an object")?;
     const KNOWN: &[&str] = &["user", "pwd", "db", "roles", "credentials"];

@@ -1,4 +1,4 @@
-//! What may be spent in a second, and the refusal of whoever has spent it.
+//! Request units per second: the limits, what was spent, and the refusal of requests over the limit.
 
 use std::str::FromStr;
 
@@ -8,23 +8,24 @@ use super::Offers;
 use crate::error::{Code, Error, Result};
 use crate::value::Millis;
 
-/// The code that the service refuses with.
+/// The error code of the service for requests over the limit.
 pub const TOO_MANY_REQUESTS: i32 = 16500;
 
-/// What is spent, and what may be.
+/// The limits, and what was spent.
 ///
-/// Every second of the server's clock begins with the whole budget. A request passes while anything is left, however much it
-/// will cost; what is overdrawn is missing from the seconds that follow.
+/// Every second of the server's clock starts with the full budget. A request is admitted while anything is left, whatever
+/// it will cost. If it overdraws the budget, the next seconds start with less.
 pub struct Budgets {
     allowances: Vec<Allowance>,
-    /// By the name of the collection or database that pays.
+    /// Keyed by the name of the collection or database that pays.
     spent: DashMap<String, Spent, ahash::RandomState>,
 }
 
-/// So many request units in a second: `400` for each collection, `shop=1000` for a database, `shop.carts=400` for a collection.
+/// A number of request units per second: `400` for each collection, `shop=1000` for a database, `shop.carts=400` for a
+/// collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowance {
-    /// `None` for each collection that is not named.
+    /// `None` for each collection that has no allowance of its own.
     pub name: Option<String>,
     pub units: u32,
 }
@@ -33,17 +34,17 @@ pub struct Allowance {
 struct Spent {
     second: i64,
     units: f64,
-    /// What could be spent in a second when it was last looked at.
+    /// The limit per second at the last update.
     limit: f64,
 }
 
-/// Who pays for a collection, and how much may be spent in a second.
+/// The collection or database that pays for a request, and its limit per second.
 struct Payer {
     name: String,
     limit: f64,
 }
 
-/// The refusal, in the service's words. Clients read the milliseconds out of them.
+/// The error for a request over the limit, with the message of the service. Clients parse the milliseconds from it.
 pub fn too_many_requests(retry_after_millis: i64) -> Error {
     Error::new(
         Code::Location(TOO_MANY_REQUESTS),
@@ -88,7 +89,7 @@ impl Budgets {
         Err(too_many_requests(seconds.saturating_mul(1000) - into))
     }
 
-    /// Takes what something turned out to cost.
+    /// Subtracts the cost of a request after it has run.
     pub fn charge(
         &self,
         offers: &Offers,
@@ -103,7 +104,7 @@ impl Budgets {
         }
     }
 
-    /// Forgets whose debts are paid.
+    /// Removes the entries of payers that owe nothing any more.
     pub fn sweep(&self, now: Millis) {
         self.spent.retain(|_, spent| {
             spent.turn(now, spent.limit);
@@ -111,7 +112,8 @@ impl Budgets {
         });
     }
 
-    /// What was bought comes before what the server was started with, the collection's own before what its database shares.
+    /// Returns the payer of a collection. A throughput set by a command precedes the allowances of the settings, and the
+    /// collection's own precedes the one that its database shares.
     fn payer(&self, offers: &Offers, database: &str, collection: &str) -> Option<Payer> {
         let allowed = |name: Option<&str>| {
             let named = |allowance: &&Allowance| allowance.name.as_deref() == name;
@@ -170,7 +172,7 @@ impl std::fmt::Display for Allowance {
 // === impl Spent ===
 
 impl Spent {
-    /// Begins a new second, where one has begun. A clock that was set back forgives everything.
+    /// Starts a new second if the clock has reached one. If the clock was set back, all debts are cancelled.
     fn turn(&mut self, now: Millis, limit: f64) {
         let second = now.0.div_euclid(1000);
         if second < self.second {
@@ -202,7 +204,7 @@ mod tests {
     fn a_second_has_its_budget_and_debts_are_carried_over() {
         let budgets = budgets(&["10"]);
         let offers = Offers::default();
-        // (when, what a request costs that is let in, else how many milliseconds later it would be)
+        // (the time, Ok(the cost of an admitted request) or Err(the milliseconds until a retry))
         let rows = [
             (1000, Ok(6.0)),
             (1100, Ok(6.0)),

@@ -1,25 +1,25 @@
-//! What a request costs, in request units (RU).
+//! The cost of a request, in request units (RU).
 //!
-//! The service does not tell how it counts; its documentation gives examples. The model here agrees with those to the order of
-//! magnitude, and is simple enough to be reckoned in one's head:
+//! The service does not publish its model; its documentation gives examples. The model here agrees with them in the order
+//! of magnitude, and is simple enough for mental arithmetic:
 //!
 //! | what | RU |
 //! |---|---|
 //! | a request | at least 1 |
 //! | returning documents | 1 for each KB |
-//! | looking at a document, other than by its `_id` | 0.1 |
+//! | examining a document, other than by its `_id` | 0.1 |
 //! | inserting a document | 5 for each KB, at least 5 |
 //! | changing a document | 10 for each KB that it has then, at least 10 |
 //! | deleting a document | 5 |
 //! | expiry | nothing |
 //!
-//! So a point read of 1 KB costs 1, an insert of 1 KB 5, and a filter without an index pays for every document that it meets. A
-//! write pays for its search, too, and what was done before a request failed is paid for. Handshakes, log-ins and the like
-//! cost nothing. Costs add up: a batch costs what its statements cost.
+//! So a point read of 1 KB costs 1, an insert of 1 KB costs 5, and a filter without an index pays for every document that
+//! it examines. A write also pays for its search, and a failed request pays for what it did before the error. Handshakes,
+//! logins and the like cost nothing. Costs add up: a batch costs as much as its statements.
 
 use crate::effort::Effort;
 
-/// What a request, or a part of one, has done.
+/// The work of a request, or of a part of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub effort: Effort,
@@ -32,10 +32,10 @@ const INSERT_KB: f64 = 5.0;
 const CHANGE_KB: f64 = 10.0;
 const REMOVE: f64 = 5.0;
 const RETURN_KB: f64 = 1.0;
-/// A document that is written is charged for at least so many bytes.
+/// The smallest size that a written document is charged for.
 const LEAST: u64 = 1024;
 
-/// What a document of so many bytes counts as when it is inserted or changed.
+/// Returns the size that an inserted or changed document of this many bytes is charged for.
 pub fn weigh(bytes: usize) -> u64 {
     (bytes as u64).max(LEAST)
 }
@@ -43,7 +43,7 @@ pub fn weigh(bytes: usize) -> u64 {
 // === impl Usage ===
 
 impl Usage {
-    /// What a part of a request costs.
+    /// Returns the cost of a part of a request.
     pub fn cost(&self) -> f64 {
         let effort = &self.effort;
         LOOK * (effort.documents - effort.by_id) as f64
@@ -53,7 +53,7 @@ impl Usage {
             + RETURN_KB * kilobytes(self.returned)
     }
 
-    /// What a whole request is charged.
+    /// Returns the charge for a whole request.
     pub fn charge(&self) -> f64 {
         (self.cost().max(1.0) * 100.0).round() / 100.0
     }

@@ -1,9 +1,9 @@
-//! What Azure Cosmos DB has and MongoDB has not: request units, throughput, and a service that refuses more.
+//! What Azure Cosmos DB adds to MongoDB: request units, throughput, strict mode.
 //!
-//! [`Usage`] says what a request costs, [`Offers`] how much was bought for a collection or a database, [`budget`] what is left of it in
-//! this second, [`strict`] what the service would refuse. [`Cosmos`] holds them for one server. The room knows no command and
-//! no collection: it is told names, sizes and the time. What a request costs is always
-//! counted, in passing; where limits and strictness are off, a command pays one look at a flag for each.
+//! [`Usage`] computes the cost of a request. [`Offers`] holds the throughput of collections and databases, [`budget`] tells
+//! what is left of it in this second, and [`strict`] refuses what the service would refuse. [`Cosmos`] holds them for one
+//! server. This module knows no command and no collection: callers pass names, sizes and the time. The work of a request is
+//! always counted. If limits and strict mode are off, a command only checks one flag for each.
 
 mod budget;
 mod charge;
@@ -22,36 +22,36 @@ pub use budget::{Allowance, TOO_MANY_REQUESTS, too_many_requests};
 pub use charge::{Usage, weigh};
 pub use offers::{Offer, Offers, Provisioned};
 
-/// The account of the emulator, and the key that its documentation gives to everybody. They open nothing in Azure.
+/// The account of the emulator, and its key, which Microsoft has published. They give no access to Azure.
 pub const EMULATOR_ACCOUNT: &str = "localhost";
 pub const EMULATOR_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// What one server keeps of it.
+/// The state of one server.
 pub struct Cosmos {
-    /// Requests are timed: from the start, or since somebody asked for what one cost.
+    /// Requests are timed: from the start, or since a client asked for the cost of a request.
     timed: AtomicBool,
-    /// What the service refuses is refused.
+    /// Refuse what the service refuses.
     pub strict: bool,
-    /// Requests over what was bought are refused.
+    /// The limits; `None` if there are none.
     budgets: Option<Budgets>,
     pub offers: Offers,
 }
 
-/// What the last request of a connection was and did. Every request leaves one, few are asked for: what it cost is reckoned then.
+/// The last request of a connection. Every request stores one, and few are asked for, so the cost is computed only then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastRequest {
     pub command: &'static str,
-    /// `None`: it was refused.
+    /// `None` if the request was refused.
     pub usage: Option<Usage>,
-    /// Where somebody wants to know.
+    /// Only if requests are timed.
     pub took: Option<Duration>,
 }
 
 // === impl LastRequest ===
 
 impl LastRequest {
-    /// In request units.
+    /// Returns the cost in request units.
     pub fn charge(&self) -> f64 {
         self.usage.map_or(0.0, |usage| usage.charge())
     }
@@ -64,7 +64,8 @@ impl LastRequest {
 // === impl Cosmos ===
 
 impl Cosmos {
-    /// `allowances`: what may be spent in a second by whoever has bought nothing. Without any, nothing is limited.
+    /// Creates the state. `allowances` are the limits per second of collections and databases without a throughput of their
+    /// own. Without any, nothing is limited.
     pub fn new(timed: bool, strict: bool, allowances: Vec<Allowance>) -> Self {
         Self {
             timed: AtomicBool::new(timed),
@@ -83,13 +84,13 @@ impl Cosmos {
         self.timed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether requests have to be let in one by one.
+    /// Returns whether requests need to be admitted one by one.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.budgets.is_some()
     }
 
-    /// Whether a request on `(database, collection)` may begin: something is left of this second's budget.
+    /// Returns an error if nothing is left of this second's budget for a request on `(database, collection)`.
     pub fn admit(&self, place: (&str, &str), now: Millis) -> Result<()> {
         match &self.budgets {
             Some(budgets) => budgets.admit(&self.offers, place, now),
@@ -97,14 +98,14 @@ impl Cosmos {
         }
     }
 
-    /// Takes what a request turned out to cost.
+    /// Subtracts the cost of a request after it has run.
     pub fn charge(&self, place: (&str, &str), now: Millis, units: f64) {
         if let Some(budgets) = &self.budgets {
             budgets.charge(&self.offers, place, now, units);
         }
     }
 
-    /// Forgets what nobody needs any more. Called now and then.
+    /// Removes entries that are no longer needed. Called now and then.
     pub fn sweep(&self, now: Millis) {
         if let Some(budgets) = &self.budgets {
             budgets.sweep(now);

@@ -1,4 +1,4 @@
-//! How much throughput was bought for what. Shown to whoever asks, and a limit where limits are on.
+//! The throughput of collections and databases. Clients can read it, and it is a limit if limits are on.
 
 use dashmap::DashMap;
 
@@ -7,16 +7,16 @@ use crate::value::DocBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     Manual(u32),
-    /// At most so much; a tenth of it is what one always has.
+    /// At most this much. A tenth of it is always available.
     Autoscale(u32),
 }
 
-/// What is known of a collection besides what storage keeps.
+/// Facts about a collection that storage does not keep.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Provisioned {
-    /// Which collection of that name is meant: one that is made anew has bought nothing.
+    /// The collection's UUID: a new collection with the same name has no throughput.
     pub uuid: [u8; 16],
-    /// What was bought for it alone, if anything.
+    /// The throughput of this collection alone, if it has one.
     pub offer: Option<Offer>,
     pub shard_key: Option<DocBuf>,
 }
@@ -24,24 +24,24 @@ pub struct Provisioned {
 #[derive(Default)]
 pub struct Offers {
     databases: DashMap<String, Option<Offer>, ahash::RandomState>,
-    /// By `db.collection`.
+    /// Keyed by `db.collection`.
     collections: DashMap<String, Provisioned, ahash::RandomState>,
 }
 
-/// What a collection gets that asks for nothing.
+/// The throughput that is shown for a collection that asked for none.
 const DEFAULT: Offer = Offer::Manual(400);
 
 // === impl Offer ===
 
 impl Offer {
-    /// What can be spent in a second.
+    /// Returns the limit per second.
     pub fn units(self) -> u32 {
         match self {
             Self::Manual(units) | Self::Autoscale(units) => units,
         }
     }
 
-    /// What GetCollection shows as provisioned.
+    /// Returns what GetCollection shows as provisioned.
     pub fn provisioned(self) -> u32 {
         match self {
             Self::Manual(units) => units,
@@ -57,7 +57,7 @@ impl Offers {
         self.databases.insert(database.to_owned(), offer);
     }
 
-    /// Whether somebody has made that database, and what it has bought.
+    /// Returns the throughput of a database, or `None` if no command has created the database.
     pub fn database(&self, database: &str) -> Option<Option<Offer>> {
         self.databases.get(database).map(|offer| *offer)
     }
@@ -66,7 +66,7 @@ impl Offers {
         self.database(database).flatten()
     }
 
-    /// With its collections.
+    /// Forgets a database and its collections.
     pub fn forget_database(&self, database: &str) {
         self.databases.remove(database);
         self.collections.retain(|name, _| {
@@ -83,7 +83,7 @@ impl Offers {
         self.collections.remove(name);
     }
 
-    /// What is known of the collection `db.collection` with that UUID.
+    /// Returns the facts about the collection `db.collection` with this UUID.
     pub fn collection(&self, name: &str, uuid: [u8; 16]) -> Provisioned {
         match self.collections.get(name) {
             Some(sold) if sold.uuid == uuid => sold.clone(),
@@ -98,7 +98,7 @@ impl Offers {
         self.collections.get(name)?.offer
     }
 
-    /// What a collection has for itself, to be shown; `None` where it shares what its database has.
+    /// Returns the throughput to show for a collection, or `None` if it shares that of its database.
     pub fn shown(&self, database: &str, sold: &Provisioned) -> Option<Offer> {
         let shared = self.of_database(database).is_some();
         sold.offer.or((!shared).then_some(DEFAULT))

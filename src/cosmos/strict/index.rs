@@ -1,11 +1,11 @@
-//! Which indexes are refused.
+//! The indexes that strict mode refuses.
 
 use super::is_on;
 use super::rules::{KIND, SPARSE, TTL, UNIQUE};
 use crate::error::Result;
 use crate::value::{Doc, TS_FIELD};
 
-/// One entry of createIndexes. `frozen`: there are documents, and this index is not there yet.
+/// Checks one entry of createIndexes. `frozen` means that the collection has documents and does not have this index yet.
 pub fn check_index(spec: Doc<'_>, frozen: bool) -> Result<()> {
     let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
     for elem in key {

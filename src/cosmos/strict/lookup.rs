@@ -1,4 +1,4 @@
-//! What a `$lookup` may not ask for.
+//! The options of `$lookup` that strict mode refuses.
 
 use super::rules::LOOKUP;
 use crate::error::Result;

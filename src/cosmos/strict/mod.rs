@@ -1,8 +1,8 @@
-//! `--strict cosmos`: what the service refuses, with its codes and, where they are known, its words.
+//! `--strict cosmos`: refuses what the service refuses, with its codes and, if they are known, its messages.
 //!
-//! One table of [rules](RULES), so that a team sees on its own machine what would break in Azure. The commands ask
-//! before they begin. Only the size of documents is checked where they are stored: before, it is not known how large an update
-//! makes one.
+//! There is one table of [rules](RULES), so that a team sees on its own machine what would fail in Azure. A command calls
+//! the checks before it starts. Only the size of documents is checked when they are stored, because the size after an
+//! update is not known earlier. This module knows no collection: callers pass specifications and index keys.
 
 mod index;
 mod lookup;
@@ -17,10 +17,10 @@ pub use lookup::check_lookup;
 pub use rules::{RULES, Rule};
 pub use sort::{check_lone_sort, check_sort};
 
-/// The largest document that it stores.
+/// The largest document that the service stores.
 pub const MAX_DOCUMENT: usize = 2 * 1024 * 1024;
 
-/// Commands that the service has not, or that are newer than it is, by their names.
+/// Commands that the service does not have, or that are newer than the service.
 const COMMANDS: &[&str] = &[
     "bulkWrite",
     "collMod",
@@ -42,17 +42,17 @@ pub fn check_command(name: &str) -> Result<()> {
     }
 }
 
-/// A write that could be repeated is refused, whether it is or not.
+/// The error for a retryable write, whether it is a retry or not.
 pub fn retryable() -> Error {
     rules::RETRYABLE.error()
 }
 
-/// What is said of a document that is larger than [`MAX_DOCUMENT`].
+/// The error for a document larger than [`MAX_DOCUMENT`].
 pub fn too_large() -> Error {
     rules::SIZE.error()
 }
 
-/// A flag may be a number.
+/// Returns whether a flag is set. It may be a number.
 fn is_on(flag: ValueRef<'_>) -> bool {
     (flag.ty() == Type::Bool || flag.ty().is_number()) && is_true(flag)
 }

@@ -1,18 +1,18 @@
-//! The rules, one by one.
+//! The rules of strict mode.
 
 use crate::error::{Code, Error};
 
-/// One thing that the service refuses.
+/// Something that the service refuses.
 #[derive(Debug)]
 pub struct Rule {
-    /// For a person.
+    /// A description for the README.
     pub what: &'static str,
     pub code: Code,
-    /// With `{}` in the place of the name that it is about.
+    /// The message, with `{}` in place of the name that it is about.
     pub words: &'static str,
-    /// What the storage behind the service says it with, where the words are its and the service hands them on.
+    /// The status of the storage behind the service, if the message comes from there and the service passes it on.
     status: Option<&'static str>,
-    /// The words were seen on the wire. Others are formed after those.
+    /// The message was seen on the wire. Other messages are modelled after those.
     pub seen: bool,
 }
 
@@ -88,12 +88,12 @@ pub const LOOKUP: Rule = Rule {
     seen: true,
 };
 
-/// Every rule.
+/// All rules.
 pub static RULES: &[Rule] = &[
     COMMAND, RETRYABLE, SIZE, TTL, SPARSE, KIND, UNIQUE, ORDER_BY, COMPOSITE, LOOKUP,
 ];
 
-/// Nobody can look it up.
+/// A placeholder: there is no activity to look up.
 const ACTIVITY: &str = "00000000-0000-0000-0000-000000000000";
 
 // === impl Rule ===
@@ -103,7 +103,7 @@ impl Rule {
         Error::new(self.code, self.message(self.words))
     }
 
-    /// The refusal of something with a name.
+    /// Returns the error about something with this name.
     pub fn about(&self, name: &str) -> Error {
         Error::new(self.code, self.message(&self.words.replace("{}", name)))
     }

@@ -1,10 +1,10 @@
-//! Which sorts have their index.
+//! The sorts that strict mode refuses because they have no index.
 
 use super::rules::{COMPOSITE, ORDER_BY};
 use crate::error::Result;
 use crate::value::{Doc, Elem};
 
-/// A sort, and the keys of the indexes that could serve it.
+/// Checks a sort against the keys of the indexes that could serve it.
 pub fn check_sort<'k>(sort: Doc<'_>, mut keys: impl Iterator<Item = Doc<'k>>) -> Result<()> {
     let Some(first) = sort.first() else {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn check_sort<'k>(sort: Doc<'_>, mut keys: impl Iterator<Item = Doc<'k>>) ->
     }
 }
 
-/// The same for a findAndModify, which sorts by one field only.
+/// Checks the sort of a findAndModify, which may have one field only.
 pub fn check_lone_sort<'k>(sort: Doc<'_>, keys: impl Iterator<Item = Doc<'k>>) -> Result<()> {
     match sort.count() > 1 {
         true => Err(COMPOSITE.error()),
@@ -32,7 +32,8 @@ pub fn check_lone_sort<'k>(sort: Doc<'_>, keys: impl Iterator<Item = Doc<'k>>) -
     }
 }
 
-/// A field of a key is that field, or stands for all fields (`$**`) or for all below a path (`a.$**`).
+/// Returns whether a field of a key covers the name: it is that field, or a wildcard for all fields (`$**`) or for all
+/// fields below a path (`a.$**`).
 fn covers(indexed: &str, name: &str) -> bool {
     match indexed.strip_suffix("$**") {
         Some(prefix) => name.starts_with(prefix),
@@ -40,7 +41,7 @@ fn covers(indexed: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a key has these fields, in this order and no others, all in these directions or all in the opposite ones.
+/// Returns whether a key has exactly these fields in this order, all in these directions or all in the opposite ones.
 fn is_alike(key: Doc<'_>, sort: Doc<'_>) -> bool {
     let falls = |elem: &Elem<'_>| elem.value.as_num().is_some_and(|way| way.to_f64() < 0.0);
     let pairs: Vec<_> = key.iter().zip(sort.iter()).collect();
