@@ -6,6 +6,7 @@
 
 use std::ops::{AddAssign, Sub};
 
+/// The work of a command, or of a part of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Index entries examined.

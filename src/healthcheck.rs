@@ -20,7 +20,7 @@ use tokio_util::codec::{Decoder, Encoder};
 use crate::value::DocBuf;
 use crate::wire::{Codec, Form, Incoming, Outgoing};
 
-/// Accepts any certificate: the identity of a server says nothing about its health.
+/// A verifier that accepts any certificate: the identity of a server says nothing about its health.
 #[derive(Debug)]
 struct Anyone(WebPkiSupportedAlgorithms);
 

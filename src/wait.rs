@@ -26,7 +26,7 @@ pub struct Flag {
     told: Notify,
 }
 
-/// Wakes all listeners when something has changed. Costs one relaxed load while there are no listeners.
+/// A signal that wakes all listeners when something has changed. Costs one relaxed load while there are no listeners.
 ///
 /// A lock must guard the value that changes. The writer gives the signal in the same lock hold in which it changes the
 /// value, and a listener reads the value under that lock after it has started to listen. The lock orders the two: either

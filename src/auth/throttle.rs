@@ -22,10 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MEMORY: Duration = Duration::from_secs(600);
 /// The number of user names that are remembered for each address. All further names share one record.
 const NAMES: usize = 100;
-/// The number of addresses that are remembered. Beyond it, the address with the oldest failure is evicted. An address is
+/// The number of addresses that are remembered. Beyond it, the address that has not failed for longest is evicted. An address is
 /// never delayed for the failures of another.
 const ADDRESSES: usize = 1_000;
 
+/// The failed logins of all addresses.
 #[derive(Default)]
 pub struct Throttle(Mutex<HashMap<IpAddr, Address, ahash::RandomState>>);
 

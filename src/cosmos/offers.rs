@@ -4,6 +4,7 @@ use dashmap::DashMap;
 
 use crate::value::DocBuf;
 
+/// A throughput in request units per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     Manual(u32),
@@ -21,6 +22,7 @@ pub struct Provisioned {
     pub shard_key: Option<DocBuf>,
 }
 
+/// The throughput of all collections and databases.
 #[derive(Default)]
 pub struct Offers {
     databases: DashMap<String, Option<Offer>, ahash::RandomState>,

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+/// A socket that a connection runs over.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Waits until bytes may have arrived.
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;

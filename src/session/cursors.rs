@@ -91,6 +91,7 @@ pub struct OpenCursor {
     part: CursorShare,
 }
 
+/// The open cursors of a server.
 pub struct Cursors {
     open: DashMap<CursorId, Slot, ahash::RandomState>,
     count: AtomicUsize,

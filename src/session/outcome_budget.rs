@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 
 use super::Session;
 
+/// The budget, shared by all sessions.
 pub(super) struct OutcomeBudget {
     limit: usize,
     kept: Mutex<StoredOutcomes>,

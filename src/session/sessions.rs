@@ -21,6 +21,7 @@ pub const SESSION_MINUTES: u32 = 30;
 /// MongoDB's own limit (`maxSessions`).
 const MAX_SESSIONS: usize = 1_000_000;
 
+/// The sessions of a server.
 pub struct Sessions {
     known: DashMap<SessionId, Arc<Session>, ahash::RandomState>,
     /// The number of sessions. `DashMap::len` would walk every shard.
@@ -29,6 +30,7 @@ pub struct Sessions {
     outcomes: Arc<OutcomeBudget>,
 }
 
+/// A logical session: its latest retryable write, and when it was last used.
 pub struct Session {
     id: SessionId,
     outcomes: Arc<OutcomeBudget>,

@@ -20,7 +20,7 @@ use crate::handler::TlsVersion;
 use super::super::connection::End;
 use super::identity::{self, names};
 
-/// Accepts encrypted connections. The server has none if TLS is disabled.
+/// The acceptor of connections that may be encrypted. The server has none if TLS is disabled.
 #[derive(Debug)]
 pub struct Acceptor {
     tls: Tls,
