@@ -1,4 +1,4 @@
-//! The way to a document by its `_id`: through the map of hashes to the record, whose document tells whether it is the one.
+//! Finds a document by its `_id`: a hash leads to a record, and the document in it confirms the match.
 
 use super::idmap::with_id_key;
 use super::{RecordId, Stored, View};
@@ -7,14 +7,14 @@ use crate::value::{Doc, ValueRef, key};
 // === impl View ===
 
 impl<'a> View<'a> {
-    /// The document with that `_id`.
+    /// Returns the document with that `_id`.
     #[inline]
     pub fn by_id(&self, id: ValueRef<'_>) -> Option<(RecordId, Stored<'a>)> {
         let hash = key::with(id, |key| self.ids().hash(key));
         self.by_hash(hash, |doc| has_id(doc, id))
     }
 
-    /// The document whose `_id` has that key.
+    /// Returns the document whose `_id` has that key.
     #[inline]
     pub fn by_key(&self, key: &[u8]) -> Option<(RecordId, Stored<'a>)> {
         self.by_hash(self.ids().hash(key), |doc| has_key(doc, key))
@@ -22,8 +22,8 @@ impl<'a> View<'a> {
 
     #[inline]
     fn by_hash(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<(RecordId, Stored<'a>)> {
-        // The map's lock is given back before the document is looked at: what is read behind a lock waits for what was read
-        // before, and the document is far away.
+        // Release the map's lock before reading the document. The document is probably not in the cache, and a read behind
+        // a lock waits for the reads before it.
         let likely = self.ids().find(hash, Some)?;
         self.at(likely, &is_it).or_else(|| self.among(hash, is_it))
     }
@@ -34,20 +34,20 @@ impl<'a> View<'a> {
         is_it(stored.bytes).then_some((id, stored))
     }
 
-    /// Among several that share a hash, if they do.
+    /// Finds the match among several records that share a hash.
     #[cold]
     fn among(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<(RecordId, Stored<'a>)> {
         self.ids().find(hash, |id| self.at(id, &is_it))
     }
 }
 
-/// Whether that is the `_id` of a document.
+/// Returns whether the document has that `_id`.
 #[inline]
 fn has_id(doc: &[u8], id: ValueRef<'_>) -> bool {
     begins_with(doc, id) || key::with(id, |key| has_key(doc, key))
 }
 
-/// Whether it is written in front of the document in the same bytes, as is nearly always so.
+/// Returns whether the document begins with that `_id`, in the same bytes. This is nearly always the case.
 #[inline]
 fn begins_with(doc: &[u8], id: ValueRef<'_>) -> bool {
     let Some((head, value)) = doc.split_at_checked(9) else {
@@ -56,7 +56,7 @@ fn begins_with(doc: &[u8], id: ValueRef<'_>) -> bool {
     head[4] == id.ty().tag() && head[5..] == *b"_id\0" && value.starts_with(id.data())
 }
 
-/// Whether the `_id` of a document has that key.
+/// Returns whether the `_id` of the document has that key.
 #[inline]
 pub(super) fn has_key(doc: &[u8], key: &[u8]) -> bool {
     with_id_key(Doc::new(doc), |own| own == key)
@@ -134,7 +134,7 @@ mod tests {
         for document in &all {
             let added = c.write(Millis(0), |w| w.insert(document.bytes()));
             let record = added.unwrap().unwrap();
-            // As if its key had that hash, too.
+            // Pretend that its key has that hash, too.
             if record != records.first().copied().unwrap_or(record) {
                 c.exclusive().contents_mut().share_hash(hash, record);
             }

@@ -1,4 +1,4 @@
-//! Which collections there are.
+//! The catalog: which collections exist.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,21 +18,20 @@ use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
 use crate::value::Millis;
 
-/// Finds collections by name. Looking one up takes no lock but the map's shard; creating, dropping and renaming exclude
-/// each other.
+/// Finds collections by name. A lookup locks only a shard of the map. Creating, dropping and renaming exclude each other.
 pub struct Catalog {
     collections: DashMap<Namespace, Arc<Collection>, RandomState>,
-    /// Held by whoever adds, drops or renames. See the order of locks in [`super`].
+    /// Held while a collection is created, dropped or renamed. See the order of locks in [`super`].
     changing: Mutex<Databases>,
-    /// The server's, which may be set back.
+    /// The clock of the server, which may be set back.
     clock: Option<Clock>,
-    /// Ended documents freed by anybody: the reaper, a change of rules, or a write that took their place.
+    /// How many expired documents were freed: by the reaper, by a change of rules, or by a write that needed their place.
     freed: Arc<AtomicU64>,
     limit: Option<SizeLimit>,
 }
 
-/// The names of all databases by their lower case, once somebody has asked for them. Forgotten when a collection goes, with which
-/// its database may go: to make a collection is then not to look at all of them, however many there are.
+/// The names of all databases by their lower-case form. Computed when first needed and discarded when a collection is
+/// dropped, since its database may disappear with it. Thanks to this, creating a collection need not visit all others.
 type Databases = Option<AHashMap<String, String>>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub enum CreateError {
     OtherCase(OtherCase),
 }
 
-/// A write to this collection failed half-way. Nothing can be done with it but to drop it.
+/// The error that a write to this collection failed half-way. The collection can only be dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged(pub Namespace);
 
@@ -60,23 +59,23 @@ impl From<Damaged> for Error {
 pub enum RenameError {
     NoSuchSource,
     TargetExists,
-    /// Of one of the two, which has this UUID.
+    /// An index is being built on one of the two collections: the one with this UUID.
     IndexBuild(Uuid),
     OtherCase(OtherCase),
-    /// One of the two, which can only be dropped.
+    /// One of the two collections is damaged and can only be dropped.
     Damaged(Damaged),
 }
 
-/// There is a database whose name differs from the wanted one in nothing but upper and lower case.
+/// The error that a database exists whose name differs from the wanted one only in case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherCase {
     pub there: String,
     pub wanted: String,
 }
 
-/// Collections larger than this are freed on a thread of their own.
+/// Collections with more entries are freed on a thread of their own.
 const LARGE: u64 = 50_000;
-/// A sweep gives way to waiting readers this often.
+/// How long a sweep holds a collection's lock before it lets waiting readers in.
 const SWEEP_SLICE: Duration = Duration::from_millis(1);
 
 // === impl Catalog ===
@@ -92,7 +91,7 @@ impl Catalog {
         }
     }
 
-    /// For a server whose clock may be set back.
+    /// Creates the catalog of a server whose clock may be set back.
     pub fn with_clock(clock: Clock) -> Self {
         Self {
             clock: Some(clock),
@@ -100,13 +99,13 @@ impl Catalog {
         }
     }
 
-    /// For a server that takes no larger documents.
+    /// Sets the largest document that the server accepts.
     #[must_use]
     pub fn with_limit(self, limit: Option<SizeLimit>) -> Self {
         Self { limit, ..self }
     }
 
-    /// The collection of that name. One that a failed write has damaged is refused.
+    /// Returns the collection of that name. Refuses one that a failed write has damaged.
     #[inline]
     pub fn get(
         &self,
@@ -122,7 +121,7 @@ impl Catalog {
         }
     }
 
-    /// The collection, made first if there is none. Says whether it was made.
+    /// Returns the collection, and whether this call created it.
     #[cfg(test)]
     pub fn get_or_create(
         &self,
@@ -137,7 +136,7 @@ impl Catalog {
         Ok((made.unwrap(), true))
     }
 
-    /// Makes a collection; `prepare` sets it up before anybody can find it.
+    /// Creates a collection. `prepare` sets it up before any other thread can find it.
     pub fn create(
         &self,
         namespace: Namespace,
@@ -159,8 +158,8 @@ impl Catalog {
         }
     }
 
-    /// Who adds, drops or renames does so alone. Whoever has the turn may be waiting for a collection that somebody
-    /// computes on.
+    /// Acquires the lock for changes of the catalog. The thread that holds it may itself be waiting for a collection that
+    /// is locked by a long computation.
     fn alone(&self) -> MutexGuard<'_, Databases> {
         self.changing
             .try_lock_for(LOCK_TIMEOUT)
@@ -172,7 +171,8 @@ impl Catalog {
         Arc::new(made.with(self.clock.clone(), Arc::clone(&self.freed)))
     }
 
-    /// Takes a collection away, or only the one with that UUID. Whoever still holds it finds it dropped.
+    /// Drops a collection; if `uuid` is given, only the collection with that UUID. Callers that still hold the collection
+    /// find it dropped.
     pub fn drop_collection(
         &self,
         database: &str,
@@ -189,7 +189,7 @@ impl Catalog {
         Some(dropped)
     }
 
-    /// Takes all collections of a database away; says how many.
+    /// Drops all collections of a database and returns how many there were.
     pub fn drop_database(&self, database: &str) -> usize {
         let mut alone = self.alone();
         *alone = None;
@@ -206,7 +206,7 @@ impl Catalog {
         names.len()
     }
 
-    /// Gives a collection another name, possibly in another database. Documents keep their `_ts`.
+    /// Renames a collection, possibly into another database. Its documents keep their `_ts`.
     pub fn rename(
         &self,
         from: &Namespace,
@@ -231,9 +231,9 @@ impl Catalog {
         })
     }
 
-    /// The same with this very collection, whatever it is called by now, if `allows` has nothing against what the collection of
-    /// the new name looks like (`None`: there is none), which goes then. Nobody can change how that one is set up, or make
-    /// one, between the question and the deed.
+    /// Renames exactly this collection, whatever its present name, and replaces the collection that has the new name.
+    /// `allows` sees the collection to be replaced (`None` if there is none) and may refuse. That collection cannot change
+    /// its settings, nor can one be created, between this check and the rename.
     pub fn replace<E: From<RenameError>>(
         &self,
         moved: &Arc<Collection>,
@@ -263,7 +263,7 @@ impl Catalog {
             return Ok(()); // it has its own place
         }
         let replaced = self.found(to);
-        // One that is damaged must not be taken for another, and none must go for it.
+        // A damaged collection must not get another name, and no collection may be dropped for it.
         for (of, name) in [(Some(moved), &from), (replaced.as_ref(), to)] {
             if of.is_some_and(|of| of.is_damaged()) {
                 return Err(RenameError::Damaged(Damaged(name.clone())).into());
@@ -271,7 +271,8 @@ impl Catalog {
         }
         let take_place = || {
             self.collections.remove(&from);
-            // The only place where somebody waits for a second collection: one that has a name of its own till now.
+            // The only place where a thread that holds one collection's lock waits for another's. Until now `moved` has a
+            // name of its own.
             moved.rename(to.clone());
             self.collections.insert(to.clone(), Arc::clone(moved));
         };
@@ -294,7 +295,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether a collection may be made in the database. On a disk that minds no case the two would be one.
+    /// Checks whether a collection may be created in the database. On a file system that ignores case, two databases whose
+    /// names differ only in case would be one.
     fn check_case(&self, database: &str, known: &mut Databases) -> Result<(), OtherCase> {
         let known = known.get_or_insert_with(|| {
             let names = self.collections.iter().map(|entry| {
@@ -303,7 +305,8 @@ impl Catalog {
             });
             names.collect()
         });
-        // Whoever asks makes a collection there, or finds that it is there already.
+        // The caller creates a collection in this database, or finds that one exists already, so the name can be entered
+        // now.
         let there = known
             .entry(database.to_ascii_lowercase())
             .or_insert_with(|| database.to_owned());
@@ -316,12 +319,12 @@ impl Catalog {
         Ok(())
     }
 
-    /// All collections, sorted by name.
+    /// Returns all collections, sorted by name.
     pub fn collections(&self) -> Vec<Arc<Collection>> {
         self.sorted(|_| true)
     }
 
-    /// The collections of one database, sorted by name.
+    /// Returns the collections of one database, sorted by name.
     pub fn in_database(&self, database: &str) -> Vec<Arc<Collection>> {
         self.sorted(|namespace| namespace.database() == database)
     }
@@ -337,7 +340,7 @@ impl Catalog {
         all.into_iter().map(|(_, collection)| collection).collect()
     }
 
-    /// The databases that have a collection, sorted.
+    /// Returns the names of the databases that have a collection, sorted.
     pub fn databases(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .collections
@@ -349,8 +352,9 @@ impl Catalog {
         names
     }
 
-    /// All collections but one that is just being given another name. Without order or names: this is asked several times a
-    /// second, and there may be thousands. No lock of the map is held while a collection's is taken.
+    /// Returns all collections, except perhaps one that is just being renamed. They are not sorted and carry no names: the
+    /// reaper calls this several times a second, and there may be thousands. No shard of the map is locked while the caller
+    /// locks a collection.
     fn each(&self) -> Vec<Arc<Collection>> {
         self.collections
             .iter()
@@ -358,39 +362,39 @@ impl Catalog {
             .collect()
     }
 
-    /// All collections without exception.
+    /// Returns all collections without exception.
     fn every(&self) -> Vec<Arc<Collection>> {
         let _alone = self.alone();
         self.each()
     }
 
-    /// Whether there is a collection in which something can ever end (or memory waits to be given back).
+    /// Returns whether a document in any collection can ever expire, or memory can be given back.
     pub(super) fn can_expire(&self) -> bool {
         self.each().iter().any(|collection| collection.can_expire())
     }
 
-    /// The collections in which there is something to free.
+    /// Returns the collections that the reaper has work in.
     pub(super) fn due(&self, now: Millis) -> Vec<Arc<Collection>> {
         let mut all = self.each();
         all.retain(|collection| collection.wants_reaping(now));
         all
     }
 
-    /// Frees everything that has ended by `now`, in every collection.
+    /// Frees all documents of all collections that have expired by `now`.
     pub(super) fn sweep(&self, now: Millis) {
         for collection in self.every() {
             while collection.reap(now, clock::monotonic() + SWEEP_SLICE).more {}
         }
     }
 
-    /// The clock is going back: takes every collection along that has not followed by itself.
+    /// Makes every collection follow the clock back, unless it has done so already.
     pub(super) fn go_back(&self) {
         for collection in self.every() {
             while !collection.follow_back(clock::monotonic() + SWEEP_SLICE) {}
         }
     }
 
-    /// How many ended documents have been freed since the start.
+    /// Returns how many expired documents have been freed since the start.
     pub fn freed(&self) -> u64 {
         self.freed.load(Ordering::Relaxed)
     }
@@ -402,13 +406,13 @@ impl Default for Catalog {
     }
 }
 
-/// Marks a collection dropped and frees what it held.
+/// Marks a collection as dropped and frees its contents.
 fn retire(collection: &Arc<Collection>) {
     let size = collection.shared().contents().totals().count;
     free(collection.retire(), size);
 }
 
-/// Frees what nobody can reach any more. With millions of entries that takes a while: nobody should wait for it.
+/// Frees contents that are no longer reachable. Millions of entries take a while to free, so a thread of its own does that.
 pub fn free(contents: impl Send + 'static, entries: u64) {
     if entries > LARGE {
         let spawned = std::thread::Builder::new()
@@ -489,7 +493,7 @@ mod tests {
             let ids = view.way(crate::storage::index::ID_INDEX).unwrap();
             assert_eq!((ids.ready, ids.len()), (true, 300));
         });
-        // An index that a client is building is in the way.
+        // An index that a client is building prevents the rename.
         let spec = crate::storage::index::IndexSpec::new("a", DocBuf::from(doc! {"a": 1}));
         there.write(Millis(0), |w| w.begin_index(spec)).unwrap();
         let refused = catalog.rename(&to, &from, false);
@@ -515,7 +519,7 @@ mod tests {
         }
         let there = catalog.get("db", "good").unwrap().unwrap();
         assert_eq!(there.shared().contents().totals().count, 3);
-        // Dropped, it is out of the way.
+        // After it is dropped, its name is free.
         catalog.drop_collection("db", "bad", None).unwrap();
         catalog.rename(&good, &bad, false).unwrap();
     }

@@ -1,38 +1,42 @@
-//! Documents at rest, in memory.
+//! The documents of all collections, in memory.
 //!
-//! [`Catalog`] finds a [`Collection`] by its name. A collection keeps documents as bytes in [`segment`]s by
-//! [`RecordId`] (natural order is insertion order), finds them by `_id` through a hash map and by other fields through
-//! [`index`]es. One lock guards it all; it is taken by [`Collection::read`] and [`Collection::write`], which hand a
-//! [`View`] or a [`Writer`] to a closure, so no guard leaves this room. Both apply the rule of [`crate::ttl`]: an ended
-//! document cannot be seen through either. What documents live by is changed through [`Rules`], which only
-//! [`Collection::drain_then`] and [`Catalog::create`] hand out; [`DateRuleMigration`] prepares a change of the rules that go by
-//! dates. Storage answers with facts ([`Refused`]), knows no command and no query language.
+//! A [`Catalog`] finds a [`Collection`] by name. A collection keeps its documents as bytes in [`segment`]s, ordered by
+//! [`RecordId`] (the natural order is the insertion order). A hash map finds a document by `_id`, and [`index`]es find
+//! documents by other fields. One lock guards all of this. [`Collection::read`] and [`Collection::write`] acquire it and
+//! pass a [`View`] or a [`Writer`] to a closure, so no lock guard leaves this module. Both apply the rule of
+//! [`crate::ttl`]: neither shows an expired document. Only [`Rules`] can change the TTL settings of a collection, and only
+//! [`Collection::drain_then`] and [`Catalog::create`] hand one out. [`DateRuleMigration`] prepares a change of TTL indexes
+//! on dates. Storage answers with facts ([`Refused`]). It knows no command and no query language.
 //!
 //! # The order of locks
 //!
-//! A lock may be taken while those above it are held, never the other way round. None is held across an await.
+//! A thread may acquire a lock while it holds locks above it in this table, never the other way round. No lock is held
+//! across an await.
 //!
 //! | lock | guards | held for |
 //! |---|---|---|
-//! | `Clock::moving` | the clock while it is moved, and who is told | a move; going back, all of it |
-//! | `Catalog::changing` | which collections there are | a create, drop or rename |
-//! | `Collection::state` | all that a collection holds and how it is set up | one slice or one document |
-//! | a shard of `Catalog::collections` | the way from a name to its collection | a look-up |
-//! | a shard of `IdMap` | the way from an `_id` to its record; only under `Collection::state` | a look-up |
+//! | `Clock::moving` | the clock while it is moved, and the list of its watchers | a move; for a step back, the whole step |
+//! | `Catalog::changing` | which collections exist | a create, drop or rename |
+//! | `Collection::state` | the contents and the settings of a collection | one slice or one document |
+//! | a shard of `Catalog::collections` | the map from names to collections | a lookup |
+//! | a shard of `IdMap` | the map from an `_id` to its record; only under `Collection::state` | a lookup |
 //!
-//! - One collection's lock at a time. The exception is `Catalog::place`: under `changing` it holds the collection that gives way
-//!   and takes the one that is renamed, and both of these before the shards of their names.
-//! - `Catalog::create` sets a new collection up while it holds the shard of its name: nobody can have found that collection.
-//!   Everybody else lets go of the shard before a collection's lock is taken (`Catalog::get`, `Catalog::each`).
-//! - Closures run under the lock: what [`Collection::read`], [`Collection::write`] and `Sources::find_equal` are given must not
-//!   come back to storage. A reader that holds a collection for longer than a command asks whether it was dropped.
-//! - Whoever waits for `state` or `changing` for longer than a few milliseconds lets others have the worker
-//!   ([`crate::aside::uncut`]). Keys for an index are made under the exclusive lock and may do so as well.
-//! - A [`Signal`](crate::wait::Signal) is given under `state`; waking somebody takes no lock of ours.
+//! - A thread holds the lock of one collection at a time. The exception is `Catalog::place`: under `changing` it locks the
+//!   collection that is replaced, then the one that is renamed, and both before the shards of their names.
+//! - `Catalog::create` sets up a new collection while it holds the shard of its name. This is safe because no other thread
+//!   can find that collection yet. All other code releases the shard before it locks a collection (`Catalog::get`,
+//!   `Catalog::each`).
+//! - Closures run under the lock. A closure passed to [`Collection::read`], [`Collection::write`] or `Sources::find_equal`
+//!   must not call storage again. A reader that keeps a collection for longer than one command checks whether it was
+//!   dropped.
+//! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
+//!   ([`crate::aside::uncut`]). The code that computes index keys under the exclusive lock may do so too.
+//! - A [`Signal`](crate::wait::Signal) is given under `state`. Waking a listener acquires none of these locks.
 //!
-//! Apart from these, and never taken together with them: in `session` a shard of `Sessions::known`, then `Session::state`, then
-//! `OutcomeBudget::kept`; a shard of `Cursors::open`, then the source in it; in `auth` a connection's `Standing::login`, then
-//! `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held for a look or a change alone.
+//! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then
+//! `OutcomeBudget::kept`; and a shard of `Cursors::open`, then the source in it. In `auth`: a connection's
+//! `Standing::login`, then `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held only to read
+//! or change one value.
 
 mod by_id;
 mod catalog;

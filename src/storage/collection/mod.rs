@@ -1,4 +1,8 @@
-//! One collection: its documents, its indexes, its TTL settings, and the lock around them.
+//! A collection: documents, indexes and TTL settings behind one lock.
+//!
+//! [`Collection::read`] acquires the lock shared and passes a [`View`] to a closure. [`Collection::write`] acquires it
+//! exclusively and passes a [`Writer`]. [`State`] is everything that the lock guards. A collection does not decide what a
+//! closure reads or writes, and it does not know the catalog.
 
 mod state;
 
@@ -19,27 +23,30 @@ use crate::wait::Wait;
 
 pub(super) use state::State;
 
-/// Longer than the lock is held when all is well.
+/// How long to wait for a lock before handing the worker to other tasks. Locks are usually held for less than this.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
+/// A collection, shared by the catalog and by the commands that use it.
 pub struct Collection {
     uuid: Uuid,
     state: RwLock<State>,
-    /// How far anybody has looked.
+    /// The latest moment at which any command has read the collection.
     pub(super) horizon: Horizon,
-    /// A write failed half-way: nothing here can be trusted, and the catalog refuses to hand the collection out.
+    /// Set when a write failed half-way. The contents cannot be trusted then, and the catalog refuses to hand the
+    /// collection out.
     damaged: AtomicBool,
-    /// Somebody is building the ordered index of `_id`s.
+    /// Set while the ordered index of `_id`s is being built.
     pub(super) ordering_ids: AtomicBool,
 }
 
-/// The collection, held exclusively.
+/// A collection whose lock is held exclusively.
 pub(super) struct Exclusive<'a> {
     collection: &'a Collection,
     state: RwLockWriteGuard<'a, State>,
 }
 
-/// The collection was dropped (or renamed away) since it was looked up: look it up again.
+/// The error that the collection was dropped, or replaced by a rename, since the caller looked it up. The caller looks it
+/// up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped;
 
@@ -56,7 +63,7 @@ impl Collection {
         }
     }
 
-    /// A collection in a server, whose clock may be set back.
+    /// Attaches the collection to a server, whose clock may be set back.
     #[must_use]
     pub(super) fn with(mut self, clock: Option<Clock>, freed: Arc<AtomicU64>) -> Self {
         self.state.get_mut().join(clock.as_ref(), freed);
@@ -64,7 +71,7 @@ impl Collection {
         self
     }
 
-    /// A collection in a server that takes no larger documents.
+    /// Sets the largest document that the collection accepts.
     #[must_use]
     pub fn with_limit(mut self, limit: Option<SizeLimit>) -> Self {
         self.state.get_mut().set_limit(limit);
@@ -75,7 +82,8 @@ impl Collection {
         self.uuid
     }
 
-    /// The lock is held for a slice of work, but one document's filter may take long: who waits for that lets others go on.
+    /// Acquires the lock shared. Holders keep it for one slice of work, but the filter of a single document may take long,
+    /// so a thread that waits too long hands its worker to other tasks.
     #[inline]
     pub(super) fn shared(&self) -> RwLockReadGuard<'_, State> {
         self.state
@@ -95,27 +103,30 @@ impl Collection {
         }
     }
 
-    /// A write to it failed half-way.
+    /// Returns whether a write to the collection failed half-way.
     #[inline]
     pub(super) fn is_damaged(&self) -> bool {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// Looks at the collection from a read point, or at the latest moment at which anybody looked: what one command has
-    /// seen to be gone, no other finds. Keep it short: a waiting writer makes later readers wait too.
+    /// Reads the collection at a read point, or at the latest moment at which any command has read it, if that is later. So
+    /// a document that one command has found expired is expired for all others. Keep `look` short: later readers wait
+    /// behind a waiting writer.
     pub fn read<T>(&self, at: ReadPoint, look: impl FnOnce(&View<'_>) -> T) -> T {
         let state = self.shared();
         let seen = self.seen(at.now());
         look(&View::new(&state, at.moved_to(seen)))
     }
 
-    /// The same for whoever looks at the collection itself: schema changes, the reaper, those who put `_id`s in order. It is not
-    /// for what a command shows its client, which goes by the command's read point.
+    /// Reads the collection as it is at `now`, for code that works on the collection itself: schema changes, the reaper,
+    /// the build of the ordered index of `_id`s. What a command shows to its client must use the command's read point
+    /// instead.
     pub fn read_present<T>(&self, now: Millis, look: impl FnOnce(&View<'_>) -> T) -> T {
         self.read(ReadPoint::at(now), look)
     }
 
-    /// Changes the collection at `now`. Nobody reads it meanwhile, so: one document, or a batch of at most about a hundred.
+    /// Changes the collection at `now`. Readers wait meanwhile, so change one document, or a batch of at most about a
+    /// hundred.
     pub fn write<T>(
         &self,
         now: Millis,
@@ -129,13 +140,13 @@ impl Collection {
         Ok(change(&mut Writer::new(&mut state, now, seen)))
     }
 
-    /// Whether anybody holds its lock, shared or not.
+    /// Returns whether the lock is held, shared or exclusively.
     #[cfg(test)]
     pub fn is_locked(&self) -> bool {
         self.state.is_locked()
     }
 
-    /// Over when a document has come since this call, or the collection was dropped.
+    /// Returns a wait that ends when a document is added after this call, or when the collection is dropped.
     pub fn arrival(&self) -> Wait {
         self.shared().contents().arrival()
     }
@@ -144,23 +155,24 @@ impl Collection {
         self.shared().namespace().clone()
     }
 
-    /// Whether something here may be due to be freed, or memory waits to be given back.
+    /// Returns whether a document may have expired by `now`, or memory can be given back.
     pub(super) fn wants_reaping(&self, now: Millis) -> bool {
         let state = self.shared();
         let contents = state.contents();
         contents.can_shrink() || contents.earliest_end().has_come(now)
     }
 
-    /// Whether anything here can ever end under the present rules, or memory waits to be given back.
+    /// Returns whether any document can ever expire under the present rules, or memory can be given back.
     pub(super) fn can_expire(&self) -> bool {
         let state = self.shared();
         let contents = state.contents();
-        // Bounds are what was written, until somebody visits: of documents that were removed they know nothing.
+        // Removing a document does not narrow the bounds; only a visit to all documents does. So check first that there are
+        // any.
         let holds_any = contents.totals().count > 0;
         contents.can_shrink() || holds_any && contents.earliest_end() != End::NEVER
     }
 
-    /// Lets the next change panic half-way.
+    /// Makes the next change panic half-way.
     #[cfg(test)]
     pub fn panic_half_way(&self) {
         self.exclusive().contents_mut().panic_half_way();
@@ -170,13 +182,14 @@ impl Collection {
         self.exclusive().rename(to);
     }
 
-    /// Empties the collection for good and hands its contents over, so that freeing them holds up nobody.
+    /// Empties the collection for good and returns its contents, so that the caller can free them without the lock.
     pub(super) fn retire(&self) -> Box<dyn Send> {
         self.exclusive().empty()
     }
 
-    /// Lets another one take this one's place and empties it, if `allows` has nothing against that when it sees how this one
-    /// is set up. Nobody can change it in between. (`allows` is not to look at documents: nobody's time is asked.)
+    /// Empties this collection after `take_place` has put another one in its place. `allows` sees the settings of this
+    /// collection and may refuse. They cannot change in between. (`allows` must not look at documents: its view has no
+    /// meaningful time.)
     pub(super) fn give_way<E>(
         &self,
         allows: impl FnOnce(&View<'_>) -> Result<(), E>,
@@ -184,7 +197,7 @@ impl Collection {
     ) -> Result<Box<dyn Send>, E> {
         let mut state = self.exclusive();
         allows(&View::new(&state, ReadPoint::at(Millis(i64::MIN))))?;
-        // First: nobody finds an empty collection under the name.
+        // First, so that no reader finds an empty collection under the name.
         take_place();
         Ok(state.empty())
     }
@@ -193,8 +206,9 @@ impl Collection {
 // === impl Exclusive ===
 
 impl Exclusive<'_> {
-    /// A panic has left some document half-written. What is left is not shown to anybody: readers that still hold the
-    /// collection find it dropped and empty, and the catalog refuses it until somebody drops it.
+    /// Closes the collection after a panic has left a document half-written. The remaining contents are not shown to any
+    /// client: readers that still hold the collection find it dropped and empty, and the catalog refuses it until a client
+    /// drops it.
     #[cold]
     fn close(&mut self) {
         tracing::error!(
@@ -202,7 +216,7 @@ impl Exclusive<'_> {
             "a write failed half-way: the collection is closed and must be dropped"
         );
         self.collection.damaged.store(true, Ordering::Relaxed);
-        // Not freed: it may be inconsistent in ways that another panic would come of.
+        // Leak the contents instead of freeing them: they may be inconsistent, and freeing them could panic again.
         std::mem::forget(self.state.empty());
     }
 }

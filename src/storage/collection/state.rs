@@ -9,15 +9,16 @@ use crate::storage::index::Usage;
 use crate::storage::{Namespace, Options, SizeLimit};
 use crate::value::Millis;
 
+/// Everything that the lock of a collection guards. Written only under the exclusive lock.
 pub(in crate::storage) struct State {
     namespace: Namespace,
     contents: Contents,
-    /// That of the map of `_id`s.
+    /// The usage of the map of `_id`s.
     id_usage: Usage,
     options: Options,
     limit: Option<SizeLimit>,
     dropped: bool,
-    /// How often it was given another name: readers that go on are told.
+    /// How often the collection was renamed. A reader that works in steps compares it.
     renames: u32,
 }
 
@@ -36,7 +37,7 @@ impl State {
         }
     }
 
-    /// The collection belongs to a server, which counts what all of its collections have freed.
+    /// Attaches the collection to a server, which counts the documents freed in all its collections.
     pub(super) fn join(&mut self, clock: Option<&Clock>, freed: Arc<AtomicU64>) {
         if let Some(clock) = clock {
             self.id_usage = Usage::since(clock.now());
@@ -95,7 +96,7 @@ impl State {
         self.dropped
     }
 
-    /// Marks it dropped and hands over what it held, so that freeing that holds up nobody.
+    /// Marks the collection as dropped and returns its contents, so that the caller can free them without the lock.
     pub(super) fn empty(&mut self) -> Box<dyn Send> {
         self.dropped = true;
         Box::new(self.contents.take())

@@ -1,5 +1,5 @@
-//! The rules of TTL indexes on dates: what they say of a document, and how others take their place
-//! (see [`crate::storage::expiry::dates`]).
+//! The rules of TTL indexes on dates: which end they give a document, and how new rules replace them (see
+//! [`crate::storage::expiry::dates`]).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,25 +14,25 @@ use crate::value::Doc;
 // === impl Contents ===
 
 impl Contents {
-    /// The rules that hold.
+    /// Returns the rules that are in force.
     pub fn date_rules(&self) -> Vec<IndexSpec> {
         let rules = self.indexes.iter().filter(|index| index.is_date_rule());
         rules.map(|index| IndexSpec::clone(&index.spec)).collect()
     }
 
-    /// The earliest end that they give a document.
+    /// Returns the earliest end that these rules give a document.
     pub fn date_end(&self, doc: Doc<'_>) -> End {
         let rules = self.indexes.iter().filter(|index| index.is_date_rule());
         earliest(rules.map(|index| &*index.spec), doc)
     }
 
-    /// A change of the rules is being prepared.
+    /// Returns whether a change of the rules is being prepared.
     #[inline]
     pub fn has_coming(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// The earliest end that the rules to come give a document.
+    /// Returns the earliest end that the next rules give a document.
     pub fn pending_end(&self, doc: Doc<'_>) -> End {
         match &self.pending {
             Some(pending) => earliest(pending.rules.iter(), doc),
@@ -40,6 +40,7 @@ impl Contents {
         }
     }
 
+    /// Starts to prepare new rules. No end is computed yet.
     pub fn begin_dates(&mut self, rules: Vec<IndexSpec>) -> Arc<[IndexSpec]> {
         let rules: Arc<[IndexSpec]> = rules.into();
         self.pending = Some(PendingDateRules {
@@ -50,7 +51,7 @@ impl Contents {
         rules
     }
 
-    /// Computes ends under the rules to come; `true` when all are there.
+    /// Computes ends under the next rules until the deadline. Returns `true` when all are computed.
     pub fn compute_date_ends(&mut self, until: Option<Instant>) -> bool {
         self.guarded(|contents| {
             let Some(pending) = &mut contents.pending else {
@@ -71,7 +72,7 @@ impl Contents {
         })
     }
 
-    /// These rules will not come.
+    /// Gives up the preparation of these rules.
     pub fn discard_pending_dates(&mut self, rules: &Arc<[IndexSpec]>) {
         let own = |pending: &PendingDateRules| Arc::ptr_eq(&pending.rules, rules);
         if !self.pending.as_ref().is_some_and(own) {
@@ -86,8 +87,8 @@ impl Contents {
         });
     }
 
-    /// The rules have changed: their ends hold from now on. They are there where somebody has prepared this, else they are
-    /// computed on the spot (for a collection that is just being made).
+    /// Puts the present rules in force, after they have changed. Uses the ends that a migration has prepared, or else
+    /// computes them now (for a collection that is just being created).
     pub(super) fn install_date_rules(&mut self) {
         self.guarded(|contents| {
             let rules = contents.date_rules();

@@ -1,4 +1,4 @@
-//! The indexes of a collection: added, filled, used, changed and dropped.
+//! Adds, fills, changes and drops the indexes of a collection.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::value::Millis;
 // === impl Contents ===
 
 impl Contents {
-    /// Adds an index that is not used yet: from now on every change keeps it up.
+    /// Adds an index that readers do not use yet. From now on every write maintains it.
     pub fn begin_index(&mut self, spec: IndexSpec, now: Millis) -> IndexNumber {
         let number = IndexNumber(self.next_index);
         self.next_index += 1;
@@ -19,12 +19,13 @@ impl Contents {
         number
     }
 
-    /// Enters a document in an index that is being filled.
+    /// Adds the entries of a document to an index that is being filled.
     pub fn fill_index(&mut self, at: usize, keys: &IndexKeys, id: RecordId) {
         self.guarded(|contents| contents.indexes[at].insert(keys, id));
     }
 
-    /// Readers may use these indexes from now on; if one is on dates, its rule holds. That can only shorten lives.
+    /// Makes these indexes usable for readers. If one is a TTL index on dates, its rule holds from now on, which can only
+    /// shorten lives.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
         self.guarded(|contents| {
             let mut dated = false;
@@ -41,7 +42,7 @@ impl Contents {
         });
     }
 
-    /// Drops those of the indexes that are not in use yet: no document ends by them.
+    /// Drops those of the indexes that are not ready. No document expires by them.
     pub fn abandon_indexes(&mut self, numbers: &[IndexNumber]) -> Vec<Index> {
         self.take_indexes(|index| !index.ready && numbers.contains(&index.number))
     }
@@ -51,7 +52,7 @@ impl Contents {
         self.take_indexes(|index| which.picks(index))
     }
 
-    /// Hands them over, so that freeing a large one holds up nobody.
+    /// Takes the indexes out and returns them, so that the caller can free large ones without the lock.
     fn take_indexes(&mut self, picks: impl Fn(&Index) -> bool) -> Vec<Index> {
         self.guarded(|contents| {
             let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut contents.indexes)
@@ -66,7 +67,7 @@ impl Contents {
         })
     }
 
-    /// Changes how an index behaves, not what it holds. `false`: there is none of that name.
+    /// Changes how an index behaves, not what it contains. Returns `false` if no index has that name.
     pub fn alter_index(&mut self, name: &str, change: IndexChange, now: Millis) -> bool {
         let altered = self.with_index(name, |index| {
             if let Some(hidden) = change.hidden
@@ -86,7 +87,7 @@ impl Contents {
         altered.is_some()
     }
 
-    /// Sets `expireAfterSeconds` of an index on dates. `false`: there is none of that name.
+    /// Sets `expireAfterSeconds` of an index on dates. Returns `false` if no index has that name.
     pub fn set_expiry(&mut self, name: &str, seconds: i32, _: &Drained) -> bool {
         self.guarded(|contents| {
             let ends_by_it = contents.with_index(name, |index| {

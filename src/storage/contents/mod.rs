@@ -1,14 +1,14 @@
-//! What a collection holds, and the one place where a document changes.
+//! The contents of a collection, and the only place where a document changes.
 //!
-//! Segments, the map of `_id`s, indexes, totals and bounds belong together: a document is in all of them or in none.
-//! Their fields are private to this room, and so are the rules that documents live by. [`Contents::commit`] alone applies a
-//! [`Change`] to them; whatever is to watch writes (a log, snapshots, validators, change streams) belongs there. The other functions
-//! that change something here change no document: they add, fill and drop indexes ([`indexes`]), switch date rules ([`date_rules`])
-//! and give memory back. Those that could bring a document back take a [`Drained`], which only draining makes.
+//! Segments, the map of `_id`s, indexes, totals and bounds belong together: a document is in all of them or in none. Their
+//! fields are private to this module, and so are the rules by which documents expire. Only [`Contents::commit`] applies a
+//! [`Change`] to them. Code that observes writes (a log, snapshots, validators, change streams) belongs there. The other
+//! functions change no document: they add, fill and drop indexes ([`indexes`]), switch date rules ([`date_rules`]) and give
+//! memory back. Functions that could revive a document take a [`Drained`], which only draining creates.
 //!
-//! A panic half-way would leave documents in some of them only. Each function that changes more than one thing is therefore
-//! [`guarded`](Contents::guarded): the contents are marked as torn until it is through, and [`super::Collection`] closes itself when
-//! it finds them so.
+//! A panic half-way through a change would leave a document in some of these places only. So every function that changes
+//! more than one of them is [`guarded`](Contents::guarded): the contents are marked as torn until it is done.
+//! [`super::Collection`] closes itself when it finds its contents torn.
 
 mod date_rules;
 mod indexes;
@@ -28,77 +28,78 @@ use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis, Patch};
 use crate::wait::{Signal, Wait};
 
+/// The documents and indexes of a collection, with the rules by which documents expire.
 pub(super) struct Contents {
     segments: Segments,
-    /// The number of the next segment: never reused, also when all segments are gone.
+    /// The number of the next segment. Numbers are never reused, even after all segments are gone.
     next_segment: u64,
     ids: IdMap,
     indexes: Vec<Index>,
-    /// The number of the next index: never reused.
+    /// The number of the next index. Numbers are never reused.
     next_index: u64,
-    /// What lives in memory, ended or not.
+    /// The documents in memory, expired or not.
     totals: Totals,
-    /// Lower bounds over all segments.
+    /// The bounds over all segments together.
     bounds: Bounds,
     default: DefaultTtl,
-    /// The index on `_ts` that shows the default to clients; there while the default is on.
+    /// The index on `_ts` that shows the default to clients. Present while the default is on.
     ts_index: Option<TsIndex>,
-    /// The date rules to come, while their ends are being computed.
+    /// The next date rules, while their ends are being computed.
     pending: Option<PendingDateRules>,
-    /// The shard of the `_id` map at which giving memory back goes on (behind the last one: indexes); `None` when there is
-    /// nothing to give.
+    /// The shard of the `_id` map at which giving memory back continues; after the last shard come the indexes. `None` if
+    /// there is nothing to give back.
     shrink_from: Option<usize>,
-    /// The record at which the reaper goes on.
+    /// The record at which the reaper continues.
     reap_from: RecordId,
-    /// The last document that made way in a capped collection: nothing before it is left.
+    /// The last document that was evicted from a capped collection. No document before it is left.
     evicted: Option<RecordId>,
-    /// Ended documents that were removed, in all collections of the catalog together.
+    /// Counts the expired documents that were removed, in all collections of the catalog together.
     freed: Arc<AtomicU64>,
-    /// A document was added, or none will be any more.
+    /// Given when a document is added, or when the collection is dropped and none will be added any more.
     arrivals: Signal,
-    /// The building of an index or a change of the date rules is over, one way or the other.
+    /// Given when the build of an index or a change of the date rules has ended, successfully or not.
     settled: Signal,
-    /// A change has begun and is not through.
+    /// Set while a change is in progress. If it stays set, a change has panicked.
     torn: bool,
-    /// A test lets the next change panic half-way.
+    /// A test makes the next change panic half-way.
     #[cfg(test)]
     panics: bool,
 }
 
-/// A change of one document. The writer has checked that it may be made.
+/// A change of one document. The writer has checked that it is allowed.
 pub(super) enum Change<'a> {
     Insert {
-        /// Of the key of its `_id`.
+        /// The hash of the key of its `_id`.
         hash: u64,
         bytes: &'a [u8],
-        /// Its keys in each index.
+        /// Its keys, one entry per index.
         keys: &'a [IndexKeys],
         stamp: Stamp,
     },
-    /// Other bytes under the same `_id`.
+    /// Replaces the document, under the same `_id`.
     Replace {
         id: RecordId,
         bytes: &'a [u8],
-        /// Its keys in each index before and after; empty if they are all the same.
+        /// Its keys in each index before and after; empty if no key changes.
         before: &'a [IndexKeys],
         after: &'a [IndexKeys],
         stamp: Stamp,
     },
-    /// A few other bytes in its place, on which no index and no rule depends.
+    /// Overwrites a few bytes in place. No index and no rule depends on them.
     Patch {
         id: RecordId,
         patch: &'a Patch,
         ts: Millis,
     },
-    /// A write that reached it and changed nothing but its `_ts`.
+    /// Sets only `_ts`, for a write that matched the document and changed nothing else.
     Touch {
         id: RecordId,
-        /// Its keys in each index before and after; empty if they are all the same.
+        /// Its keys in each index before and after; empty if no key changes.
         before: &'a [IndexKeys],
         after: &'a [IndexKeys],
         ts: Millis,
     },
-    /// All that belongs to it, whether it has ended or not.
+    /// Removes the document and its index entries, whether it has expired or not.
     Remove { id: RecordId, cause: Cause },
 }
 
@@ -107,9 +108,9 @@ pub(super) enum Change<'a> {
 pub(super) enum Cause {
     /// A client deleted it.
     Deleted,
-    /// It has ended: the reaper came, or a write needed its place.
+    /// It has expired: the reaper removed it, or a write needed its place.
     Expired,
-    /// It made way for a newer one in a capped collection.
+    /// It was evicted from a capped collection in favor of a newer one.
     Evicted,
 }
 
@@ -140,12 +141,12 @@ impl Contents {
         }
     }
 
-    /// Where ended documents that are removed count from now on.
+    /// Sets the counter of expired documents that were removed.
     pub fn count_freed(&mut self, freed: Arc<AtomicU64>) {
         self.freed = freed;
     }
 
-    // --- What is there ---
+    // --- Reading ---
 
     #[inline]
     pub fn segments(&self) -> &Segments {
@@ -167,7 +168,7 @@ impl Contents {
         self.totals
     }
 
-    /// Nothing ends before this moment.
+    /// Returns the moment before which no document expires.
     #[inline]
     pub fn earliest_end(&self) -> End {
         self.bounds.earliest(self.default)
@@ -190,29 +191,28 @@ impl Contents {
         self.evicted
     }
 
-    /// Over when a document has come since this call, or none will any more.
+    /// Returns a wait that ends when a document is added after this call, or when none will be added any more.
     pub fn arrival(&self) -> Wait {
         Wait::until(self.arrivals.listen())
     }
 
-    /// Over when the building of an index or a change of the date rules has ended since this call.
+    /// Returns a wait that ends when the build of an index or a change of the date rules ends after this call.
     pub fn settled(&self) -> Wait {
         Wait::until(self.settled.listen())
     }
 
-    /// Memory waits to be given back.
+    /// Returns whether memory can be given back.
     pub fn can_shrink(&self) -> bool {
         self.shrink_from.is_some()
     }
 
-    /// A change was begun and never came to its end: nothing here can be trusted.
+    /// Returns whether a change was begun and never completed. The contents cannot be trusted then.
     #[inline]
     pub fn is_torn(&self) -> bool {
         self.torn
     }
 
-    /// Makes a change of more than one thing. If it panics half-way, the contents stay torn. One such change may be part of
-    /// another.
+    /// Runs a change of more than one field. If it panics half-way, the contents stay torn. Such changes may be nested.
     #[inline]
     fn guarded<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.torn, true);
@@ -221,22 +221,22 @@ impl Contents {
         done
     }
 
-    /// Lets the next change panic half-way.
+    /// Makes the next change panic half-way.
     #[cfg(test)]
     pub fn panic_half_way(&mut self) {
         self.panics = true;
     }
 
-    /// Where a test may want a change to panic.
+    /// Panics here if a test has asked for that.
     #[inline(always)]
     fn half_way(&self) {
         #[cfg(test)]
         assert!(!self.panics, "a test wants this to fail half-way");
     }
 
-    // --- The one way to change a document ---
+    // --- The only way to change a document ---
 
-    /// Applies a change, all of it. Returns the record that was written.
+    /// Applies a whole change and returns the record that was written.
     #[inline]
     pub fn commit(&mut self, change: Change<'_>) -> RecordId {
         self.guarded(|contents| contents.apply(change))
@@ -305,7 +305,7 @@ impl Contents {
         }
     }
 
-    /// Enters a document in each index under its new keys.
+    /// Replaces the entries of a document in each index whose keys have changed.
     #[inline]
     fn rekey(&mut self, id: RecordId, before: &[IndexKeys], after: &[IndexKeys]) {
         for (index, (before, after)) in self.indexes.iter_mut().zip(before.iter().zip(after)) {
@@ -371,7 +371,7 @@ impl Contents {
 
     // --- The default ---
 
-    /// Sets `DefaultTTL`, and how it shows among the indexes.
+    /// Sets `DefaultTTL`, and the index that shows it to clients.
     pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>, _: &Drained) {
         self.default = default;
         self.ts_index = index;
@@ -379,12 +379,12 @@ impl Contents {
 
     // --- Memory ---
 
-    /// Where the reaper goes on.
+    /// Sets the record at which the reaper continues.
     pub fn set_reap_from(&mut self, from: RecordId) {
         self.reap_from = from;
     }
 
-    /// Makes the bounds as exact as those of the segments.
+    /// Computes the bounds again from those of the segments.
     pub fn tighten(&mut self) {
         let mut bounds = Bounds::NONE;
         for segment in self.segments.all() {
@@ -393,7 +393,7 @@ impl Contents {
         self.bounds = bounds;
     }
 
-    /// Rewrites a segment if enough of it is holes.
+    /// Rewrites a segment if enough of its heap consists of holes.
     pub fn compact(&mut self, segment: u64) {
         self.guarded(|contents| {
             if let Some(segment) = contents.segments.get_mut(segment) {
@@ -402,15 +402,15 @@ impl Contents {
         });
     }
 
-    /// Makes a segment's bounds exact.
+    /// Makes the bounds of a segment exact.
     pub fn tighten_segment(&mut self, segment: u64) {
         if let Some(segment) = self.segments.get_mut(segment) {
             segment.tighten();
         }
     }
 
-    /// Gives some memory back that the `_id` map and the indexes no longer need: a shard, or nodes with `some` entries of
-    /// an index. Returns whether there may be more.
+    /// Gives back some memory that the `_id` map and the indexes no longer need: one shard, or the nodes of `some` entries
+    /// of an index. Returns whether there may be more.
     pub fn shrink_some(&mut self, some: usize) -> bool {
         let Some(from) = self.shrink_from else {
             return false;
@@ -431,13 +431,14 @@ impl Contents {
         })
     }
 
-    /// Makes believe that a record's key has that hash, too.
+    /// Pretends that the key of a record has that hash, too.
     #[cfg(test)]
     pub fn share_hash(&mut self, hash: u64, id: RecordId) {
         self.ids.insert(hash, id);
     }
 
-    /// Hands over all there is, so that freeing it holds up nobody. Numbers go on: none is given twice.
+    /// Takes everything out, so that the caller can free it without the lock. Segment and index numbers continue, so none
+    /// is used twice.
     pub fn take(&mut self) -> Self {
         self.arrivals.give();
         self.settled.give();

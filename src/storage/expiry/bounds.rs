@@ -1,22 +1,22 @@
-//! From when on something may have ended, and from when on everything has.
+//! Bounds that tell when documents may have expired, and when all have.
 
 use crate::value::Millis;
 
 use crate::ttl::{DefaultTtl, End, OwnTtl};
 
-/// Bounds over a set of documents, kept apart by what decides their end, so that they hold whatever the collection's default
-/// becomes. A write only widens them; a visit to all the documents makes them exact again.
+/// Bounds over a set of documents. They are kept apart by what decides the end, so that they stay valid when the
+/// collection's default changes. A write only widens them; a visit to all documents makes them exact again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// `_ts` of documents that inherit the default.
     inheriting: Span,
-    /// Ends of documents with a ttl of their own.
+    /// Ends of documents with their own `ttl`.
     own: Span,
-    /// Ends that TTL indexes on dates give (never, for documents that none of them speaks of).
+    /// Ends by TTL indexes on dates (`NEVER` for a document to which none of them applies).
     dates: Span,
 }
 
-/// The least and the greatest of some moments.
+/// The smallest and the largest of some moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     first: i64,
@@ -50,7 +50,7 @@ impl Span {
 // === impl Bounds ===
 
 impl Bounds {
-    /// Of no document at all.
+    /// The bounds of an empty set.
     pub const NONE: Self = Self {
         inheriting: Span::NONE,
         own: Span::NONE,
@@ -62,7 +62,7 @@ impl Bounds {
         if own.inherits() {
             self.inheriting.include(ts.0);
         } else {
-            // The end that it has while the default is on; while it is off, this span is left out.
+            // The end while the default is on. While it is off, this span is ignored.
             self.own.include(DefaultTtl::Never.end(own, ts).millis());
         }
         self.include_dates(dates);
@@ -73,7 +73,7 @@ impl Bounds {
         self.dates.include(dates.millis());
     }
 
-    /// Takes over what `other` says of ends by dates.
+    /// Takes over the bounds of the ends by dates.
     pub fn set_dates(&mut self, other: &Self) {
         self.dates = other.dates;
     }
@@ -84,7 +84,7 @@ impl Bounds {
         self.dates.merge(other.dates);
     }
 
-    /// No document ends before this instant under that default.
+    /// Returns the instant before which no document expires under that default.
     #[inline]
     pub fn earliest(&self, default: DefaultTtl) -> End {
         let inherited = match default {
@@ -101,7 +101,7 @@ impl Bounds {
         End::at(Millis(inherited.min(own).min(self.dates.first)))
     }
 
-    /// Every document has ended from this instant on under that default.
+    /// Returns the instant from which all documents have expired under that default.
     #[inline]
     pub fn latest(&self, default: DefaultTtl) -> End {
         let inherited = match default {

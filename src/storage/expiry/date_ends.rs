@@ -1,16 +1,17 @@
-//! The ends that TTL indexes on dates give the documents of one segment: a column beside its slots.
+//! The ends that TTL indexes on dates give the documents of one segment: a column beside the slots.
 
 use crate::storage::expiry::Bounds;
 use crate::ttl::End;
 
-/// One end a slot. Most collections have no such index: empty as long as every end is `NEVER`, else as long as the slots.
+/// One end per slot. Most collections have no such index, so the column is empty as long as every end is `NEVER`. Otherwise
+/// it is as long as the slots.
 #[derive(Default)]
 pub(in crate::storage) struct DateEnds(Vec<End>);
 
-/// The ends under the rules to come ([`super::dates`]).
+/// The ends under the next rules ([`super::dates`]).
 pub(in crate::storage) struct PendingEnds {
     ends: DateEnds,
-    /// Over these ends alone.
+    /// The bounds of these ends only.
     bounds: Bounds,
 }
 
@@ -30,7 +31,7 @@ impl DateEnds {
         self.0[at] = end;
     }
 
-    /// Of all ends only those of the slots `kept`, which move together.
+    /// Returns only the ends of the slots `kept`, in that order, for slots that are compacted.
     pub fn of(&self, kept: &[usize]) -> Self {
         Self(
             kept.iter()
@@ -39,7 +40,7 @@ impl DateEnds {
         )
     }
 
-    /// Bytes that it keeps from the allocator.
+    /// Returns how many bytes are allocated.
     #[cfg(test)]
     pub fn allocated(&self) -> usize {
         self.0.capacity() * size_of::<End>()
@@ -61,7 +62,7 @@ impl PendingEnds {
         self.bounds.include_dates(end);
     }
 
-    /// See [`DateEnds::of`].
+    /// Keeps only the ends of the slots `kept`. See [`DateEnds::of`].
     pub fn keep(&mut self, kept: &[usize]) {
         self.ends = self.ends.of(kept);
     }
@@ -71,7 +72,7 @@ impl PendingEnds {
         self.ends.allocated()
     }
 
-    /// The rules hold from now on: the ends, which a segment's bounds take over.
+    /// Returns the ends, for the moment when their rules come into force, and puts their bounds into those of the segment.
     pub fn install(self, bounds: &mut Bounds) -> DateEnds {
         bounds.set_dates(&self.bounds);
         self.ends

@@ -1,10 +1,10 @@
-//! How a collection keeps the ends of its documents, and frees what has ended.
+//! The ends of the documents of a collection, and the freeing of expired documents.
 //!
-//! [`crate::ttl`] says when a document ends; visibility is a comparison with that moment, made when a document is used.
-//! [`bounds`] say from when on something in a segment may have ended, so that whoever looks for ended documents skips the
-//! rest. [`dates`] changes the rules of TTL indexes on dates without holding anybody up, [`date_ends`] is the column of
-//! ends that it works on. [`reap`] frees what has ended, in slices, and [`reaper`] is the task that has it done; neither
-//! decides who is visible. [`rewind`] follows a clock that a test sets back.
+//! [`crate::ttl`] says when a document ends. Visibility is a comparison with that instant, made whenever a document is
+//! used. [`bounds`] tell when a segment may hold expired documents, so that a search for them skips the other segments.
+//! [`dates`] changes the rules of TTL indexes on dates without blocking other commands, and [`date_ends`] is the column of
+//! ends that it works on. [`reap`] frees expired documents in slices, and [`reaper`] is the task that calls it. Neither
+//! decides what is visible. [`rewind`] follows a clock that a test sets back.
 
 mod bounds;
 pub(super) mod date_ends;
