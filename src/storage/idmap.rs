@@ -1,4 +1,4 @@
-//! From `_id` to record.
+//! The map from `_id`s to records.
 
 use ahash::RandomState;
 use dashmap::{DashMap, SharedValue};
@@ -6,20 +6,21 @@ use dashmap::{DashMap, SharedValue};
 use super::RecordId;
 use crate::value::{Doc, key};
 
-/// Which records have an `_id` whose key has a certain hash: nearly always one, and whoever looks for it asks the document. Keys
-/// are not kept here, as the documents have them. So an entry takes 16 bytes and not 40, more of them are near when one is asked
-/// for, and a table grows without a look at any key.
+/// Maps the hash of an `_id`'s key to the records that have it, nearly always one. The caller checks the document in that
+/// record. The map does not store keys, since the documents contain them. So an entry takes 16 bytes instead of 40, more
+/// entries fit into the cache, and a table grows without reading keys.
 ///
-/// A sharded hash map: when it grows, one shard is rehashed and not ten million entries. It is changed only under the
-/// collection's exclusive lock. The hasher has random keys, since clients choose `_id`s.
+/// The hash map is sharded: when it grows, it rehashes one shard and not ten million entries. It changes only under the
+/// collection's exclusive lock. The hasher has random keys, because clients choose `_id`s.
 pub(super) struct IdMap {
-    /// From hash to record. Several records may share a hash, which the map's own methods do not know: its tables are used.
+    /// From hash to record. Several records may share a hash, which the methods of `DashMap` do not support, so the code
+    /// uses its tables.
     map: DashMap<u64, RecordId, RandomState>,
 }
 
 const SHARDS: usize = 64;
 
-/// Shows the key bytes of a document's `_id`.
+/// Calls `look` with the key bytes of a document's `_id`.
 pub(super) fn with_id_key<T>(doc: Doc<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
     key::with(doc.get("_id"), look)
 }
@@ -27,7 +28,7 @@ pub(super) fn with_id_key<T>(doc: Doc<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
 // === impl IdMap ===
 
 impl IdMap {
-    /// Where `shrink_one` has nothing left to look at.
+    /// The position from which `shrink_one` finds nothing left to do.
     pub const DONE: usize = SHARDS;
 
     pub fn new() -> Self {
@@ -41,7 +42,7 @@ impl IdMap {
         self.map.hasher().hash_one(key)
     }
 
-    /// What `look` makes of the first record with that hash of which it makes something.
+    /// Calls `look` for each record with that hash, until it returns `Some`, and returns that.
     #[inline]
     pub fn find<T>(&self, hash: u64, mut look: impl FnMut(RecordId) -> Option<T>) -> Option<T> {
         let mut found = None;
@@ -57,20 +58,21 @@ impl IdMap {
 
     pub fn insert(&mut self, hash: u64, id: RecordId) {
         let entry = (hash, SharedValue::new(id));
-        // Nobody reads meanwhile, so the shard's own lock need not be taken.
+        // No thread reads meanwhile, so the shard's lock is not needed.
         let at = self.map.determine_shard(hash as usize);
         let table = self.map.shards_mut()[at].get_mut();
         table.insert(hash, entry, |(hash, _)| *hash);
     }
 
-    /// Forgets that this record has a key of that hash.
+    /// Removes the entry of this record under that hash.
     pub fn remove(&mut self, hash: u64, id: RecordId) {
         let at = self.map.determine_shard(hash as usize);
         let table = self.map.shards_mut()[at].get_mut();
         table.remove_entry(hash, |(_, holder)| *holder.get() == id);
     }
 
-    /// Gives memory back, one shard at a time: the first shard from `from` on that is mostly empty. Returns where to go on.
+    /// Shrinks the first shard from `from` on that is mostly empty. Returns where to continue, or `None` if there is no
+    /// such shard.
     pub fn shrink_one(&mut self, from: usize) -> Option<usize> {
         for (n, shard) in self.map.shards_mut().iter_mut().enumerate().skip(from) {
             let table = shard.get_mut();

@@ -3,8 +3,8 @@
 use super::End;
 use crate::value::{Doc, Millis, Path, Type, keys};
 
-/// The end that a rule on the dates under `path` gives a document: a date, or the earliest of an array of dates, plus its
-/// seconds. What is no date never ends.
+/// Returns the end that a TTL index on `path` gives a document: its date, or the earliest date of an array, plus `seconds`.
+/// A value that is not a date never expires.
 pub fn date_end(path: &Path, seconds: i32, doc: Doc<'_>) -> Option<End> {
     let mut earliest: Option<i64> = None;
     let walked = keys(std::slice::from_ref(path), doc, |key| {

@@ -1,8 +1,8 @@
-//! When a document ends: the rule and its settings, and nothing else.
+//! When a document ends: the rule and its settings.
 //!
-//! [`rule`] is the matrix: collection default, document ttl and last write give one instant. A TTL index on dates gives
-//! another ([`date_end`]), and the earliest counts. [`settings`] is what clients may set and how it shows. This room knows
-//! neither storage nor commands: whatever answers for documents applies the same rule.
+//! [`rule`] is the matrix: the collection's default, the document's `ttl` and the time of its last write give one instant.
+//! A TTL index on dates gives another ([`date_end`]). The earliest instant counts. [`settings`] parses what clients can
+//! set. This module knows neither storage nor commands; everything that shows documents applies the same rule.
 
 mod date_rule;
 mod rule;

@@ -1,4 +1,4 @@
-//! The rule: who ends when. There is no second place.
+//! The rule that says when a document ends. It exists only here.
 //!
 //! | document `ttl` \ collection default | off   | -1        | n         |
 //! |-------------------------------------|-------|-----------|-----------|
@@ -6,34 +6,35 @@
 //! | -1                                  | never | never     | never     |
 //! | m                                   | never | `_ts` + m | `_ts` + m |
 //!
-//! A document has ended from the instant `now >= end` on. TTL indexes on dates add an end of their own; the earliest counts.
+//! A document has expired from the instant `now >= end` on. TTL indexes on dates add ends of their own, and the earliest
+//! end counts.
 
 use crate::value::{Doc, Millis, Num, ValueRef};
 
 /// A collection's `DefaultTTL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DefaultTtl {
-    /// Nothing expires, and `ttl` fields are plain data.
+    /// No document expires by it, and `ttl` fields are plain data.
     #[default]
     Off,
-    /// -1: only documents that say so expire.
+    /// -1: only documents with their own `ttl` expire.
     Never,
     /// Whole seconds, at least 1.
     Seconds(i32),
 }
 
-/// A document's own `ttl`, as far as it is meaningful: 0 for none, -1 for never, else seconds.
+/// A document's own `ttl`, if it is meaningful: 0 for none, -1 for never, else seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnTtl(i32);
 
-/// The instant from which a document is gone.
+/// The first instant at which a document has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End(i64);
 
 // === impl DefaultTtl ===
 
 impl DefaultTtl {
-    /// The setting with that number of seconds, if it is one: -1 or 1 … 2147483647.
+    /// Returns the setting with that number of seconds, if it is valid: -1 or 1 … 2147483647.
     pub fn from_seconds(seconds: i64) -> Option<Self> {
         match i32::try_from(seconds) {
             Ok(-1) => Some(Self::Never),
@@ -42,7 +43,7 @@ impl DefaultTtl {
         }
     }
 
-    /// The number that clients see; `None` while it is off.
+    /// Returns the number that clients see, or `None` if it is off.
     pub fn seconds(self) -> Option<i32> {
         match self {
             Self::Off => None,
@@ -51,7 +52,7 @@ impl DefaultTtl {
         }
     }
 
-    /// The matrix.
+    /// Applies the matrix.
     #[inline]
     pub fn end(self, own: OwnTtl, ts: Millis) -> End {
         match (self, own.0) {
@@ -67,7 +68,7 @@ impl DefaultTtl {
 impl OwnTtl {
     pub const NONE: Self = Self(0);
     pub const NEVER: Self = Self(-1);
-    /// The root field that carries it.
+    /// The root field that contains it.
     pub const FIELD: &str = "ttl";
 
     /// Reads the root field `ttl`.
@@ -75,7 +76,8 @@ impl OwnTtl {
         Self::from_value(doc.get(Self::FIELD))
     }
 
-    /// Int32, an int64 that fits it, or a double without a fraction that fits it, and -1 or at least 1: else none.
+    /// Returns the ttl that the value means: an int32, an int64 that fits an int32, or a double without a fraction that
+    /// fits one, and -1 or at least 1. Any other value means none.
     pub fn from_value(value: ValueRef<'_>) -> Self {
         let seconds = match value.as_num() {
             Some(Num::Int32(n)) => n,
@@ -88,7 +90,7 @@ impl OwnTtl {
         Self(if seconds >= -1 { seconds } else { 0 })
     }
 
-    /// Whether the collection's default decides.
+    /// Returns whether the collection's default decides.
     pub fn inherits(self) -> bool {
         self.0 == 0
     }
@@ -103,7 +105,8 @@ impl End {
         Self(moment.0)
     }
 
-    /// `seconds` after `start`. A date can stand anywhere, so the sum may not fit: then it never comes (or came long ago).
+    /// Returns the instant `seconds` after `start`. A date can be any number, so the sum may overflow. It saturates then:
+    /// the instant never comes, or came long ago.
     #[inline]
     pub fn after(start: Millis, seconds: i32) -> Self {
         Self(start.0.saturating_add(i64::from(seconds) * 1000))

@@ -1,13 +1,14 @@
-//! What documents live by, as clients set it and see it: `DefaultTTL`, the indexing mode that it needs, and TTL indexes on dates.
+//! The TTL settings as clients write and read them: `DefaultTTL`, the indexing mode that it needs, and TTL indexes on
+//! dates.
 
 use super::DefaultTtl;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, TS_FIELD, ValueRef};
 
-/// The name that the index on `_ts` has where the client gave none.
+/// The name of the index on `_ts` if the client gave none.
 pub const TS_INDEX: &str = "_ts_1";
 
-/// How `DefaultTTL` shows among the indexes.
+/// The index that shows `DefaultTTL` to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TsIndex {
     pub name: String,
@@ -22,16 +23,16 @@ pub enum IndexingMode {
     None,
 }
 
-/// Which command gives an index its `expireAfterSeconds`: MongoDB has another code and other words for each.
+/// The command that sets `expireAfterSeconds` of an index. MongoDB has a different code and message for each.
 #[derive(Clone, Copy)]
 pub enum Expiry<'a> {
     /// createIndexes, with the whole specification.
     Create(Doc<'a>),
-    /// collMod, which takes a number that is too large for the largest.
+    /// collMod, which reduces a number that is too large to the largest one.
     Change,
 }
 
-/// `defaultTtl` of create and collMod.
+/// Parses `defaultTtl` of create and collMod.
 pub fn parse_default(value: ValueRef<'_>) -> Result<DefaultTtl> {
     if value.is_nullish() {
         return Ok(DefaultTtl::Off);
@@ -46,7 +47,7 @@ pub fn parse_default(value: ValueRef<'_>) -> Result<DefaultTtl> {
     })
 }
 
-/// Whole seconds in the range that a default has. (A decimal counts if it is a whole number.)
+/// Parses whole seconds in the range of a default. (A decimal is accepted if it is a whole number.)
 fn parse_seconds(value: ValueRef<'_>) -> Option<DefaultTtl> {
     DefaultTtl::from_seconds(value.as_num()?.to_i64_exact()?)
 }
@@ -55,13 +56,13 @@ fn out_of_range(option: &str, value: ValueRef<'_>) -> String {
     format!("'{option}' must be -1 or a whole number from 1 to 2147483647, but found: {value}")
 }
 
-/// Whether an index key is `{_ts: 1}` or `{_ts: -1}`, and nothing else.
+/// Returns whether `_ts` is the only field of an index key.
 pub fn is_ts_key(key: Doc<'_>) -> bool {
     let mut fields = key.iter();
     fields.next().is_some_and(|elem| elem.name() == TS_FIELD) && fields.next().is_none()
 }
 
-/// Whether an index key names `_ts` at all.
+/// Returns whether an index key names `_ts` at all.
 pub fn names_ts(key: Doc<'_>) -> bool {
     key.iter().any(|elem| {
         let mut parts = elem.name().split('.');
@@ -69,7 +70,7 @@ pub fn names_ts(key: Doc<'_>) -> bool {
     })
 }
 
-/// A default needs an indexing mode that can find what is due.
+/// Checks that the indexing mode allows a default: without an index, expired documents could not be found.
 pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -> Result<()> {
     if mode == Some(IndexingMode::None) && default != DefaultTtl::Off {
         return Err(Error::new(
@@ -83,17 +84,17 @@ pub fn check_mode(mode: Option<IndexingMode>, default: DefaultTtl, code: Code) -
 // === impl Expiry ===
 
 impl Expiry<'_> {
-    /// `expireAfterSeconds` of the index on `_ts`, which is the default.
+    /// Parses `expireAfterSeconds` of the index on `_ts`, which is the default.
     pub fn parse_default(self, value: ValueRef<'_>) -> Result<DefaultTtl> {
         parse_seconds(value)
             .ok_or_else(|| Error::new(self.code(), out_of_range("expireAfterSeconds", value)))
     }
 
-    /// `expireAfterSeconds` of an index on dates: 0 ... 2147483647; fractions are cut off.
+    /// Parses `expireAfterSeconds` of an index on dates: 0 … 2147483647. Fractions are cut off.
     pub fn parse(self, value: ValueRef<'_>, key: Doc<'_>) -> Result<i32> {
         let of_id = key.count() == 1 && !key.get("_id").is_missing();
         match self {
-            // Whether `_id` can have one is no question of createIndexes, and the number comes first.
+            // createIndexes does not check here whether `_id` may have a TTL, and it checks the number first.
             Self::Create(_) => {
                 let seconds = self.seconds(value)?;
                 self.check_single(key).map(|()| seconds)
@@ -158,7 +159,7 @@ impl Expiry<'_> {
 // === impl TsIndex ===
 
 impl TsIndex {
-    /// The client's name and key, or the usual ones.
+    /// Creates the index with the client's name and key, or with the usual ones.
     pub fn new(name: Option<&str>, key: Option<Doc<'_>>) -> Self {
         let usual = || {
             DocBuf::build(|doc| {
@@ -204,7 +205,7 @@ mod tests {
         let single = "TTL indexes are single-field indexes, compound indexes do not support TTL";
         let of_id = "the _id field does not support TTL indexes";
         let max = i32::MAX;
-        // For createIndexes and for collMod.
+        // The results of createIndexes and of collMod.
         type Parsed = Result<i32, &'static str>;
         let rows: &[(&bson::Document, Bson, Parsed, Parsed)] = &[
             (&one, 0.into(), Ok(0), Ok(0)),

@@ -1,12 +1,14 @@
-//! Changing what the TTL indexes on dates say, without holding anybody up.
+//! Changes the rules of TTL indexes on dates without blocking other commands.
 //!
-//! A slot carries the earliest end that all these rules give its document, so other rules mean a look at every
-//! document. To do that in one lock hold would stop everybody for as long; to change the ends a few at a time would
-//! show some documents under the old rules and some under the new ones, and a document that had ended under either
-//! could come back. So the ends under the rules to come are computed in a column of their own, a few segments in each
-//! lock hold; writers meanwhile keep both columns up; and where the rules change, the column takes the old one's place,
-//! segment by segment, in that very lock hold. Until then the old rules hold alone, from then on the new ones. Nothing
-//! that has ended is left to come back, since whoever lengthens a life drains in the same lock hold
+//! A slot stores the earliest end that all these rules give its document, so new rules mean a visit to every document.
+//! Doing that under one hold of the lock would block all other commands for as long. Changing the ends a few at a time
+//! would show some documents under the old rules and some under the new ones, and a document that had expired under either
+//! could come back.
+//!
+//! So a [`DateRuleMigration`] computes the ends under the next rules in a column of their own, a few segments per hold of
+//! the lock. Writers meanwhile maintain both columns. When the rules change, the new column replaces the old one in every
+//! segment, under the same hold of the lock. Until then only the old rules hold, afterwards only the new ones. No expired
+//! document is left that could come back, because a change that lengthens lives drains the collection under that same hold
 //! ([`Collection::drain_then`]).
 
 use std::sync::Arc;
@@ -18,40 +20,41 @@ use crate::ttl::{End, date_end};
 use crate::value::Doc;
 use crate::wait::Wait;
 
-/// Rules to come, and how far their ends are computed.
+/// The next rules, and how far their ends are computed.
 pub(in crate::storage) struct PendingDateRules {
     pub rules: Arc<[IndexSpec]>,
-    /// Segments from here on, up to `until`, still have to be looked at. Those that are added have their column from the start.
+    /// The segments from here up to `until` still need a visit. Segments added later have their column from the start.
     pub from: u64,
     pub until: u64,
 }
 
-/// A change of the rules that go by dates, as data.
+/// A change of the rules of TTL indexes on dates, as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DateRuleChange {
-    /// New indexes come into use.
+    /// Puts new indexes into use.
     Finish(Vec<IndexNumber>),
-    /// Indexes go.
+    /// Drops indexes.
     Drop(IndexSelection),
-    /// `expireAfterSeconds` of an index is set.
+    /// Sets `expireAfterSeconds` of an index.
     Expire { index: String, seconds: i32 },
 }
 
-/// Prepares a change of the rules. While one does, others that want to change them wait; dropping it gives the work up.
+/// The preparation of a change of the rules. Only one runs at a time per collection; others wait for it. Dropping it gives
+/// up the work.
 pub struct DateRuleMigration {
     collection: Arc<Collection>,
     change: DateRuleChange,
-    /// What this one works at.
+    /// The rules that this migration prepares, once it has begun.
     rules: Option<Arc<[IndexSpec]>>,
     ready: bool,
-    /// Another change is being prepared: over when that has ended.
+    /// Ends when another migration, which was running at the last step, is over.
     turn: Option<Wait>,
 }
 
 // === impl DateRuleChange ===
 
 impl DateRuleChange {
-    /// Which rules there are afterwards, from the present indexes.
+    /// Returns the rules after this change, given the present indexes.
     fn after(&self, indexes: &[Index]) -> Vec<IndexSpec> {
         let stays = |index: &&Index| match self {
             Self::Finish(numbers) => index.ready || numbers.contains(&index.number),
@@ -85,7 +88,7 @@ impl DateRuleMigration {
         }
     }
 
-    /// Goes on until the rules can change at once (`true`), or it is `until`.
+    /// Works until the deadline. Returns `true` when the rules can change at once.
     pub fn step(&mut self, until: Instant) -> Result<bool, Dropped> {
         if self.ready {
             return Ok(true);
@@ -111,7 +114,7 @@ impl DateRuleMigration {
         Ok(self.ready)
     }
 
-    /// What the last step has left it to wait for: the end of another change.
+    /// Returns what to wait for before the next step, if another migration is running.
     pub fn turn(&mut self) -> Option<Wait> {
         self.turn.take()
     }
@@ -130,7 +133,7 @@ impl Drop for DateRuleMigration {
 // === impl Index ===
 
 impl Index {
-    /// It is complete, and documents end by it.
+    /// Returns whether the index is complete and documents expire by it.
     pub fn is_date_rule(&self) -> bool {
         self.ready && self.spec.expire_after.is_some()
     }
@@ -185,7 +188,7 @@ mod tests {
         spec
     }
 
-    /// Three thousand documents in several segments; `at` lies around now, some documents have none.
+    /// Creates three thousand documents in several segments. `at` lies around now, and some documents have none.
     fn collection() -> Arc<Collection> {
         let made = Collection::new(Namespace::new("db", "c"), Options::default());
         made.set_up(NOW, |rules| rules.add_index(spec("at_1", "at", 10)));
@@ -207,7 +210,7 @@ mod tests {
         made.to_vec().unwrap()
     }
 
-    /// Who is visible.
+    /// Returns the `_id`s of the visible documents.
     fn visible(collection: &Collection, now: Millis) -> Vec<i32> {
         collection.read(ReadPoint::at(now), |view| {
             let found: Vec<i32> = view
@@ -248,10 +251,10 @@ mod tests {
                 (0..3_000).map(|n| (n, document(n, 0))).collect();
             let mut migration = migration(&c, seconds);
             let mut steps = 0;
-            // No time at all: one segment a step.
+            // The deadline has passed already: one segment per step.
             while !migration.step(monotonic()).unwrap() {
                 steps += 1;
-                // Changed, removed (enough of them to rewrite segments) and added, before and behind the pass.
+                // Change, remove (enough to rewrite segments) and add documents, before and behind the pass.
                 c.write(NOW, |w| {
                     for n in (steps % 3..3_000).step_by(3) {
                         let old = documents.get(&n).cloned().unwrap_or_default();
@@ -286,7 +289,7 @@ mod tests {
                 assert_eq!(seen, expected(&documents, 10, NOW), "step {steps}");
             }
             assert!(steps > 3, "{steps}");
-            // What has ended by the old rule goes, then the new one holds: nothing comes back.
+            // The documents that have expired by the old rule are removed, then the new rule holds. No document comes back.
             let alive: Vec<i32> = expected(&documents, 10, NOW);
             documents.retain(|id, _| alive.contains(id));
             let mut change =
@@ -326,7 +329,7 @@ mod tests {
         assert_eq!(allocated(), before);
         while !second.step(monotonic()).unwrap() {}
         drop(second);
-        // What changes nothing needs no pass, and waits for nobody's.
+        // A change that changes nothing needs no pass and waits for no other.
         assert!(migration(&c, 10).step(monotonic()).unwrap());
         assert_eq!(
             visible(&c, NOW),

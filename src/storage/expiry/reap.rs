@@ -1,4 +1,4 @@
-//! Freeing what has ended, in slices; and changing a rule only once nothing is left that had ended under it.
+//! Frees expired documents in slices, and changes a rule only when no document is left that had expired under it.
 
 use std::time::Instant;
 
@@ -9,22 +9,22 @@ use crate::storage::contents::{Cause, Change};
 use crate::storage::{Collection, Dropped, RecordId, Rules, Writer};
 use crate::value::Millis;
 
-/// How many documents are removed between two looks at the time.
+/// How many documents are removed before the time is checked again.
 const CHUNK: usize = 32;
 
-/// What a slice of reaping did.
+/// The result of a slice of reaping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Slice {
     /// Documents freed.
     pub removed: u64,
-    /// Documents that have ended are left.
+    /// Whether expired documents are left.
     pub due: bool,
-    /// There is more to do right away: those, or memory to be given back.
+    /// Whether there is more to do right away: expired documents, or memory to give back.
     pub more: bool,
 }
 
-/// Nothing is left in a collection that had ended by some moment. Only draining makes one, for the lock hold in which that is so.
-/// Whatever could bring a document back takes it, since expired is final.
+/// The proof that a collection holds no document that had expired by some moment. Only draining creates one, and it is
+/// valid under that hold of the lock. Functions that could revive a document require it, because expiry is final.
 pub(in crate::storage) struct Drained {
     by: Millis,
 }
@@ -32,7 +32,7 @@ pub(in crate::storage) struct Drained {
 // === impl Drained ===
 
 impl Drained {
-    /// What had ended by then is removed.
+    /// Returns the moment: all documents that had expired by then are removed.
     pub fn by(&self) -> Millis {
         self.by
     }
@@ -41,16 +41,16 @@ impl Drained {
 // === impl Collection ===
 
 impl Collection {
-    /// Frees documents that have ended by `now`, until there are none left or it is `until`.
+    /// Frees documents that have expired by `now`, until none is left or the deadline `until` passes.
     pub fn reap(&self, now: Millis, until: Instant) -> Slice {
         let mut state = self.exclusive();
-        // Asked under the lock: if time was set back since, what was written after that has not ended.
+        // Checked under the lock: if the clock was set back meanwhile, documents written after that have not expired.
         let now = self.horizon.clamp_to_now(now);
         let seen = self.seen_by_writer(&mut state, now);
         Writer::new(&mut state, now, seen).reap(now, Some(until))
     }
 
-    /// Sets up a collection that nobody can find yet: nothing in it has ended.
+    /// Sets up a collection that no other thread can find yet. Nothing in it has expired.
     pub(in crate::storage) fn set_up(&self, now: Millis, prepare: impl FnOnce(&mut Rules<'_>)) {
         let mut state = self.exclusive();
         debug_assert_eq!(state.contents().totals().count, 0, "it holds documents");
@@ -58,9 +58,10 @@ impl Collection {
         prepare(&mut Rules::new(writer, Drained { by: now }));
     }
 
-    /// Makes a change that could bring documents back, but only when everything that has ended under the rule that
-    /// still holds is removed: expired is final. Removes until `until`; `Ok(Err(change))` hands the change back to be
-    /// tried again, with a fresh `now`, after others had their turn. The last look and the change share one lock hold.
+    /// Makes a change that could revive documents, but only after all documents that have expired under the present rule
+    /// are removed: expiry is final. Removes documents until the deadline `until`. If some are left, `Ok(Err(change))`
+    /// returns the change to the caller, who tries again with a fresh `now` after other tasks have run. The last check and
+    /// the change share one hold of the lock.
     pub fn drain_then<T, F: FnOnce(&mut Rules<'_>) -> T>(
         &self,
         now: Millis,
@@ -73,7 +74,7 @@ impl Collection {
         }
         let seen = self.seen_by_writer(&mut state, now);
         let mut writer = Writer::new(&mut state, now, seen);
-        // By the latest moment at which anybody looked, not just by this command's.
+        // Drain up to the latest moment at which any command has read, not only up to this command's `now`.
         Ok(match writer.drain(seen, Some(until)) {
             Some(drained) => Ok(change(&mut Rules::new(writer, drained))),
             None => Err(change),
@@ -84,7 +85,7 @@ impl Collection {
 // === impl Writer ===
 
 impl Writer<'_> {
-    /// Frees everything that has ended `by` a moment. `None`: it was `until` before all was done.
+    /// Frees all documents that have expired `by` a moment. Returns `None` if the deadline passed first.
     pub(in crate::storage) fn drain(
         &mut self,
         by: Millis,
@@ -110,8 +111,8 @@ impl Writer<'_> {
         slice
     }
 
-    /// Frees some documents that have ended by `now`, or finds out that there are none where there might have been. `false`:
-    /// there are none left.
+    /// Frees some documents that have expired by `now`, or makes bounds exact where they suggested expired documents.
+    /// Returns `false` if none is left.
     pub(in crate::storage) fn reap_some(&mut self, now: Millis) -> bool {
         if !self.is_due(now) {
             return false;
@@ -124,8 +125,7 @@ impl Writer<'_> {
             .from(from.segment())
             .find(|(_, s)| s.bounds().earliest(default).has_come(now));
         let Some((number, segment)) = due else {
-            // All segments from here on are visited. Whatever was passed over at the start of the round is looked at
-            // through the exact bounds.
+            // All segments from here on are visited. The next round starts at the first segment and uses the exact bounds.
             contents.set_reap_from(RecordId::FIRST);
             contents.tighten();
             return true;
@@ -144,19 +144,19 @@ impl Writer<'_> {
         }
         let next = match ended.last() {
             Some(&last) if ended.len() == CHUNK => RecordId::new(number, last).next(),
-            // Through, but for those before that have ended meanwhile.
+            // This segment is done, except for documents in earlier slots that have expired meanwhile.
             _ => RecordId::new(number, 0),
         };
         contents.set_reap_from(next);
         if next.slot() == 0 {
-            // Only now: what is about to go need not be moved before.
+            // Compact only now, so that documents about to be removed are not moved first.
             contents.compact(number);
             contents.tighten_segment(number);
         }
         true
     }
 
-    /// Gives back what the `_id` map and the indexes no longer need. Returns whether there may be more to give.
+    /// Gives back memory that the `_id` map and the indexes no longer need. Returns whether there may be more.
     fn shrink(&mut self, is_over: impl Fn() -> bool) -> bool {
         while self.contents_mut().shrink_some(CHUNK) {
             if is_over() {
@@ -166,7 +166,7 @@ impl Writer<'_> {
         false
     }
 
-    /// Whether something may have ended by `now`.
+    /// Returns whether a document may have expired by `now`.
     pub(in crate::storage) fn is_due(&self, now: Millis) -> bool {
         self.contents().earliest_end().has_come(now)
     }

@@ -1,10 +1,10 @@
-//! The background task that gives memory back. It never decides who is visible.
+//! The background task that frees the memory of expired documents. It never decides what is visible.
 //!
-//! Served requests come first: a slice is a tenth of a millisecond, and while requests come in it waits two whole
-//! milliseconds after each, so it takes a twentieth of a core from them and still gets its share when they never stop.
-//! (Not more: whenever the system takes the processor away in the middle of a slice, everybody else waits for the
-//! lock.) An idle server is swept at full speed. While nothing can expire it sleeps until a request has been served
-//! (which may have changed that); otherwise it wakes at most four times a second.
+//! Requests come first. A slice takes a tenth of a millisecond, and while requests arrive the reaper waits two milliseconds
+//! after each slice. So it takes a twentieth of a core from them, and still makes progress when they never stop. (Slices
+//! are not longer, because when the system preempts the thread in the middle of one, all other tasks wait for the lock.) On
+//! an idle server the reaper runs at full speed. While nothing can expire, it sleeps until a request has been served, which
+//! may have changed that. Otherwise it wakes at most four times a second.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,52 +18,54 @@ use crate::storage::{Catalog, Collection, Slice};
 
 const SLICE: Duration = Duration::from_micros(100);
 const PAUSE_WHEN_BUSY: Duration = Duration::from_millis(2);
-/// A server without a request for that long is idle. (Between two requests of a busy one there is room for a slice or two.)
+/// A server without a request for this long is idle. (Between two requests of a busy server there is time for a slice or
+/// two.)
 const QUIET: Duration = Duration::from_millis(5);
-/// A pass that takes that long is no longer made with pauses.
+/// A pass that has taken this long continues without pauses.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Slices of work on one collection before the next has its turn.
+/// Slices of work on one collection before the next collection gets its turn.
 const TURN: u32 = 50;
 const NAP: Duration = Duration::from_millis(250);
+/// Runs the passes of the reaper, and reports on them.
 
 pub struct Reaper {
     catalog: Arc<Catalog>,
     clock: Clock,
     enabled: AtomicBool,
-    /// Raised by the server for every request: how the reaper knows that somebody else wants the processor.
+    /// Counts the requests served. A change tells the reaper that requests need the processor.
     served: AtomicU64,
-    /// Set while nothing can expire and the next request is to stir the task.
+    /// Set while nothing can expire, so that the next request wakes the task.
     asleep: AtomicBool,
     signals: Arc<ReaperSignals>,
     passes: AtomicU64,
 }
 
-/// How fast a pass goes on.
+/// The pace of a pass.
 struct Pace {
     begun: Instant,
-    /// Requests served when it last looked, and since when there were no more.
+    /// The requests served at the last check, and the time since which there were no more.
     served: u64,
     quiet_since: Instant,
 }
 
-/// What the task listens to while it does nothing.
+/// The signals that the task waits for between passes.
 #[derive(Default)]
 struct ReaperSignals {
-    /// A request was served: perhaps something can expire now.
+    /// A request was served, so a document may be able to expire now.
     work_found: Notify,
-    /// Someone moved the clock or switched the reaper: no nap.
+    /// A client or a test moved the clock or switched the reaper on or off: the nap ends.
     woken: Notify,
 }
 
-/// `serverStatus.metrics.ttl`.
+/// The numbers of `serverStatus.metrics.ttl`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReaperStats {
     pub passes: u64,
-    /// Ended and freed, by whomever.
+    /// Expired documents that were freed, by the reaper or by commands.
     pub deleted: u64,
-    /// Ended, not yet freed.
+    /// Expired documents that are not freed yet.
     pub pending: u64,
-    /// How long the longest ended document has been waiting to be freed.
+    /// How long the oldest of them has been waiting to be freed.
     pub lag_millis: u64,
 }
 
@@ -79,7 +81,7 @@ impl Pace {
         }
     }
 
-    /// How long to leave the server alone, if it is busy.
+    /// Returns how long to pause for requests, if the server is busy.
     fn pause(&mut self, served: u64) -> Option<Duration> {
         let at = clock::monotonic();
         if std::mem::replace(&mut self.served, served) != served {
@@ -89,8 +91,8 @@ impl Pace {
     }
 }
 
-/// How long a busy server is left alone after a slice. Where more ends than is freed, the pauses get shorter, so that
-/// memory stays bounded by what ends in half a minute or so.
+/// Returns how long to pause after a slice on a busy server. If documents expire faster than they are freed, the pauses get
+/// shorter, so memory stays bounded by the documents that expire in about half a minute.
 fn pause(working_for: Duration) -> Duration {
     let patience = PATIENCE.saturating_sub(working_for);
     PAUSE_WHEN_BUSY.mul_f64(patience.as_secs_f64() / PATIENCE.as_secs_f64())
@@ -114,14 +116,14 @@ impl Reaper {
         reaper
     }
 
-    /// Runs as long as the server lives.
+    /// Runs as long as the server exists.
     pub async fn run(reaper: Weak<Self>) {
         while let Some(reaper) = reaper.upgrade() {
             let asleep = reaper.falls_asleep();
             if !asleep {
                 reaper.pass().await;
             }
-            // Only the signals are kept meanwhile, so that a server that nobody holds any more can go.
+            // Between passes the task keeps only the signals, so that a server without other references can be dropped.
             let signals = Arc::clone(&reaper.signals);
             drop(reaper);
             if asleep {
@@ -137,8 +139,9 @@ impl Reaper {
         }
     }
 
-    /// Whether there is nothing to do until a request has been served. Whoever makes something expire rings when he is
-    /// done: either he finds this flag set, or what he has done is found here.
+    /// Returns whether there is nothing to do until a request has been served. A command that lets documents expire calls
+    /// [`Reaper::note_request`] when it is done: either that call finds this flag set, or the check here finds the effect
+    /// of the command.
     fn falls_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.served.load(Ordering::SeqCst);
@@ -149,12 +152,12 @@ impl Reaper {
         false
     }
 
-    /// Frees everything that is due, a turn for each collection, so that a small one need not wait for a large one.
+    /// Frees all expired documents. Collections take turns, so that a small one need not wait for a large one.
     async fn pass(&self) {
         self.pass_in_slices(SLICE).await;
     }
 
-    /// A slice of no length is the least work that can be done at once.
+    /// Runs a pass in slices of that length. A slice of length zero does the least work possible.
     async fn pass_in_slices(&self, length: Duration) {
         let mut pace = Pace::new(self.served.load(Ordering::Relaxed));
         let mut worked = false;
@@ -184,7 +187,7 @@ impl Reaper {
         }
     }
 
-    /// One slice of work. A panic in it is the end of that collection at most, and not of the reaper: others have their turns.
+    /// Runs one slice of work. A panic in it damages at most that collection: the reaper goes on with the others.
     fn reap(&self, collection: &Collection, length: Duration) -> Slice {
         let until = clock::monotonic() + length;
         catch_unwind(AssertUnwindSafe(|| collection.reap(self.clock.now(), until))).unwrap_or_else(
@@ -204,7 +207,7 @@ impl Reaper {
         self.enabled.load(Ordering::Relaxed)
     }
 
-    /// A request has been served, and whatever it did is done.
+    /// Notes that a request has been served. Call it after the request has taken effect.
     #[inline]
     pub fn note_request(&self) {
         self.served.fetch_add(1, Ordering::SeqCst);
@@ -257,7 +260,8 @@ mod tests {
     use crate::storage::{Namespace, Options, Rules};
     use crate::ttl::DefaultTtl;
 
-    /// Whoever has made something expire rings afterwards: before that it would be asked too early, and sleep on.
+    /// The request is noted after it has taken effect. If it were noted earlier, the reaper would check too early and sleep
+    /// on.
     #[test]
     fn it_sleeps_while_nothing_can_expire_and_is_stirred_by_what_was_done() {
         let catalog = Arc::new(Catalog::new());
@@ -276,7 +280,8 @@ mod tests {
         reaper.note_request();
         assert!(!reaper.asleep.load(Ordering::Relaxed));
         assert!(!reaper.falls_asleep());
-        // Somebody deletes it, and its memory is given back: nothing is left to end, years before it would have.
+        // A client deletes the document, and its memory is given back. Nothing is left that can expire, long before its
+        // end.
         collection
             .write(Millis(0), |w| {
                 let (id, _) = w.view().all()[0];
@@ -290,7 +295,7 @@ mod tests {
         assert!(reaper.falls_asleep());
     }
 
-    /// A large collection that is being swept does not keep the others waiting.
+    /// A large collection does not make the others wait.
     #[test]
     fn collections_have_their_turns() {
         const DOCUMENTS: u64 = 5_000;
@@ -313,7 +318,7 @@ mod tests {
             .enable_time()
             .build();
         runtime.unwrap().block_on(async {
-            // The least work at a time: a turn is so many documents on any machine, fewer than there are.
+            // The least work at a time: a turn frees the same number of documents on any machine, fewer than there are.
             let pass = reaper.pass_in_slices(Duration::ZERO);
             let mut pass = std::pin::pin!(pass);
             let mut side_by_side = 0;

@@ -1,11 +1,11 @@
-//! How a collection follows the clock when a test sets it back: nothing that has ended comes back.
+//! Lets a collection follow the clock when a test sets it back, without reviving documents.
 //!
-//! The clock goes back for all collections at once, but what has ended in them by then has to be removed one collection
-//! after the other, and meanwhile others go on writing and changing rules. So each collection goes back by itself, in one
-//! hold of its lock: what has ended by the moment that time has left is removed, and what was seen up to then is
-//! forgotten. Until then its time is that moment: who reads it sees it so, and who wants to write takes it back first, for
-//! what is written in the time that holds now must not be judged by the one before. Whoever moved the clock takes back all
-//! that are left, and only then is the step made.
+//! The clock goes back for all collections at once. But documents that have expired by then must be removed one collection
+//! after the other, while other commands keep writing and changing rules. So each collection goes back on its own, under
+//! one hold of its lock: it removes the documents that have expired by the moment that the clock has left, and it resets
+//! its [`Horizon`]. Until then that moment is its time. Readers see the collection at that moment. A writer first takes the
+//! collection back, because a document written at the new time must not be judged by the old one. The thread that moved the
+//! clock takes all remaining collections back, and only then is the step complete.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,15 +16,16 @@ use crate::storage::collection::State;
 use crate::storage::{Collection, Writer};
 use crate::value::Millis;
 
-/// How far anybody has looked at a collection. What had ended by then was seen to be gone, so a writer whose own `now` is older
-/// must not bring it back. Every look raises it; only a [`Drained`] lowers it, when the clock is set back.
+/// The latest moment at which any command has read a collection. Documents that had expired by then were seen as gone, so a
+/// writer with an older `now` must not revive them. Every read raises it. Only a [`Drained`] lowers it, when the clock is
+/// set back.
 pub(in crate::storage) struct Horizon {
-    /// The latest moment at which anybody has looked.
+    /// The latest moment at which any command has read.
     latest: AtomicI64,
-    /// The last step back of the clock that the collection has made. Read under the shared lock, changed under the
-    /// exclusive one, and asked for only while the clock is going back.
+    /// The number of the last step back that the collection has made. Read under the shared lock and written under the
+    /// exclusive one. Used only while the clock is going back.
     rewound: AtomicU64,
-    /// Tells a moment that lies ahead (a command that began before the clock was set back) from one that has come.
+    /// Tells whether a moment lies in the future, as for a command that began before the clock was set back.
     clock: Option<Clock>,
 }
 
@@ -39,7 +40,7 @@ impl Horizon {
         }
     }
 
-    /// The moment, or now if it lies ahead.
+    /// Returns the moment, or now if the moment lies in the future.
     pub fn clamp_to_now(&self, moment: Millis) -> Millis {
         match &self.clock {
             Some(clock) => moment.min(clock.now()),
@@ -47,10 +48,10 @@ impl Horizon {
         }
     }
 
-    /// Notes that someone looks at `now`; returns the latest such moment.
+    /// Notes a read at `now` and returns the latest such moment.
     #[inline]
     fn raise(&self, now: Millis) -> Millis {
-        // The same millisecond most of the time: read first, and leave the cache line alone.
+        // Usually it is the same millisecond: read first, and do not write to the cache line.
         let latest = self.latest.load(Ordering::Relaxed);
         if latest >= now.0 {
             return Millis(latest);
@@ -64,14 +65,15 @@ impl Horizon {
         self.clock.as_ref().is_some_and(Clock::is_going_back)
     }
 
-    /// The step back that is being made, if the collection has not made it. For while the clock is going back.
+    /// Returns the present step back if the collection has not made it. Call it only while the clock is going back.
     #[cold]
     fn to_follow(&self) -> Option<Rewind> {
         let rewind = self.clock.as_ref()?.rewind();
         (self.rewound.load(Ordering::Relaxed) < rewind.number).then_some(rewind)
     }
 
-    /// The collection makes a step back: what was seen before it is forgotten. Nothing is left that could come back.
+    /// Records that the collection has made a step back, and forgets earlier reads. No expired document is left that could
+    /// come back.
     fn lower(&self, step: Rewind, drained: &Drained) {
         debug_assert!(
             drained.by() >= step.from,
@@ -85,11 +87,11 @@ impl Horizon {
 // === impl Collection ===
 
 impl Collection {
-    /// Notes that someone looks at `now`; returns the latest such moment. Call it under the lock.
+    /// Notes a read at `now` and returns the latest such moment. Call it under the lock.
     #[inline]
     pub(in crate::storage) fn seen(&self, now: Millis) -> Millis {
-        // While the clock goes back without this collection, the moment that it comes from still is now for its readers. None of
-        // them has to note that: all that had ended by then will be gone.
+        // While the clock goes back and this collection has not followed, its readers still read at the moment that the
+        // clock has left. They need not note that: all documents that had expired by then will be removed.
         if self.horizon.is_going_back()
             && let Some(step) = self.horizon.to_follow()
         {
@@ -98,7 +100,7 @@ impl Collection {
         self.horizon.raise(now)
     }
 
-    /// The same for whoever holds the lock exclusively, and can take the collection back first.
+    /// Like [`Collection::seen`] for a holder of the exclusive lock, which takes the collection back first.
     #[inline]
     pub(in crate::storage) fn seen_by_writer(&self, state: &mut State, now: Millis) -> Millis {
         if self.horizon.is_going_back() {
@@ -107,18 +109,18 @@ impl Collection {
         self.horizon.raise(now)
     }
 
-    /// Makes the step back that the clock is making, or a part of it. `false`: it was `until` before all was done.
+    /// Makes the clock's step back, or a part of it. Returns `false` if the deadline passed first.
     pub(in crate::storage) fn follow_back(&self, until: Instant) -> bool {
         self.go_back(&mut self.exclusive(), Some(until))
     }
 
-    /// The same for whoever holds the lock. Without `until` it is done when this returns.
+    /// Makes the step back under the caller's lock. Without a deadline it is complete when this returns.
     #[cold]
     fn go_back(&self, state: &mut State, until: Option<Instant>) -> bool {
         let Some(step) = self.horizon.to_follow() else {
             return true;
         };
-        // Not lowered yet: whoever has come here is still in the time before, and others may follow.
+        // The clock is not lowered yet, so this caller still runs in the old time, and others may follow.
         if self.horizon.clamp_to_now(step.from) == step.from {
             return true;
         }
@@ -148,7 +150,7 @@ mod tests {
     const HOUR: i64 = 3_600_000;
     const T: Millis = Millis(10 * HOUR);
 
-    /// Does something in the middle of a step back. Watchers are called in the order in which they came: before or after
+    /// Runs code in the middle of a step back. Watchers are called in the order in which they were added: before or after
     /// the reaper, which sweeps the collections and then takes them back.
     struct Between<B, M> {
         before: B,
@@ -217,7 +219,7 @@ mod tests {
                     add(&catalog, "late", Millis(T.0 - 5_000), 2);
                     // a rule changes,
                     set_default(&catalog, "shorter", T, ten);
-                    // and a collection is made that nobody has swept.
+                    // and a collection is created that was never swept.
                     set_default(&catalog, "new", T, ten);
                     add(&catalog, "new", Millis(T.0 - 20_000), 1);
                     for (name, living) in [("late", vec![2]), ("shorter", vec![]), ("new", vec![])]
@@ -259,14 +261,14 @@ mod tests {
                 assert_eq!(ids(&catalog, "read", back), [1]);
                 add(&catalog, "written", back, 3);
                 assert_eq!(ids(&catalog, "written", back), [1, 3]);
-                // One that begins now, and one that began before the step.
+                // One command that begins now, and one that began before the step.
                 set_default(&catalog, "made", back, DefaultTtl::Seconds(10));
                 add(&catalog, "made", back, 1);
                 add(&catalog, "made", T, 2);
                 assert_eq!(ids(&catalog, "made", T), [1, 2]);
             }
         };
-        // The sweep comes after the first and before the second, the taking back after both.
+        // The reaper sweeps after the first and before the second watcher, and takes collections back after both.
         let ahead = Arc::new(Between {
             before: || {},
             moved,
@@ -281,7 +283,7 @@ mod tests {
         clock.set(back);
         let shown = |now| ["read", "written", "made"].map(|name| ids(&catalog, name, now));
         assert_eq!(shown(back), [vec![1], vec![1, 3], vec![1, 2]]);
-        // What was written after the step lives its ten seconds, and what was written before it till then.
+        // A document written after the step lives for its ten seconds, and one written before it until then.
         clock.set(Millis(back.0 + 9_999));
         assert_eq!(shown(clock.now()), [vec![1], vec![1, 3], vec![1, 2]]);
         clock.set(Millis(back.0 + 10_000));

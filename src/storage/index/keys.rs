@@ -1,4 +1,4 @@
-//! Which keys a document has under an index, as bytes.
+//! The keys of a document in an index, as bytes.
 
 use smallvec::SmallVec;
 
@@ -8,25 +8,25 @@ use crate::error::{Code, Error, Result};
 use crate::ttl::TS_FIELD;
 use crate::value::{self, Doc, DocBuf, Millis, Value};
 
-/// The encoded values of all fields of an index, one behind the other.
+/// The encoded values of all fields of an index, one after the other.
 pub type KeyBytes = SmallVec<[u8; 24]>;
 
-/// The keys of one document under one index, sorted, each once.
+/// The keys of one document in one index, sorted and without duplicates.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct IndexKeys {
     pub keys: SmallVec<[KeyBytes; 1]>,
-    /// Bit n: field n met an array.
+    /// Bit n is set if field n met an array.
     pub multikey: u64,
 }
 
-/// What the keys of one document may take. A path alone never comes to that, but in a compound index each element of an array
-/// repeats what stands beside the array.
+/// The most bytes that the keys of one document may take. A single path never reaches this, but in a compound index the
+/// values beside an array are repeated for each element of the array.
 const MAX_SIZE: usize = 64 << 20;
 
 // === impl IndexKeys ===
 
 impl IndexKeys {
-    /// Counts what is done for one of many keys, so that others get their turn. It is not ended half-way.
+    /// Counts the work on one of many keys, so that other tasks get their turn. The work is not ended half-way.
     #[inline]
     pub fn count(&self) {
         const MANY: usize = 64;
@@ -35,8 +35,8 @@ impl IndexKeys {
         }
     }
 
-    /// Fails where the document cannot be indexed (two arrays in one compound key, or keys beyond measure). It always
-    /// says the same of the same document: what it says is put into the index, and taken out of it.
+    /// Computes the keys of a document. Fails if the document cannot be indexed (two arrays in one compound key, or too
+    /// many bytes). The result for a document is always the same, because removal from the index computes the keys again.
     pub fn of(spec: &IndexSpec, doc: Doc<'_>, ts: Millis) -> Result<Self> {
         let mut found = Self::default();
         if !spec.covers(doc) {

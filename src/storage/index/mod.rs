@@ -1,8 +1,9 @@
-//! Secondary indexes: ordered sets of key bytes, each followed by the record id that holds the key.
+//! Secondary indexes: ordered sets of entries, each a key and the id of the record that has it.
 //!
-//! [`spec`] says what is indexed, [`keys`] which keys a document has, and [`Index`] keeps them. A key is the
-//! order-preserving encoding of the indexed values, so everything here is comparing bytes. Entries of ended documents stay until
-//! the reaper takes them; whoever reads an index asks the record whether it is still visible.
+//! [`spec`] says what is indexed, [`keys`] computes the keys of a document, and [`Index`] stores them in a tree. A key is
+//! the order-preserving encoding of the indexed values, so this module only compares bytes. The entries of an expired
+//! document stay until the document is removed. A reader of an index checks whether the record is still visible. Indexes do
+//! not know documents' ends or the query language; a partial index asks a [`Condition`].
 
 mod keys;
 mod packed;
@@ -22,47 +23,48 @@ pub use spec::{Condition, ID_INDEX, IndexSpec, Partial};
 use tree::Tree;
 pub use usage::Usage;
 
-/// Key bytes, then the record id in 8 big-endian bytes.
+/// A key, followed by the record id in 8 big-endian bytes.
 pub type Entry = SmallVec<[u8; 24]>;
 
 const ID_BYTES: usize = size_of::<u64>();
 
-/// Which of a collection's indexes one is. Never given twice: whoever makes an index notices when it is dropped, also if
-/// another has taken its name since.
+/// The number of an index within its collection. Numbers are never reused, so the builder of an index notices when it is
+/// dropped, even if another index has taken its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexNumber(pub u64);
 
 /// How far a new index is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filled {
-    /// With all documents before that record.
+    /// It contains all documents before that record.
     Before(RecordId),
     Whole,
-    /// It is no more.
+    /// The index was dropped.
     Gone,
 }
 
+/// An index of a collection. Changed under the collection's exclusive lock, except for `usage`.
 pub struct Index {
     pub number: IndexNumber,
-    /// Shared with plans, which outlive the lock under which they look at it.
+    /// Shared with plans, which keep it after they release the lock.
     pub spec: Arc<IndexSpec>,
-    /// Bit n: some document had an array on the path of field n. Set by writes, never cleared.
+    /// Bit n is set if a document ever had an array on the path of field n. Writes set it and never clear it.
     pub multikey: u64,
-    /// False while the index is being built: writers keep it up, readers must not use it yet.
+    /// False while the index is being built: writers maintain it, but readers must not use it yet.
     pub ready: bool,
     pub usage: Usage,
-    /// How often its spec was changed: whoever looks at it in steps notices.
+    /// How often its spec was changed. A reader that works in steps compares it.
     pub altered: u64,
     entries: Tree,
-    /// The most entries that it had since its nodes were last written anew.
+    /// The largest number of entries since its nodes were last rewritten.
     most: usize,
-    /// The entries up to the last one here, in new nodes: the others are still to come.
+    /// The rewritten part: a copy of the entries up to its last one, in new nodes.
     anew: Tree,
-    /// Nodes that are no longer used.
+    /// Nodes that are no longer used and are freed in steps.
     old: Option<Tree>,
 }
 
-/// An index with fewer entries is left as it is.
+/// An index with fewer entries is never rewritten.
 const WORTH_REWRITING: usize = 4096;
 
 // === impl Index ===
@@ -107,20 +109,20 @@ impl Index {
         }
     }
 
-    /// Whether that entry's place has been written anew already.
+    /// Returns whether the entry lies in the part that is already rewritten.
     #[inline]
     fn is_anew(&self, entry: &[u8]) -> bool {
         self.anew.last().is_some_and(|last| entry <= last)
     }
 
-    /// Whether most of its memory is of no use any more, or on its way to be given back.
+    /// Returns whether most of its memory is unused, or old nodes are still to be freed.
     pub(super) fn wants_rewriting(&self) -> bool {
         let shrunken = self.most >= WORTH_REWRITING && self.entries.len() < self.most / 4 * 3;
         shrunken || self.old.is_some()
     }
 
-    /// Writes the nodes anew, or gives old ones back: `some` entries, or that many nodes. When most entries of a tree are gone, those that
-    /// remain keep a thin node each; a copy has full ones.
+    /// Copies `some` entries into new nodes, or frees that many old nodes. After most entries of a tree are removed, the
+    /// remaining ones keep a thin node each; a copy has full nodes.
     pub(super) fn rewrite(&mut self, some: usize) {
         if let Some(old) = &mut self.old {
             if !(0..some).all(|_| old.drop_leaf()) {
@@ -149,7 +151,7 @@ impl Index {
         }
     }
 
-    /// Records that hold exactly that key.
+    /// Returns the records that have exactly that key.
     pub fn holders<'a>(&'a self, key: &'a [u8]) -> impl Iterator<Item = RecordId> + 'a {
         // Keys are self-delimiting: an entry that begins with the key is the key and a record id.
         self.entries
@@ -158,7 +160,7 @@ impl Index {
             .map(|entry| split(entry).1)
     }
 
-    /// Entries of the half-open byte range, upwards.
+    /// Returns the entries of the half-open byte range in ascending order.
     pub fn up<'a>(
         &'a self,
         lower: Bound<&[u8]>,
@@ -168,7 +170,7 @@ impl Index {
         entries.take_while(move |&entry| entry < upper)
     }
 
-    /// Entries of the half-open byte range, downwards; `below` moves the upper end for going on.
+    /// Returns the entries of the half-open byte range in descending order. A caller that continues passes a lower `below`.
     pub fn down<'a>(&'a self, lower: &'a [u8], below: &[u8]) -> impl Iterator<Item = &'a [u8]> {
         let entries = self.entries.down(below);
         entries.take_while(move |&entry| entry >= lower)
@@ -182,12 +184,12 @@ impl Index {
         self.entries.is_empty()
     }
 
-    /// About how many bytes the entries take.
+    /// Returns about how many bytes the entries take.
     pub fn bytes(&self) -> usize {
         self.entries.used() + self.entries.len() * size_of::<u32>()
     }
 
-    /// The part of one record in them.
+    /// Returns how many of these bytes belong to one record.
     pub(super) fn bytes_of(&self, keys: &IndexKeys, id: RecordId) -> usize {
         let entries = keys.keys.iter().map(|key| entry(key, id));
         entries
@@ -197,7 +199,7 @@ impl Index {
     }
 }
 
-/// The entry of a record under a key.
+/// Returns the entry of a record under a key.
 pub fn entry(key: &[u8], id: RecordId) -> Entry {
     let mut entry = Entry::with_capacity(key.len() + ID_BYTES);
     entry.extend_from_slice(key);
@@ -205,7 +207,7 @@ pub fn entry(key: &[u8], id: RecordId) -> Entry {
     entry
 }
 
-/// The key bytes and the record of an entry.
+/// Splits an entry into the key bytes and the record id.
 pub fn split(entry: &[u8]) -> (&[u8], RecordId) {
     let at = entry.len().saturating_sub(ID_BYTES);
     let (key, id) = entry.split_at(at);
@@ -247,7 +249,7 @@ mod tests {
                 model.insert(n);
             }
         }
-        // It never held many at once.
+        // It never had many entries at once.
         assert!(!index.wants_rewriting());
         for n in (0..20_000).filter(|n| n % 10 != 3) {
             index.insert(&keys(n), RecordId(n.into()));
@@ -258,7 +260,8 @@ mod tests {
         let mut rounds = 0;
         while index.wants_rewriting() {
             index.rewrite(100);
-            // A write before the place that is being copied, and one behind it; the last entry copied may be the one that goes.
+            // One write before the position of the copy and one behind it. The last entry copied may be the one that is
+            // removed.
             let (add, remove) = (rounds * 7919 % 20_000, rounds * 10 + 3);
             index.insert(&keys(add), RecordId(add.into()));
             model.insert(add);

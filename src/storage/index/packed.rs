@@ -1,11 +1,12 @@
-//! Byte strings in their order, one behind the other in one buffer: the inside of a tree's node.
+//! Sorted byte strings, one after the other in one buffer: the content of a tree node.
 
 use std::cmp::Ordering;
 
-/// How long the strings of a node are together, unless a single one is longer: two pages of the allocator, which go back to
-/// the system together with the node.
+/// The total length of the strings in a node, unless a single one is longer: two pages of the allocator, which are returned
+/// to the system together with the node.
 pub const NODE: usize = 8192;
 
+/// A sorted sequence of byte strings in one buffer.
 #[derive(Default)]
 pub struct Packed {
     bytes: Vec<u8>,
@@ -39,14 +40,14 @@ impl Packed {
         last.unwrap_or_default()
     }
 
-    /// Where a string begins; behind the last one, the end.
+    /// Returns where a string begins, or the end of the buffer for the position after the last one.
     #[inline]
     fn start(&self, at: usize) -> usize {
         let start = self.starts.get(at);
         start.map_or(self.bytes.len(), |&start| start as usize)
     }
 
-    /// Where it is, or else where it belongs.
+    /// Returns the position of the string, or else the position at which it belongs.
     #[inline]
     pub fn find(&self, string: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
@@ -61,7 +62,7 @@ impl Packed {
         Err(low)
     }
 
-    /// `at_least` so many have room, however long they are.
+    /// Returns whether the string fits. At least `at_least` strings always fit, however long they are.
     pub fn has_room_for(&self, string: &[u8], at_least: usize) -> bool {
         self.len() < at_least || self.bytes.len() + string.len() <= NODE
     }
@@ -70,7 +71,7 @@ impl Packed {
         let (start, end) = (self.start(at), self.bytes.len());
         let grown = end + string.len();
         if grown > self.bytes.capacity() {
-            // Doubling beyond a node's length would waste most of it.
+            // Doubling beyond the length of a node would waste most of it.
             let capacity = (2 * self.bytes.capacity()).min(NODE).max(grown);
             self.bytes.reserve_exact(capacity - end);
         }
@@ -92,8 +93,8 @@ impl Packed {
         }
     }
 
-    /// Where to cut when there is no room for one that belongs at `at`: in the middle, unless it comes first or last, since rows
-    /// that only go up or down then leave full nodes behind.
+    /// Returns where to split a full node when a string belongs at `at`: in the middle. If the string comes first or last,
+    /// the split is there, so that ascending or descending inserts leave full nodes behind.
     pub fn cut(&self, at: usize) -> usize {
         if at == 0 || at == self.len() {
             return at;

@@ -1,61 +1,61 @@
-//! What an index is on.
+//! The specification of an index.
 
 use std::sync::Arc;
 
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, DocBuilder, Path, ValueRef, key};
 
-/// The name of the index on `_id`, which every collection has. It is a hash map; an ordered index of that name is added
-/// the first time that somebody asks for an order or a range of `_id`s.
+/// The name of the index on `_id`, which every collection has. It is a hash map. An ordered index of that name is added the
+/// first time that a query needs an order or a range of `_id`s.
 pub const ID_INDEX: &str = "_id_";
 
-/// The field that the server keeps: an index may name it, though documents do not carry it.
-
+/// The specification of an index: its key and its options. The key may name `_ts`, which the server keeps and documents do
+/// not contain.
 #[derive(Clone)]
 pub struct IndexSpec {
     pub name: String,
     /// The key as the client wrote it: `{a: 1, b: -1}`.
     pub key: DocBuf,
-    /// The paths of the key, and for each whether it is descending.
+    /// The paths of the key. For each, `descending` tells whether it is descending.
     pub paths: Vec<Path>,
     pub descending: Vec<bool>,
     pub unique: bool,
-    /// New duplicates are refused, those that are there stay: on the way to being unique.
+    /// New duplicates are refused and existing ones stay: the first step of making an index unique.
     pub prepare_unique: bool,
     pub sparse: bool,
     pub hidden: bool,
-    /// A TTL index on dates.
+    /// `expireAfterSeconds` of a TTL index on dates.
     pub expire_after: Option<i32>,
     pub partial: Option<Partial>,
-    /// Other options that are only kept to be shown.
+    /// Other options, which are only stored and shown.
     pub shown: DocBuf,
 }
 
-/// A partial index's filter: as the client wrote it, and ready to be asked.
+/// The filter of a partial index: as the client wrote it, and compiled.
 #[derive(Clone)]
 pub struct Partial {
     pub filter: DocBuf,
     pub condition: Arc<dyn Condition>,
 }
 
-/// A question about a document that storage hands to whoever knows the query language.
+/// A predicate on documents that the owner of the query language implements. Storage only calls it.
 pub trait Condition: Send + Sync {
     fn holds(&self, doc: Doc<'_>) -> bool;
-    /// What it really is, for the planner.
+    /// Returns the concrete predicate, for the planner.
     fn as_any(&self) -> &dyn std::any::Any;
 }
 
 // === impl IndexSpec ===
 
 impl IndexSpec {
-    /// Whether the index holds such a document at all; a partial one holds those that its filter lets in.
+    /// Returns whether the index contains such a document. A partial index contains those that match its filter.
     pub fn covers(&self, doc: Doc<'_>) -> bool {
         self.partial
             .as_ref()
             .is_none_or(|partial| partial.condition.holds(doc))
     }
 
-    /// A plain index on that key, whose values are numbers: a negative one means descending.
+    /// Creates a plain index on that key, whose values are numbers. A negative number means descending.
     pub fn new(name: &str, key: DocBuf) -> Self {
         let fields = || key.as_doc().iter();
         Self {
@@ -75,18 +75,18 @@ impl IndexSpec {
         }
     }
 
-    /// Whether keys depend on the time of the last write.
+    /// Returns whether keys depend on the time of the last write.
     pub fn names_ts(&self) -> bool {
         self.paths.iter().any(|path| path.first() == TS_FIELD)
     }
 
-    /// Whether its keys may change when those root fields are written to (and the time of the last write with them).
+    /// Returns whether its keys may change when these root fields are written (and `_ts` with them).
     pub fn depends_on(&self, writes: impl Fn(&str) -> bool) -> bool {
         let read = |path: &Path| path.first() == TS_FIELD || writes(path.first());
         self.partial.is_some() || self.paths.iter().any(read)
     }
 
-    /// Appends the bytes of a key with these values.
+    /// Appends the bytes of the key with these values.
     #[inline]
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) {
         for (&value, &descending) in values.iter().zip(&self.descending) {
@@ -94,7 +94,7 @@ impl IndexSpec {
         }
     }
 
-    /// As listIndexes shows it.
+    /// Writes the specification as listIndexes shows it.
     pub fn describe(&self, out: &mut DocBuilder<'_>) {
         out.put_i32("v", 2)
             .put_doc("key", self.key.as_doc())
