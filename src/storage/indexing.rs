@@ -1,4 +1,4 @@
-//! How an index comes to be: added empty, filled in steps while writers keep it up, then used.
+//! Builds an index: adds it empty, fills it in steps while writers maintain it, then puts it into use.
 
 use std::ops::ControlFlow;
 
@@ -12,13 +12,13 @@ use crate::wait::Wait;
 // === impl Writer ===
 
 impl Writer<'_> {
-    /// Adds an index that is not used yet: from now on writers keep it up, and `index_some` fills it.
+    /// Adds an index that readers do not use yet. From now on writers maintain it, and `index_some` fills it.
     pub fn begin_index(&mut self, spec: IndexSpec) -> IndexNumber {
         let now = self.now;
         self.contents_mut().begin_index(spec, now)
     }
 
-    /// Puts documents from `from` on into a new index, `most` of them.
+    /// Adds up to `most` documents from `from` on to a new index.
     pub fn index_some(
         &mut self,
         number: IndexNumber,
@@ -45,7 +45,7 @@ impl Writer<'_> {
         let filled = stopped.break_value().unwrap_or(Ok(Filled::Whole))?;
         let mut in_the_way: SmallVec<[RecordId; 2]> = SmallVec::new();
         for (id, keys) in found {
-            // One by one, since two documents of this very batch may collide.
+            // One by one, since two documents of this batch may have the same key.
             let index = &self.contents().indexes()[at];
             if index.spec.unique {
                 let own = (id, &IndexKeys::default());
@@ -57,12 +57,12 @@ impl Writer<'_> {
         Ok(filled)
     }
 
-    /// These indexes are complete: readers may use them, and if one is on dates, its rule holds from now on.
+    /// Puts complete indexes into use. If one is a TTL index on dates, its rule holds from now on.
     pub fn finish_indexes(&mut self, numbers: &[IndexNumber]) {
         self.contents_mut().finish_indexes(numbers);
     }
 
-    /// Over when the building of an index or a change of the date rules has ended since this call.
+    /// Returns a wait that ends when the build of an index or a change of the date rules ends after this call.
     pub fn settled(&self) -> Wait {
         self.contents().settled()
     }

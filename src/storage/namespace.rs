@@ -1,4 +1,4 @@
-//! `database.collection`.
+//! The full name of a collection: `database.collection`.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
     full: Box<str>,
-    /// Where the dot between database and collection stands.
+    /// The position of the dot between database and collection.
     dot: usize,
 }
 
@@ -35,7 +35,7 @@ impl Namespace {
     }
 }
 
-/// What a collection is looked up by, which every command does: its two names, wherever they stand.
+/// The two names by which every command looks up a collection, whether they are in a [`Namespace`] or borrowed.
 pub(super) trait Names {
     fn names(&self) -> (&str, &str);
 }
@@ -66,7 +66,7 @@ impl PartialEq for dyn Names + '_ {
 
 impl Eq for dyn Names + '_ {}
 
-// It must hash like what it is looked up by.
+// A namespace must hash like the borrowed names by which it is looked up.
 impl Hash for Namespace {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self as &dyn Names).hash(state);

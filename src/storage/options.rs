@@ -1,21 +1,22 @@
-//! How a collection is set up, apart from its indexes and its rules.
+//! The settings of a collection, except for its indexes and its TTL rules.
 
 use super::Totals;
 use crate::error::Error;
 use crate::ttl::IndexingMode;
 use crate::value::DocBuf;
 
+/// The settings of a collection that `create` and `collMod` set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Where the oldest documents make way for new ones.
+    /// The limits of a capped collection, which evicts its oldest documents.
     pub cap: Option<Cap>,
     /// `indexingPolicy.indexingMode`, if the client gave one.
     pub indexing_mode: Option<IndexingMode>,
-    /// What else `create` was given and listCollections shows.
+    /// Other options of `create`, which listCollections shows.
     pub shown: DocBuf,
 }
 
-/// The largest document that a server takes, where that is less than MongoDB's, and what it says of a larger one.
+/// The largest document that a server accepts, if that is less than MongoDB's limit, and the error for a larger one.
 #[derive(Debug, Clone, Copy)]
 pub struct SizeLimit {
     pub bytes: usize,

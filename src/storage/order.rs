@@ -1,9 +1,9 @@
-//! `_id`s in their order, for those who ask.
+//! The ordered index of `_id`s, built on demand.
 //!
-//! Documents are found by `_id` through a hash map, which is all that most collections ever need. An ordered index of
-//! `_id`s would take a fifth of the memory of small documents, so it is built the first time that a range or an order
-//! of `_id`s is asked for. [`IdOrderBuild`] does that in steps, while others keep reading and writing. One that is dropped before it
-//! is done leaves an index that nobody reads; the next one that is begun fills it from the start.
+//! A hash map finds documents by `_id`, which is all that most collections ever need. An ordered index of `_id`s would take
+//! a fifth of the memory of small documents, so it is built the first time that a query needs a range or an order of
+//! `_id`s. [`IdOrderBuild`] builds it in steps, while other commands keep reading and writing. A build that is dropped
+//! before it is done leaves an index that is not ready. The next build fills it from the start.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use crate::aside::{tick, uncut};
 use crate::error::Result;
 use crate::value::{DocBuf, Millis};
 
-/// Documents indexed in one lock hold.
+/// How many documents are indexed per hold of the lock.
 const CHUNK: usize = 128;
 
-/// The ordered index of `_id`s of a collection, being built. There is one at a time.
+/// A build of the ordered index of `_id`s of a collection. Only one exists at a time.
 pub struct IdOrderBuild {
     collection: Arc<Collection>,
     number: IndexNumber,
@@ -28,7 +28,7 @@ pub struct IdOrderBuild {
 // === impl Collection ===
 
 impl Collection {
-    /// Begins to build the ordered index of `_id`s, unless it is there or being built.
+    /// Begins to build the ordered index of `_id`s, unless it exists or is being built.
     pub fn begin_id_order(self: &Arc<Self>, now: Millis) -> Option<IdOrderBuild> {
         if self.has_id_order(now) || self.ordering_ids.swap(true, Ordering::AcqRel) {
             return None;
@@ -47,8 +47,8 @@ impl Collection {
         }
     }
 
-    /// The same for a command that can do nothing without it: it is there when this returns, even if somebody else is building it.
-    /// Fails where the command is to end.
+    /// Builds the ordered index of `_id`s before it returns, for a command that cannot run without it. Does so even if
+    /// another build is running. Fails if the command must end.
     pub fn order_ids_now(&self, now: Millis) -> Result<()> {
         if self.has_id_order(now) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Collection {
         self.read_present(now, ready)
     }
 
-    /// The index, which may have been begun before.
+    /// Returns the index, which an earlier build may have added.
     fn begin_id_index(&self, now: Millis) -> Result<IndexNumber, Dropped> {
         self.write(now, |writer| {
             if let Some(there) = writer.view().way(ID_INDEX) {
@@ -84,7 +84,7 @@ impl Collection {
         })
     }
 
-    /// Fills it with the next documents. `None`: nothing is left to do.
+    /// Adds the next documents to the index. Returns `None` when nothing is left to do.
     fn fill_id_index(&self, number: IndexNumber, from: RecordId, now: Millis) -> Option<RecordId> {
         let filled = self.write(now, |writer| {
             let filled = writer.index_some(number, from, CHUNK);
@@ -103,7 +103,7 @@ impl Collection {
 // === impl IdOrderBuild ===
 
 impl IdOrderBuild {
-    /// Whether it is done so quickly that nobody notices.
+    /// Returns whether the build is so short that no client notices it.
     pub fn is_short(&self) -> bool {
         const FEW: u64 = 2_000;
         self.collection
@@ -111,7 +111,7 @@ impl IdOrderBuild {
             <= FEW
     }
 
-    /// Fills some of the index; `true` when there is nothing left to do.
+    /// Fills a part of the index and returns `true` when nothing is left to do.
     pub fn step(&mut self) -> bool {
         match self
             .collection
@@ -151,7 +151,7 @@ mod tests {
         Arc::new(made)
     }
 
-    /// Whether the index is ready, and how many entries it holds, counted in two ways.
+    /// Returns whether the index is ready, and how many entries it has, counted in two ways.
     fn order(collection: &Collection, now: Millis) -> (bool, usize, usize) {
         let whole = |index: &Index| {
             let held = index.up(Bound::Unbounded, &[0xff]).count();
@@ -183,7 +183,7 @@ mod tests {
         let made = collection(3_000, now);
         let mut other = made.begin_id_order(now).unwrap();
         assert!(!other.step());
-        // What takes long ends with its command.
+        // A long build ends with its command.
         let over = Limit::within(std::time::Duration::ZERO);
         let ended = over.watch(|| made.order_ids_now(now).and_then(|()| tick(1_000_000)));
         assert!(ended.is_err());

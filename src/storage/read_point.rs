@@ -1,11 +1,11 @@
-//! What a read sees.
+//! The point in time at which a command reads.
 
 use crate::value::Millis;
 
-/// The point from which a command reads: every document that it gets has passed the rule of TTL at this `now`.
+/// The point at which a command reads: every document that it gets has passed the TTL rule at this `now`.
 ///
-/// Nothing reads past its read point. A transaction adds its snapshot and its own writes here, so that no reader between a
-/// command and [`super::Collection::read`] has to know of them.
+/// No read goes past its read point. A transaction adds its snapshot and its own writes here, so the code between a command
+/// and [`super::Collection::read`] need not know them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadPoint {
     now: Millis,
@@ -14,15 +14,15 @@ pub struct ReadPoint {
 // === impl ReadPoint ===
 
 impl ReadPoint {
-    /// What is there at `now`, outside any transaction. A command makes one when it begins (`Call::read_point`), and whatever
-    /// it reads goes by that one. Made anew from a moment, it would lose a snapshot: only who looks at the collection itself,
-    /// not at what a client may see of it, does that ([`super::Collection::read_present`]).
+    /// Creates the read point at `now`, outside any transaction. A command creates one when it begins (`Call::read_point`)
+    /// and uses it for all its reads. Creating another one from a moment would lose the snapshot. Only code that works on
+    /// the collection itself, and not on what a client may see, does so ([`super::Collection::read_present`]).
     pub const fn at(now: Millis) -> Self {
         Self { now }
     }
 
-    /// The same at another moment: for a getMore, which goes on with the reads of an earlier command, and for a command that
-    /// has waited.
+    /// Returns the same read point at another moment: for a getMore, which continues the reads of an earlier command, and
+    /// for a command that has waited.
     #[must_use]
     pub const fn moved_to(mut self, now: Millis) -> Self {
         self.now = now;

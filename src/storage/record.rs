@@ -1,6 +1,6 @@
-//! The name of a stored document within its collection.
+//! The id of a stored document within its collection.
 
-/// Grows with every insert and is never reused: the order of ids is the natural order.
+/// The id of a record. Ids grow with every insert and are never reused, so their order is the natural order.
 ///
 /// ```text
 /// | number of the segment (48 bits) | slot (16 bits) |
@@ -29,7 +29,7 @@ impl RecordId {
         Self(self.0.saturating_add(1))
     }
 
-    /// `None` before the first.
+    /// Returns the id before this one, or `None` for the first.
     pub fn previous(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
     }

@@ -1,7 +1,7 @@
-//! Changing what a collection's documents live by: `DefaultTTL`, TTL indexes, and the settings beside them.
+//! Changes the settings by which documents expire (`DefaultTTL`, TTL indexes), and other settings of a collection.
 //!
-//! Expired is final: no change of a rule may bring a document back. So whatever could do that is a method of [`Rules`], and only
-//! draining hands out a [`Rules`]. A change is plain data, so that it can be written down and made again.
+//! Expiry is final: no change of a rule may revive a document. So every change that could do that is a method of [`Rules`],
+//! and only draining hands out a [`Rules`]. A change is plain data, so that it can be recorded and repeated.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,27 +10,27 @@ use super::index::{ID_INDEX, Index, IndexNumber, IndexSpec};
 use super::{Cap, Writer};
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex};
 
-/// Some of a collection's indexes. The ordered index of `_id`s is never one of them.
+/// A selection of a collection's indexes. It never includes the ordered index of `_id`s.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexSelection {
     All,
     Named(Vec<String>),
 }
 
-/// What changes in how an index behaves. No change of this kind lengthens a life.
+/// A change of how an index behaves. No such change lengthens a life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexChange {
     pub hidden: Option<bool>,
     pub prepare_unique: Option<bool>,
-    /// It becomes unique, which ends its preparation.
+    /// Makes the index unique and ends its preparation.
     pub unique: bool,
 }
 
-/// A [`Writer`] that may also change the rules by which documents end.
+/// A [`Writer`] that may also change the rules by which documents expire.
 ///
-/// It comes from [`super::Collection::drain_then`], in the lock hold in which nothing is left that has ended, and from
-/// [`super::Catalog::create`], for a collection that nobody can find yet. All changes of one lock hold count as one: nobody sees
-/// what has ended between two of them.
+/// [`super::Collection::drain_then`] hands it out under a hold of the lock in which no expired document is left, and
+/// [`super::Catalog::create`] for a collection that no other thread can find yet. All changes under one hold of the lock
+/// count as one: no reader sees the state between two of them.
 pub struct Rules<'a> {
     writer: Writer<'a>,
     drained: Drained,
@@ -43,7 +43,7 @@ impl IndexSelection {
         self.names(&index.spec.name)
     }
 
-    /// The same by name, as the index that shows the default has nothing else.
+    /// Returns whether an index of that name is selected. The index that shows the default has only a name.
     pub fn names(&self, name: &str) -> bool {
         name != ID_INDEX
             && match self {
@@ -56,7 +56,7 @@ impl IndexSelection {
 // === impl Rules ===
 
 impl<'a> Rules<'a> {
-    /// The writer is the one that was drained.
+    /// Wraps the writer that was drained.
     pub(super) fn new(writer: Writer<'a>, drained: Drained) -> Self {
         debug_assert!(
             !writer.is_due(drained.by()),
@@ -65,25 +65,25 @@ impl<'a> Rules<'a> {
         Self { writer, drained }
     }
 
-    /// Sets `DefaultTTL`, and how it shows among the indexes.
+    /// Sets `DefaultTTL`, and the index that shows it to clients.
     pub fn set_default_ttl(&mut self, default: DefaultTtl, index: Option<TsIndex>) {
         let contents = self.writer.contents_mut();
         contents.set_default_ttl(default, index, &self.drained);
     }
 
-    /// Sets `expireAfterSeconds` of an index on dates. `false`: there is none of that name.
+    /// Sets `expireAfterSeconds` of an index on dates. Returns `false` if no index has that name.
     pub fn set_expiry(&mut self, name: &str, seconds: i32) -> bool {
         let contents = self.writer.contents_mut();
         contents.set_expiry(name, seconds, &self.drained)
     }
 
-    /// Drops indexes, ready or not, and hands them over, so that freeing a large one holds up nobody.
+    /// Drops indexes, ready or not, and returns them, so that the caller can free large ones without the lock.
     pub fn drop_indexes(&mut self, which: &IndexSelection) -> Vec<Index> {
         let contents = self.writer.contents_mut();
         contents.drop_indexes(which, &self.drained)
     }
 
-    /// Adds an index to a collection that holds nothing yet: it is complete at once.
+    /// Adds an index to an empty collection. It is complete at once.
     pub fn add_index(&mut self, spec: IndexSpec) {
         debug_assert_eq!(self.contents().totals().count, 0, "it has to be filled");
         let number = self.begin_index(spec);
@@ -108,18 +108,18 @@ impl<'a> DerefMut for Rules<'a> {
 // === impl Writer ===
 
 impl Writer<'_> {
-    /// Drops those of the indexes that are not in use yet: no document ends by them.
+    /// Drops those of the indexes that are not ready. No document expires by them.
     pub fn abandon_indexes(&mut self, numbers: &[IndexNumber]) -> Vec<Index> {
         self.contents_mut().abandon_indexes(numbers)
     }
 
-    /// Changes how an index behaves. `false`: there is none of that name.
+    /// Changes how an index behaves. Returns `false` if no index has that name.
     pub fn alter_index(&mut self, name: &str, change: IndexChange) -> bool {
         let now = self.now;
         self.contents_mut().alter_index(name, change, now)
     }
 
-    /// How much a capped collection may hold from the next insert on.
+    /// Sets how much a capped collection may hold, from the next insert on.
     pub fn set_cap(&mut self, cap: Cap) {
         self.options_mut().cap = Some(cap);
     }

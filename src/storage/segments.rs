@@ -1,16 +1,17 @@
 //! The segments of a collection, by number.
 //!
-//! Numbers only grow and most of them are there, so a segment usually stands where its number says: a lookup is one
-//! comparison, which matters to whoever follows an index to a hundred scattered documents. Where segments are gone in
-//! between (all of their documents ended), it is a binary search over a few numbers.
+//! Numbers only grow and most of them exist, so the position of a segment usually follows from its number. A lookup is then
+//! one comparison, which matters to a reader that follows an index to a hundred scattered documents. If segments in between
+//! are gone (because all their documents were removed), it is a binary search over a few numbers.
 
 use super::segment::Segment;
 
+/// The segments of a collection, sorted by number.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Sorted. Apart from the segments, so that a search stays within a few cache lines.
+    /// Sorted. Separate from the segments, so that a search stays within a few cache lines.
     numbers: Vec<u64>,
-    /// Boxed: taking one out moves pointers, and not a collection's worth of headers.
+    /// Boxed, so that removing a segment moves only pointers.
     #[allow(clippy::vec_box)]
     segments: Vec<Box<Segment>>,
 }
@@ -18,7 +19,7 @@ pub(super) struct Segments {
 // === impl Segments ===
 
 impl Segments {
-    /// Where that segment stands.
+    /// Returns the position of a segment.
     #[inline]
     fn place(&self, number: u64) -> Option<usize> {
         let first = *self.numbers.first()?;
@@ -39,7 +40,7 @@ impl Segments {
         Some(&mut self.segments[at])
     }
 
-    /// Adds a segment behind the others.
+    /// Adds a segment after the others.
     pub fn push(&mut self, number: u64, segment: Segment) {
         debug_assert!(self.numbers.last().is_none_or(|&last| last < number));
         self.numbers.push(number);
@@ -65,7 +66,7 @@ impl Segments {
         Some((*self.numbers.last()?, self.segments.last_mut()?))
     }
 
-    /// Those from that number on, in order.
+    /// Returns the segments from that number on, in order.
     pub fn from(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &Segment)> {
         self.among(self.numbers.partition_point(|&n| n < number)..self.numbers.len())
     }
@@ -76,7 +77,7 @@ impl Segments {
         numbers.zip(self.segments[at..].iter_mut().map(AsMut::as_mut))
     }
 
-    /// Those up to that number, in order.
+    /// Returns the segments up to that number, in order.
     pub fn up_to(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &Segment)> {
         self.among(0..self.numbers.partition_point(|&n| n <= number))
     }

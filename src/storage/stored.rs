@@ -1,4 +1,4 @@
-//! Documents at rest as others see them: one, what a write gives it, and how many there are.
+//! A stored document as other modules see it, the data that a write gives it, and totals.
 
 use crate::ttl::{End, OwnTtl};
 use crate::value::Millis;
@@ -12,17 +12,17 @@ pub struct Stored<'a> {
     pub end: End,
 }
 
-/// What a write gives a document besides its bytes.
+/// The data that a write gives a document besides its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Stamp {
     pub ts: Millis,
     pub own: OwnTtl,
     pub dates: End,
-    /// The end under the date rules to come, while there are such.
+    /// The end under the next date rules, while they are being prepared.
     pub pending: End,
 }
 
-/// Documents and their bytes.
+/// A number of documents, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     pub count: u64,

@@ -1,4 +1,4 @@
-//! A collection as it is at one moment: only what has not ended.
+//! A read-only view of a collection at one moment, without expired documents.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use super::{Namespace, Options, ReadPoint, RecordId, Stored, Totals};
 use crate::ttl::{DefaultTtl, End, TsIndex};
 use crate::value::{Doc, Millis};
 
-/// A look under the shared lock. Every document that leaves it has passed the rule with this view's `now`.
+/// A view under the shared lock. Every document that it returns has passed the TTL rule at the view's `now`.
 pub struct View<'a> {
     state: &'a State,
     at: ReadPoint,
@@ -39,7 +39,7 @@ impl<'a> View<'a> {
         self.at.now()
     }
 
-    /// How often a command found its way through the map of `_id`s.
+    /// Returns how often commands used the map of `_id`s.
     pub fn id_usage(&self) -> &'a Usage {
         self.state.id_usage()
     }
@@ -54,19 +54,19 @@ impl<'a> View<'a> {
         (!stored.end.has_come(self.now())).then_some(stored)
     }
 
-    /// What stands in several records, for somebody who will read it all at once.
+    /// Returns the documents of several records, for a caller that will read them all at once.
     ///
-    /// Scattered documents cost a few waits for memory each. Here those of all documents overlap: loads that do not depend on
-    /// each other are made in a row, first of the slots, then of each document's first line (whose page has to be found), then
-    /// of the lines behind it. What the sums are is of no interest.
+    /// Each scattered document costs a few waits for memory. Here the waits of all documents overlap: independent loads
+    /// follow each other, first of the slots, then of the first line of each document (whose page must be found), then of
+    /// the lines after it. The sums have no meaning.
     pub fn get_several<const N: usize>(
         &self,
         ids: &[RecordId],
         found: &mut SmallVec<[Option<Stored<'a>>; N]>,
     ) {
-        /// What one load brings.
+        /// The bytes that one load brings.
         const LINE: usize = 64;
-        /// Behind that the processor itself runs ahead of whoever reads on.
+        /// After this many bytes the processor itself prefetches for a sequential reader.
         const NEAR: usize = 1024;
         found.clear();
         let segments = self.contents().segments();
@@ -93,8 +93,8 @@ impl<'a> View<'a> {
         std::hint::black_box(sum);
     }
 
-    /// All documents from that record on, in natural order. Iterated from inside: adapters of iterators that the compiler does
-    /// not see through cost a scan a tenth of its time.
+    /// Calls `each` for all documents from that record on, in natural order. This is internal iteration, because iterator
+    /// adapters that the compiler cannot inline cost a scan a tenth of its time.
     #[inline]
     pub fn each_up<B>(
         &self,
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         ControlFlow::Continue(())
     }
 
-    /// The same against the natural order.
+    /// Calls `each` for all documents from that record back to the first, against the natural order.
     #[inline]
     pub fn each_down<B>(
         &self,
@@ -134,7 +134,7 @@ impl<'a> View<'a> {
         ControlFlow::Continue(())
     }
 
-    /// All documents, upwards.
+    /// Returns all documents in natural order.
     #[cfg(test)]
     pub fn all(&self) -> Vec<(RecordId, Stored<'a>)> {
         let mut all = Vec::new();
@@ -145,7 +145,7 @@ impl<'a> View<'a> {
         all
     }
 
-    /// The newest record: a statement's scans stop here, so that it never feeds itself.
+    /// Returns the newest record. The scans of a statement stop here, so that it never reads its own inserts.
     pub fn newest(&self) -> RecordId {
         match self.contents().segments().last() {
             Some((number, segment)) => RecordId::new(number, segment.last_id()),
@@ -153,12 +153,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The last document that made way in a capped collection.
+    /// Returns the last document that was evicted from a capped collection.
     pub fn evicted(&self) -> Option<RecordId> {
         self.contents().evicted()
     }
 
-    /// The indexes that clients have made.
+    /// Returns the indexes that clients have created.
     pub fn indexes(&self) -> impl Iterator<Item = &'a Index> + use<'a> {
         self.ways()
             .iter()
@@ -169,7 +169,7 @@ impl<'a> View<'a> {
         self.indexes().find(|index| index.spec.name == name)
     }
 
-    /// All that can be read in order: the same, and `_id`s where somebody asked for their order.
+    /// Returns all indexes that can be read in order: those of clients, and the ordered index of `_id`s if it was built.
     pub fn ways(&self) -> &'a [Index] {
         self.contents().indexes()
     }
@@ -178,12 +178,13 @@ impl<'a> View<'a> {
         self.ways().iter().find(|index| index.spec.name == name)
     }
 
-    /// The very one that somebody has seen before.
+    /// Returns the index with that number, which the caller has seen before.
     pub fn numbered(&self, number: IndexNumber) -> Option<&'a Index> {
         self.ways().iter().find(|index| index.number == number)
     }
 
-    /// Exactly the visible documents: what lives in memory minus a look at those segments where something may have ended.
+    /// Returns the exact totals of the visible documents: those in memory, minus the expired ones in segments that may have
+    /// any.
     pub fn totals(&self) -> Totals {
         let (held, ended) = (self.contents().totals(), self.ended());
         Totals {
@@ -192,7 +193,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Documents that have ended and still take memory.
+    /// Returns the totals of the documents that have expired and still take memory.
     pub fn ended(&self) -> Totals {
         let mut ended = Totals::default();
         if self.earliest_end().has_come(self.now()) {
@@ -205,7 +206,7 @@ impl<'a> View<'a> {
         ended
     }
 
-    /// Bytes that they still take in an index. Looks at each of them.
+    /// Returns how many bytes the expired documents still take in an index. Visits each of them.
     pub fn ended_bytes(&self, index: &Index) -> u64 {
         let default = self.default_ttl();
         let due = self.contents().segments().from(0).filter(|(_, segment)| {
@@ -218,7 +219,8 @@ impl<'a> View<'a> {
                 let Some(stored) = segment.get(slot, default) else {
                     continue;
                 };
-                // What cannot be indexed has no entries, and who had ended before the index was made has none either.
+                // A document that cannot be indexed has no entries, and neither has one that had expired before the index
+                // was created.
                 if let Ok(keys) = IndexKeys::of(&index.spec, Doc::new(stored.bytes), stored.ts) {
                     bytes += index.bytes_of(&keys, RecordId::new(number, slot)) as u64;
                 }
@@ -227,7 +229,7 @@ impl<'a> View<'a> {
         bytes
     }
 
-    /// When the first of them ended.
+    /// Returns the earliest end of the expired documents that still take memory.
     pub fn waiting_since(&self) -> Option<End> {
         let segments = self.contents().segments().all();
         segments
@@ -235,7 +237,7 @@ impl<'a> View<'a> {
             .min()
     }
 
-    /// Nothing here ends before this moment.
+    /// Returns the moment before which no document expires.
     fn earliest_end(&self) -> End {
         self.contents().earliest_end()
     }
@@ -257,17 +259,17 @@ impl<'a> View<'a> {
         self.state.namespace()
     }
 
-    /// How often the collection was renamed.
+    /// Returns how often the collection was renamed.
     pub fn renames(&self) -> u32 {
         self.state.renames()
     }
 
-    /// The collection was dropped since it was looked up.
+    /// Returns whether the collection was dropped since the caller looked it up.
     pub fn is_dropped(&self) -> bool {
         self.state.is_dropped()
     }
 
-    /// Bytes that documents take from the allocator, holes and ended ones included.
+    /// Returns how many bytes documents have allocated, including holes and expired documents.
     #[cfg(test)]
     pub fn allocated(&self) -> usize {
         let segments = self.contents().segments().all();

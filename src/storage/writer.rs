@@ -1,4 +1,4 @@
-//! The one write path: checks a change of a document against what is there, then has it committed, all or nothing.
+//! The only write path: checks a change of a document against the collection, then commits it completely or not at all.
 
 use std::ops::ControlFlow;
 
@@ -15,16 +15,16 @@ use crate::error::Error;
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Millis, Patch};
 
-/// A change under the exclusive lock.
+/// A writer under the exclusive lock.
 pub struct Writer<'a> {
     state: &'a mut State,
-    /// When the command began: what `_ts` becomes, see [`Writer::ts_after`].
+    /// When the command began. It becomes `_ts`, see [`Writer::ts_after`].
     pub(super) now: Millis,
-    /// Whatever had ended by then is gone for this writer: at least `now`.
+    /// Documents that had expired by this moment are gone for this writer. At least `now`.
     pub(super) seen: Millis,
 }
 
-/// Why a write was not made. Nothing has changed then.
+/// Why a write was refused. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     /// Another visible document holds the key. `index` is `None` for `_id`.
@@ -34,40 +34,40 @@ pub enum Refused {
     },
     /// The document cannot be indexed.
     Unindexable(Error),
-    /// It is larger than the server takes.
+    /// The document is larger than the server accepts.
     TooLarge(Error),
 }
 
-/// A unique index whose key is taken, as the error message about it needs it.
+/// A unique index whose key is taken, with the data for the error message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueIndex {
     pub name: String,
     pub key: crate::value::DocBuf,
-    /// The key that is taken: one of several where the document has arrays.
+    /// The key that is taken: one of several if the document has arrays.
     pub taken: KeyBytes,
 }
 
-/// What is known of the root field `ttl` of a document that takes another's place, and has not to be looked for.
+/// What the caller knows about the root field `ttl` of a replacement document, so that it need not be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewTtl {
     Unknown,
-    /// What it was.
+    /// Same as in the document before.
     Same,
     Absent,
 }
 
-/// What a document becomes.
+/// The new content of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum New {
-    /// What it was: only its `_ts` changes.
+    /// No change: only its `_ts` changes.
     Same,
-    /// The same but for a few bytes. Only where [`Writer::may_patch`] says so.
+    /// A change of a few bytes. Allowed only if [`Writer::may_patch`] says so.
     Patch(Patch),
-    /// Other bytes under the same `_id`.
+    /// Other bytes, under the same `_id`.
     Bytes(Vec<u8>),
 }
 
-/// What is known of a document that is about to be written to, besides its bytes.
+/// What the caller knows about a document that it is about to write to, besides its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
     ts: Millis,
@@ -75,19 +75,19 @@ pub struct Before {
     len: usize,
 }
 
-/// A write that was made.
+/// The result of a write to a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// The `_ts` that the document had before, and the one that it has now.
+    /// The `_ts` of the document before the write and after it.
     pub before: Millis,
     pub ts: Millis,
-    /// How many bytes it has now.
+    /// The length of the document after the write.
     pub len: usize,
 }
 
 type AllKeys = SmallVec<[IndexKeys; 2]>;
 
-/// A document's keys in each index before and after a write; empty if they are all the same.
+/// The keys of a document in each index before and after a write; empty if no key changes.
 #[derive(Default)]
 struct Rekeyed {
     before: AllKeys,
@@ -97,7 +97,7 @@ struct Rekeyed {
 // === impl NewTtl ===
 
 impl NewTtl {
-    /// That of a new document, whose place had one with `before`.
+    /// Returns the ttl of a new document that replaces one with the ttl `before`.
     pub(super) fn read(self, bytes: &[u8], before: OwnTtl) -> OwnTtl {
         let own = match self {
             Self::Unknown => OwnTtl::of(Doc::new(bytes)),
@@ -124,8 +124,9 @@ impl Before {
 // === impl Writer ===
 
 impl<'a> Writer<'a> {
-    /// `seen` is what [`super::Collection`] says of `now`. It is the earlier of the two only if the clock was set back since the
-    /// command began: then the document is written now, and not in a future that it would have to live through first.
+    /// Creates a writer. `seen` is the moment that [`super::Collection`] returns for `now`. It is earlier than `now` only
+    /// if the clock was set back since the command began. Then the document is written at `seen`, and not in a future that
+    /// the clock has not reached.
     pub(super) fn new(state: &'a mut State, now: Millis, seen: Millis) -> Self {
         Self {
             state,
@@ -148,12 +149,12 @@ impl<'a> Writer<'a> {
         self.state.options_mut()
     }
 
-    /// What a reader would see now.
+    /// Returns what a reader would see now.
     pub fn view(&self) -> View<'_> {
         View::new(self.state, ReadPoint::at(self.seen))
     }
 
-    /// Adds a document, which has an `_id`. Ended documents that hold its `_id` or a unique key make way.
+    /// Adds a document, which has an `_id`. Removes expired documents that hold its `_id` or a unique key.
     pub fn insert(&mut self, bytes: &[u8]) -> Result<RecordId, Refused> {
         self.check_size(bytes)?;
         let doc = Doc::new(bytes);
@@ -189,13 +190,15 @@ impl<'a> Writer<'a> {
         Ok(id)
     }
 
-    /// Removes documents until a capped collection holds no more than it may: first those that have ended, which count for
-    /// nobody, then the oldest. The newest always stays. What is in memory is counted, so this costs nothing while it fits.
+    /// Removes documents until a capped collection is within its limits: first expired ones, which do not count for
+    /// clients, then the oldest. The newest always stays. The totals in memory are compared, so this costs nothing while
+    /// the limits hold.
     fn make_room(&mut self, cap: Cap, newest: RecordId) {
         let seen = self.seen;
         while !cap.holds(self.contents().totals()) && self.reap_some(seen) {}
         while !cap.holds(self.contents().totals()) {
-            // Nothing here has ended, so the first record is the oldest document; and behind the last that made way it is near.
+            // No document left here has expired, so the first record is the oldest document. It is close to the last one
+            // evicted.
             let from = self.contents().evicted().unwrap_or(RecordId::FIRST);
             let first = |id, _: Stored<'_>| ControlFlow::Break(id);
             let oldest = self.view().each_up(from, first).break_value();
@@ -206,14 +209,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a change of these root fields can be a [`New::Patch`]: no index and no rule depends on them.
+    /// Returns whether a change of these root fields can be a [`New::Patch`]: no index and no rule depends on them.
     pub fn may_patch(&self, writes: impl Fn(&str) -> bool) -> bool {
         let mut indexes = self.indexes().iter();
         !self.contents().has_coming() && !indexes.any(|index| index.spec.depends_on(&writes))
     }
 
-    /// Whether the document is visible and still has these bytes. Comparing the bytes themselves needs no version counter,
-    /// and a document that came back to the same value is as good as untouched.
+    /// Returns whether the document is visible and still has these bytes. Comparing the bytes needs no version counter, and
+    /// a document that was changed back to the same value counts as unchanged.
     pub fn is_unchanged(&self, id: RecordId, expected: &[u8]) -> bool {
         self.visible(id)
             .is_some_and(|stored| stored.bytes == expected)
@@ -233,8 +236,9 @@ impl<'a> Writer<'a> {
         self.update_found(id, before, new, new_ttl)
     }
 
-    /// The one way to write to a document that is there: its clock restarts, whatever it becomes. The caller has found it in
-    /// this lock hold; it is looked up again only where its keys are needed. `None`: it is not visible then.
+    /// Writes to an existing document. This is the only way to do so: `_ts` is set, whatever the new content. The caller
+    /// has found the document under this hold of the lock, so it is looked up again only if its keys are needed. Returns
+    /// `None` if it is not visible then.
     #[inline]
     pub fn update_found(
         &mut self,
@@ -287,7 +291,7 @@ impl<'a> Writer<'a> {
         Ok(Some(Written { before, ts, len }))
     }
 
-    /// `false`: it is not visible, which is asked where there are indexes.
+    /// Replaces a document. Returns `false` if it is not visible, which is checked only if there are indexes.
     fn replace(
         &mut self,
         id: RecordId,
@@ -314,8 +318,8 @@ impl<'a> Writer<'a> {
         Ok(true)
     }
 
-    /// The keys of a document that becomes another one (`None`: stays what it is) and is written at `ts`. Ended documents that hold
-    /// a unique key make way. `None`: it is not visible.
+    /// Computes the keys of a document before and after it becomes `new` (`None`: it stays the same) at `ts`. Removes
+    /// expired documents that hold a unique key. Returns `None` if the document is not visible.
     fn rekey(
         &mut self,
         id: RecordId,
@@ -345,9 +349,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The `_ts` of a document that this writer writes to and that was last written at `before`. A command that has been running
-    /// for a while may come to a document that somebody wrote to after it began: that write's lease is not cut short. (What was
-    /// written in a future that the clock has left is written now.)
+    /// Returns the `_ts` for a write to a document that was last written at `before`. A long command may reach a document
+    /// that another command wrote to after this one began. Then the later `_ts` stays, so that its life is not shortened.
+    /// (If `before` lies in a future that the clock has left, the document is written now.)
     pub(super) fn ts_after(&self, before: Millis) -> Millis {
         match before <= self.seen {
             true => self.now.max(before),
@@ -355,7 +359,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Removes a visible document. Returns the `_ts` that it had.
+    /// Removes a visible document and returns its `_ts`.
     pub fn remove(&mut self, id: RecordId) -> Option<Millis> {
         let ts = self.visible(id)?.ts;
         self.take_out(id, Cause::Deleted);
@@ -369,14 +373,14 @@ impl<'a> Writer<'a> {
         self.state.contents_mut().compact(id.segment());
     }
 
-    /// Removes ended documents that are in the way.
+    /// Removes expired documents that block a write.
     pub(super) fn free(&mut self, ended: &[RecordId]) {
         for &id in ended {
             self.take_out(id, Cause::Expired);
         }
     }
 
-    /// The record that has the key of that hash, whether it has ended or not.
+    /// Returns the record that has the key with that hash, expired or not.
     fn holder(&self, hash: u64, key: &[u8]) -> Option<RecordId> {
         self.contents().ids().find(hash, |id| {
             let segment = self.contents().segments().get(id.segment())?;
@@ -384,7 +388,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// What the document looks like now, if it is visible.
+    /// Returns the document if it is visible.
     pub fn visible(&self, id: RecordId) -> Option<Stored<'_>> {
         self.view().get(id)
     }
@@ -400,8 +404,9 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    /// A visible document under one of the keys is a conflict; an ended one is noted to be removed. `own` is the document
-    /// itself and the keys that it had: those it keeps, also where an index that is being prepared has others under them.
+    /// Checks the keys against a unique index. A visible document under one of them is a conflict; an expired one is added
+    /// to `in_the_way`, to be removed. `own` is the document itself with the keys that it had. It keeps those, even if an
+    /// index that is being prepared to become unique has other documents under them.
     pub(super) fn check_unique(
         &self,
         index: &Index,

@@ -1,4 +1,4 @@
-//! What a collection promises to those who read and write it.
+//! Tests of the guarantees that a collection gives its readers and writers.
 
 use super::*;
 use crate::clock::monotonic;
@@ -94,10 +94,10 @@ fn a_patch_is_a_write_like_any_other() {
     };
     assert_eq!(patch(4_000, "n", Some(7)), Some((0, 4_000)));
     assert_eq!(number(4_000), Some(7));
-    // Nothing changes but the time of the last write, from which its life is counted again.
+    // Only the time of the last write changes, and the document's life starts again from it.
     assert_eq!(patch(5_000, "n", None), Some((4_000, 5_000)));
     assert_eq!(ids(&c, 10_000), [1]);
-    // Keys depend on this one.
+    // Index keys depend on this field.
     assert_eq!(patch(10_000, "a", Some(8)), None);
     assert_eq!(number(14_999), Some(7));
     assert_eq!(patch(15_000, "n", Some(9)), None);
@@ -160,7 +160,7 @@ fn a_longer_default_brings_nothing_back() {
     let now = Millis(15_000);
     let mut change = |rules: &mut Rules<'_>| rules.set_default_ttl(DefaultTtl::Never, None);
     let mut rounds = 0;
-    // No time at all: every round removes one chunk.
+    // The deadline has passed already: every round removes one chunk.
     while let Err(again) = c.drain_then(now, monotonic(), change).unwrap() {
         change = again;
         rounds += 1;
@@ -183,7 +183,7 @@ fn a_writer_with_an_older_now_cannot_revive_what_was_seen_to_be_gone() {
     }
 }
 
-/// Whoever says that a document was found must be right, or nothing is written.
+/// If a caller claims that a document was found and it was not, nothing is written.
 #[test]
 fn what_is_not_there_is_not_written_to() {
     let c = collection(DefaultTtl::Seconds(10));
@@ -220,7 +220,7 @@ fn a_writer_with_an_older_now_ends_nobody_early() {
         }
         let add = |bytes| c.write(Millis(0), |w| w.insert(bytes)).unwrap().unwrap();
         let ids_of = bytes.each_ref().map(|bytes| add(bytes));
-        // It begins at 2 s; others write at 9 s; at 9.5 s it comes to the same documents.
+        // It begins at 2 s. Others write at 9 s. At 9.5 s it reaches the same documents.
         for (now, seen) in [(9_000, 9_000), (2_000, 9_500)] {
             c.read(ReadPoint::at(Millis(seen)), |_| ());
             let (new, old) = match now {
@@ -259,7 +259,8 @@ fn a_reader_with_an_older_now_finds_no_more_than_others_did() {
     add(&c, 0, doc! {"_id": 1}).unwrap();
     add(&c, 5_000, doc! {"_id": 2}).unwrap();
     assert_eq!(ids(&c, 10_000), [2]);
-    // Else a writer would find by its own now what the latest look does not let it touch, and search for ever.
+    // Otherwise a writer would find, by its own `now`, a document that the latest read does not let it touch, and search
+    // for ever.
     assert_eq!(ids(&c, 9_999), [2]);
 }
 
@@ -268,7 +269,7 @@ fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
     let clock = Clock::frozen(Millis(5_000));
     let c = collection(DefaultTtl::Seconds(10)).with(Some(clock.clone()), Arc::default());
     add(&c, 5_000, doc! {"_id": 1}).unwrap();
-    // It began when it was 90 seconds later.
+    // It began when the clock was 90 seconds later.
     let late = Millis(95_000);
     assert_eq!(ids(&c, late.0), [1]);
     assert_eq!(c.reap(late, monotonic()).removed, 0);
@@ -277,7 +278,7 @@ fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
         add(&c, 5_000, doc! {"_id": 1}).is_err(),
         "it lives, so nobody takes its place"
     );
-    // What it writes is written now, and lives no longer than its ttl.
+    // Its writes happen now, and the document lives no longer than its ttl.
     add(&c, late.0, doc! {"_id": 2}).unwrap();
     clock.set(Millis(14_999));
     assert_eq!(ids(&c, 14_999), [1, 2]);
@@ -285,7 +286,7 @@ fn a_command_from_before_the_clock_was_set_back_does_no_harm() {
     assert_eq!(ids(&c, 15_000), Vec::<i32>::new());
 }
 
-/// Counted in documents looked at: each insert into a full collection may look at a few, not at all that have ended.
+/// Counted in documents visited: each insert into a full collection may visit a few, not all expired ones.
 #[test]
 fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     let cap = Cap {
@@ -301,7 +302,7 @@ fn a_capped_collection_makes_room_first_where_documents_have_ended() {
     c.set_up(Millis(0), |rules| {
         rules.set_default_ttl(DefaultTtl::Never, None);
     });
-    // Every other one ends after a second.
+    // Every other document expires after a second.
     for n in 0..100 {
         let ttl = if n % 2 == 0 { 1 } else { -1 };
         add(&c, 0, doc! {"_id": n, "ttl": ttl}).unwrap();
@@ -402,7 +403,7 @@ fn date_indexes_end_documents_too_and_changing_them_brings_nothing_back() {
     assert_eq!(ids(&c, 99_000), [3, 4]);
 }
 
-/// A condition that panics once it is told to, as a bug in the language would.
+/// A condition that panics when the test says so, as a bug in the query language would.
 #[derive(Default)]
 struct Fails(AtomicBool);
 
@@ -423,20 +424,20 @@ fn dated(name: &str, field: &str, seconds: i32) -> IndexSpec {
     spec
 }
 
-/// Whether it panics.
+/// Returns whether the closure panics.
 fn panics(run: impl FnOnce()) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
 }
 
 fn assert_closed(catalog: &Catalog, c: &Collection, what: &str) {
-    // Whoever still holds it finds nothing of it; whoever looks it up is told.
+    // A caller that still holds the collection finds it empty, and a lookup returns an error.
     assert_eq!(ids(c, 0), Vec::<i32>::new(), "{what}");
     assert!(c.read(ReadPoint::at(Millis(0)), |view| view.is_dropped()));
     assert_eq!(c.write(Millis(0), |_| ()), Err(Dropped));
     let error = crate::error::Error::from(catalog.get("db", "c").unwrap_err());
     assert!(error.message().contains("db.c is closed"), "{error:?}");
     assert!(catalog.get_or_create("db", "c").is_err());
-    // Other collections are not concerned, and after a drop the name is free again.
+    // Other collections are not affected, and after a drop the name is free again.
     assert!(catalog.get_or_create("db", "d").is_ok());
     assert!(catalog.drop_collection("db", "c", None).is_some());
     assert!(catalog.get_or_create("db", "c").is_ok());
@@ -492,7 +493,7 @@ fn a_change_that_panics_half_way_closes_the_collection() {
         assert!(panics(|| change(&c, id)), "{what}");
         assert_closed(&catalog, &c, what);
     }
-    // A panic before anything was changed closes nothing.
+    // A panic before anything has changed closes nothing.
     let catalog = Catalog::new();
     let (c, _) = catalog.get_or_create("db", "c").unwrap();
     add(&c, 0, doc! {"_id": 1}).unwrap();
@@ -503,7 +504,7 @@ fn a_change_that_panics_half_way_closes_the_collection() {
     assert!(catalog.get("db", "c").is_ok());
 }
 
-/// Where date rules change, the conditions of those that stay are asked about every document.
+/// When date rules change, the conditions of the remaining rules are evaluated for every document.
 #[test]
 fn a_condition_that_panics_while_date_rules_change_closes_the_collection() {
     for prepared in [false, true] {

@@ -1,21 +1,23 @@
 //! An ordered set of byte strings: a B+ tree whose nodes are packed.
 //!
-//! In a tree of single entries every long key is a piece of memory of its own and nodes for short ones are half empty; and when
-//! most entries go, those that stay hold on to nearly every page. Here a node is a piece of two pages that holds its entries
-//! itself, so an entry costs its length and four bytes, and a node that is emptied is memory given back.
+//! In a tree of single entries, every long key is an allocation of its own and the nodes for short keys are half empty.
+//! When most entries are removed, the remaining ones keep nearly every page allocated. Here a node is one block of two
+//! pages that contains its entries. So an entry costs its length plus four bytes, and an emptied node gives its memory
+//! back.
 //!
-//! Nodes are split when they are full and go when they are empty; thin ones are not merged. Whoever wants a thinned-out tree
-//! dense again copies it, in order: a tree that was filled in order has full nodes.
+//! Full nodes are split and empty ones are removed. Thin nodes are not merged. To make a thinned-out tree dense again, the
+//! caller copies it in order: a tree that was filled in order has full nodes.
 
 use std::ops::Bound;
 
 use super::packed::Packed;
 
+/// An ordered set of byte strings.
 #[derive(Default)]
 pub struct Tree {
     root: Node,
     len: usize,
-    /// The length of all entries together.
+    /// The total length of all entries.
     used: usize,
 }
 
@@ -24,26 +26,28 @@ enum Node {
     Branch(Box<Branch>),
 }
 
-/// Child n holds what is not less than fence n, and less than fence n + 1.
+/// An inner node. Child n contains the entries that are not less than fence n and less than fence n + 1.
 #[derive(Default)]
 struct Branch {
-    /// As many as children. The first one is empty and says nothing: its limit stands further up.
+    /// One per child. The first fence is empty and not used: the lower limit of the first child is in a branch further up.
     fences: Packed,
     children: Vec<Node>,
 }
 
+/// The result of inserting an entry into a node.
 enum Inserted {
     Already,
     Done,
-    /// The node was split: this one, with what is not less than the fence, belongs behind it.
+    /// The node was split. The new node, with the entries not less than the fence, belongs after it.
     Split(Vec<u8>, Node),
 }
 
-/// A leaf on the way through a tree.
+/// A leaf that a walk through the tree has reached.
 #[derive(Clone, Copy)]
 struct Stop<'t> {
     leaf: &'t Packed,
-    /// The limits that the branches above set: nothing in the leaf is less than `low`, nothing as much as `high`. None at the edges.
+    /// The limits that the branches above set: no entry in the leaf is less than `low`, and all are less than `high`.
+    /// `None` at the edges of the tree.
     low: Option<&'t [u8]>,
     high: Option<&'t [u8]>,
 }
@@ -59,12 +63,12 @@ impl Tree {
         self.len == 0
     }
 
-    /// The length of all entries together.
+    /// Returns the total length of all entries.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// Does nothing if it is there already.
+    /// Adds an entry. A no-op if the tree contains it already.
     pub fn insert(&mut self, entry: &[u8]) {
         let inserted = self.root.insert(entry);
         if matches!(inserted, Inserted::Already) {
@@ -80,7 +84,7 @@ impl Tree {
         }
     }
 
-    /// Does nothing if it is not there.
+    /// Removes an entry. A no-op if the tree does not contain it.
     pub fn remove(&mut self, entry: &[u8]) {
         if !self.root.remove(entry) {
             return;
@@ -105,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// All entries from there on, upwards.
+    /// Returns all entries from the bound on, in ascending order.
     pub fn up<'t>(&'t self, lower: Bound<&[u8]>) -> impl Iterator<Item = &'t [u8]> + use<'t> {
         let (mut stop, mut at) = match lower {
             Bound::Unbounded => (self.descend(|fences| fences.find(&[])), 0),
@@ -131,9 +135,10 @@ impl Tree {
         })
     }
 
-    /// All entries that are less, downwards.
+    /// Returns all entries less than `below`, in descending order.
     pub fn down<'t>(&'t self, below: &[u8]) -> impl Iterator<Item = &'t [u8]> + use<'t> {
-        /// The child before the one that begins there: what it says is the child behind.
+        /// Returns the position of the child that begins at the limit, as `Err`, so that `descend` takes the child before
+        /// it.
         fn before(fences: &Packed, limit: &[u8]) -> Result<usize, usize> {
             Err(fences.find(limit).unwrap_or_else(|at| at))
         }
@@ -152,7 +157,7 @@ impl Tree {
         })
     }
 
-    /// The leaf to which a question leads that is asked at every branch: a fence's own child, or the one before where it belongs.
+    /// Descends to a leaf. `ask` chooses the child at every branch: `Ok` is the child itself, `Err` the position after it.
     #[inline]
     fn descend(&self, ask: impl Fn(&Packed) -> Result<usize, usize>) -> Stop<'_> {
         let (mut node, mut low, mut high) = (&self.root, None, None);
@@ -171,14 +176,14 @@ impl Tree {
         }
     }
 
-    /// Gives one leaf back, whatever it holds: for a tree that nobody needs any more, and that is too large to be dropped in one
-    /// go. Returns whether there was one.
+    /// Frees one leaf, whatever it contains, and returns whether there was one. For a tree that is no longer needed and too
+    /// large to drop at once.
     pub fn drop_leaf(&mut self) -> bool {
         self.root.drop_leaf()
     }
 }
 
-/// The shortest that separates two entries, the first of which is less.
+/// Returns the shortest fence between two entries, where `left` is less than `right`.
 fn fence_between(left: &[u8], right: &[u8]) -> Vec<u8> {
     let alike = left.iter().zip(right).take_while(|(l, r)| l == r).count();
     right.get(..=alike).unwrap_or(right).to_vec()
@@ -228,7 +233,7 @@ impl Node {
         Inserted::Split(fence_between(leaf.last(), right.first()), Self::Leaf(right))
     }
 
-    /// Drops one leaf below it, if there is one.
+    /// Drops one leaf below this node and returns whether there was one.
     fn drop_leaf(&mut self) -> bool {
         let Self::Branch(branch) = self else {
             return false;
@@ -241,7 +246,7 @@ impl Node {
         false
     }
 
-    /// Returns whether it was there.
+    /// Removes an entry and returns whether the node contained it.
     fn remove(&mut self, entry: &[u8]) -> bool {
         match self {
             Self::Leaf(leaf) => {
@@ -256,7 +261,7 @@ impl Node {
                 let removed = branch.children[at].remove(entry);
                 if branch.children[at].is_empty() {
                     branch.children.remove(at);
-                    // The first fence stays, since it says nothing: what the next child needs.
+                    // The first fence is not used, so it can stay for the child that is first now.
                     branch.fences.remove(at.max(1).min(branch.children.len()));
                 }
                 removed
@@ -268,7 +273,7 @@ impl Node {
 // === impl Branch ===
 
 impl Branch {
-    /// A branch has room for so many children, however long their fences are: the height of a tree stays small.
+    /// A branch always has room for this many children, however long their fences are, so that the tree stays low.
     const AT_LEAST: usize = 8;
 
     fn of(child: Node) -> Self {
@@ -286,7 +291,7 @@ impl Branch {
             .unwrap_or_else(|at| at.saturating_sub(1))
     }
 
-    /// Takes a child in, behind another.
+    /// Adds a child at position `at`, after another one. Splits the branch if it is full.
     fn put(&mut self, at: usize, fence: Vec<u8>, child: Node) -> Inserted {
         if self.fences.has_room_for(&fence, Self::AT_LEAST) {
             self.fences.insert(at, &fence);
@@ -322,7 +327,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Everything that must hold between two calls. Returns how many leaves there are.
+    /// Checks the invariants of a tree and returns how many leaves it has.
     fn check(tree: &Tree, model: &BTreeSet<Vec<u8>>) -> usize {
         fn leaves<'t>(node: &'t Node, depth: usize, out: &mut Vec<(&'t Packed, usize)>) {
             match node {
@@ -379,7 +384,7 @@ mod tests {
                         model.remove(&entry);
                     }
                     5 | 6 => {
-                        // One that is there.
+                        // An entry that the tree contains.
                         let there = model.range(entry..).next().cloned().unwrap_or_default();
                         tree.remove(&there);
                         model.remove(&there);

@@ -1,11 +1,11 @@
-//! How often an index was used.
+//! Counts how often an index is used.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::value::Millis;
 
-/// Commands that found their way through an index, counted since a moment. In a cache line of its own: every reader writes here,
-/// and what stands beside it is read by all.
+/// The number of commands that used an index, counted since a moment. It has a cache line of its own: every reader writes
+/// to it, and all readers read the data beside it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Usage {

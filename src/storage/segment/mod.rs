@@ -1,4 +1,4 @@
-//! Documents at rest: a run of consecutive record ids and one heap that holds their bytes.
+//! A segment: a run of consecutive record ids, and one heap with the bytes of their documents.
 //!
 //! ```text
 //! slots  [ id 0 | id 1 | id 4 | … ]     sorted by id; a slot whose length is 0 is dead
@@ -6,11 +6,11 @@
 //! heap   [ document · document · (hole) · document · … ]
 //! ```
 //!
-//! One heap for many documents, because allocators round each small block up and never give back the pages between
-//! scattered survivors: here the overhead is the slot, and a mostly dead segment is rewritten whole. A changed document
-//! takes its old place if it fits (a little room is left behind each document for that), else the end of the heap; a
-//! large one has a block of its own, so that rewriting a heap stays cheap whatever its documents grow to. Ids are never
-//! reused and survive compaction.
+//! Many documents share one heap, because an allocator rounds each small block up and never gives back the pages between
+//! scattered survivors. Here the overhead is the slot, and a mostly dead segment is rewritten as a whole. A changed
+//! document stays in place if it fits (there is a little spare room behind each document). Otherwise it moves to the end of
+//! the heap. A large document has a block of its own, so that rewriting a heap stays cheap however large documents become.
+//! Ids are never reused and survive compaction. A segment knows no index and no lock.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -22,49 +22,52 @@ use super::stored::{Stamp, Stored, Totals};
 use crate::storage::expiry::Bounds;
 use crate::ttl::{DefaultTtl, End, OwnTtl};
 
-/// How much a heap takes before the next segment is begun.
+/// The size at which a heap is full and the next segment begins.
 const HEAP_BYTES: usize = 256 * 1024;
-/// Documents from this size on stand outside the heap (allocators do not round such blocks up by much).
+/// Documents from this size on are stored outside the heap (allocators do not round such blocks up by much).
 const LARGE: usize = 16 * 1024;
-/// They take no heap, so their number fills a segment, too: otherwise thousands of them would be looked at in one go.
+/// Large documents take no heap, so their number also fills a segment. Otherwise a scan would visit thousands of them at
+/// once.
 const MAX_LARGE: usize = 64;
 /// Slot ids are 16 bits wide.
 const MAX_SLOTS: usize = 1 << 16;
-/// Below this many dead bytes a heap is not worth rewriting.
+/// A heap with fewer dead bytes is not worth rewriting.
 const MIN_DEAD: usize = 16 * 1024;
 
+/// A run of documents with consecutive record ids.
 pub(super) struct Segment {
     slots: Vec<Slot>,
     dates: DateEnds,
-    /// The same under the rules to come, once this segment has been looked at for them ([`super::expiry::dates`]).
+    /// The ends under the next date rules, once they are computed for this segment ([`super::expiry::dates`]).
     pending: Option<Box<PendingEnds>>,
     heap: Vec<u8>,
     /// Large documents by slot id.
     large: BTreeMap<u16, Box<[u8]>>,
     live: usize,
-    /// Bytes of all living documents, wherever they stand.
+    /// Bytes of all live documents, in the heap or outside.
     live_bytes: usize,
-    /// Bytes of the heap that belong to living documents, with the room behind them.
+    /// Bytes of the heap that belong to live documents, including the spare room behind them.
     heap_live: usize,
     bounds: Bounds,
 }
 
+/// The place and the TTL data of one document.
 #[derive(Clone, Copy)]
 struct Slot {
     ts: Millis,
-    /// Where in the heap, or `OUTSIDE`.
+    /// The position in the heap, or `OUTSIDE`.
     at: u32,
-    /// 0: dead.
+    /// 0 for a dead slot.
     len: u32,
     own: OwnTtl,
     id: u16,
-    /// Free bytes of the heap behind the document, for it to grow into.
+    /// Free bytes behind the document, for it to grow into.
     spare: u16,
 }
 
 const OUTSIDE: u32 = u32::MAX;
 
-/// The room that is left behind a document: enough for a counter to widen or a short field to be added.
+/// Returns how much room to leave behind a document: enough for a counter to widen or a short field to be added.
 fn spare(len: usize) -> u16 {
     (8 + len / 64) as u16
 }
@@ -72,8 +75,8 @@ fn spare(len: usize) -> u16 {
 // === impl Segment ===
 
 impl Segment {
-    /// `like` is the segment before, whose number of slots is the best guess for this one's. The first segment of a
-    /// collection starts small: most collections of a test stay tiny.
+    /// Creates a segment. `like` is the segment before, whose number of slots is the best guess for this one's. The first
+    /// segment of a collection starts small, because most collections of a test stay tiny.
     pub fn new(like: Option<&Segment>) -> Self {
         let (slots, heap) = like.map_or((0, 0), |before| (before.slots.len(), HEAP_BYTES));
         Self {
@@ -97,13 +100,13 @@ impl Segment {
             && (len >= LARGE || self.heap.len() + width <= HEAP_BYTES)
     }
 
-    /// No more documents will be added: gives back what was reserved for them.
+    /// Gives back the memory reserved for more documents, when none will be added.
     pub fn seal(&mut self) {
         self.slots.shrink_to_fit();
         self.heap.shrink_to_fit();
     }
 
-    /// Adds a document behind the others and returns its slot id. The caller has asked `has_room`.
+    /// Adds a document after the others and returns its slot id. The caller has checked `has_room`.
     pub fn push(&mut self, bytes: &[u8], stamp: Stamp) -> u16 {
         let id = self.slots.last().map_or(0, |slot| slot.id + 1);
         let (at, spare) = self.place(id, bytes);
@@ -122,7 +125,7 @@ impl Segment {
         id
     }
 
-    /// Puts the bytes at the end of the heap, or outside: where they are now, and the room behind them.
+    /// Stores the bytes at the end of the heap, or outside. Returns their position and the room behind them.
     fn place(&mut self, id: u16, bytes: &[u8]) -> (u32, u16) {
         if bytes.len() >= LARGE {
             self.large.insert(id, bytes.into());
@@ -141,7 +144,7 @@ impl Segment {
         (at, spare)
     }
 
-    /// Forgets the bytes of a slot: a hole in the heap, or a block given back.
+    /// Releases the bytes of a slot: they become a hole in the heap, or a block is freed.
     fn vacate(&mut self, slot: Slot) {
         if slot.at == OUTSIDE {
             self.large.remove(&slot.id);
@@ -157,10 +160,10 @@ impl Segment {
         }
     }
 
-    /// Where the slot with that id stands, if it is alive.
+    /// Returns the position of the slot with that id, if it is alive.
     #[inline]
     fn find(&self, id: u16) -> Option<usize> {
-        // Without gaps the id is the place.
+        // Without gaps the id is the position.
         let at = match self.slots.get(usize::from(id)) {
             Some(slot) if slot.id == id => usize::from(id),
             _ => self.slots.binary_search_by_key(&id, |slot| slot.id).ok()?,
@@ -196,7 +199,7 @@ impl Segment {
         &mut self.heap[slot.at as usize..slot.at as usize + slot.len as usize]
     }
 
-    // Always: returned through memory and read back in wider pieces, it costs a scan a tenth of its time.
+    // Always inlined: returned through memory and read back in wider pieces, it costs a scan a tenth of its time.
     #[inline(always)]
     fn stored(&self, at: usize, default: DefaultTtl) -> Stored<'_> {
         Stored {
@@ -207,31 +210,31 @@ impl Segment {
         }
     }
 
-    /// Anything that takes loading the slot, which is likely to be at this place.
+    /// Loads the slot that is probably at this position. The value has no meaning.
     #[inline]
     pub fn peek(&self, id: u16) -> u32 {
         self.slots.get(usize::from(id)).map_or(0, |slot| slot.at)
     }
 
-    /// The bytes of the document with that id, whether it has ended or not.
+    /// Returns the bytes of the document with that id, expired or not.
     #[inline]
     pub fn bytes_of(&self, id: u16) -> Option<&[u8]> {
         Some(self.bytes(self.find(id)?))
     }
 
-    /// The same, with the moment of its last write.
+    /// Returns the bytes of the document with that id, expired or not, and the moment of its last write.
     pub fn document(&self, id: u16) -> Option<(&[u8], Millis)> {
         let at = self.find(id)?;
         Some((self.bytes(at), self.slots[at].ts))
     }
 
-    /// The document with that id, whether it has ended or not.
+    /// Returns the document with that id, expired or not.
     #[inline]
     pub fn get(&self, id: u16, default: DefaultTtl) -> Option<Stored<'_>> {
         Some(self.stored(self.find(id)?, default))
     }
 
-    /// Visible documents with ids from `from` on, upwards, one after the other.
+    /// Calls `each` for the visible documents with ids from `from` on, in ascending order.
     #[inline]
     pub fn each_up<'s, B>(
         &'s self,
@@ -248,7 +251,7 @@ impl Segment {
         ControlFlow::Continue(())
     }
 
-    /// Those with ids up to `to`, downwards.
+    /// Calls `each` for the visible documents with ids up to `to`, in descending order.
     #[inline]
     pub fn each_down<'s, B>(
         &'s self,
@@ -265,7 +268,7 @@ impl Segment {
         ControlFlow::Continue(())
     }
 
-    /// Where the slots with ids from `from` on are, if anything in them may be visible.
+    /// Returns the positions of the slots with ids from `from` on, or an empty range if all documents have expired.
     fn from(&self, from: u16, default: DefaultTtl, now: Millis) -> Range<usize> {
         let start = if self.is_over(default, now) {
             self.slots.len()
@@ -275,7 +278,7 @@ impl Segment {
         start..self.slots.len()
     }
 
-    /// The same of the slots with ids up to `to`.
+    /// Returns the positions of the slots with ids up to `to`, or an empty range if all documents have expired.
     fn up_to(&self, to: u16, default: DefaultTtl, now: Millis) -> Range<usize> {
         let end = if self.is_over(default, now) {
             0
@@ -285,8 +288,8 @@ impl Segment {
         0..end
     }
 
-    /// Everything here has ended: a scan need not look at the documents. (After a mass expiry that is most of a collection,
-    /// until the reaper has been there.)
+    /// Returns whether all documents have expired, so that a scan can skip them. (After a mass expiry that is most of a
+    /// collection, until the reaper has freed them.)
     #[inline]
     fn is_over(&self, default: DefaultTtl, now: Millis) -> bool {
         self.bounds.latest(default).has_come(now)
@@ -302,7 +305,7 @@ impl Segment {
         (!stored.end.has_come(now)).then_some((slot.id, stored))
     }
 
-    /// Gives a living document new bytes and a new stamp. Returns how many bytes it had.
+    /// Gives a live document new bytes and a new stamp. Returns how many bytes it had.
     pub fn replace(&mut self, id: u16, bytes: &[u8], stamp: Stamp) -> usize {
         let Some(at) = self.find(id) else {
             return bytes.len();
@@ -313,7 +316,7 @@ impl Segment {
         let (place, spare) = if slot.at != OUTSIDE && bytes.len() <= width {
             let start = slot.at as usize;
             self.heap[start..start + bytes.len()].copy_from_slice(bytes);
-            // A document that shrank much gives its room up: it counts as a hole from now on.
+            // A document that shrank much gives up its spare room, which counts as a hole from now on.
             let left = (width - bytes.len()).min(usize::from(spare(bytes.len())) * 4);
             self.heap_live -= width - bytes.len() - left;
             (slot.at, left as u16)
@@ -335,8 +338,8 @@ impl Segment {
         slot.len as usize
     }
 
-    /// A write that leaves the document where it is, or reached it without changing anything. Returns what decides its end
-    /// besides `ts`, which the patch has not touched: its own ttl and the end that dates give it.
+    /// Overwrites bytes of a document in place (or none) and sets its `_ts`. Returns what else decides its end, which the
+    /// patch does not change: its own ttl, and its end by dates.
     pub fn patch(&mut self, id: u16, patch: &Patch, ts: Millis) -> Option<(OwnTtl, End)> {
         let at = self.find(id)?;
         if !patch.is_empty() {
@@ -349,7 +352,7 @@ impl Segment {
         Some((slot.own, dates))
     }
 
-    /// Asks what the date rules to come say of every document. From now on writers keep the answers up.
+    /// Computes the ends of all documents under the next date rules. From now on writers maintain them.
     pub fn compute_pending(&mut self, end: impl Fn(Doc<'_>) -> End) {
         let mut pending = PendingEnds::new();
         for at in 0..self.slots.len() {
@@ -365,14 +368,14 @@ impl Segment {
         self.pending = None;
     }
 
-    /// The rules to come hold from now on.
+    /// Puts the next date rules in force.
     pub fn install_pending(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.dates = pending.install(&mut self.bounds);
         }
     }
 
-    /// Marks a document dead and returns how many bytes it had. Its memory goes with the next compaction.
+    /// Marks a document as dead and returns how many bytes it had. The next compaction frees its memory.
     pub fn remove(&mut self, id: u16) -> usize {
         let Some(at) = self.find(id) else { return 0 };
         self.vacate(self.slots[at]);
@@ -382,7 +385,8 @@ impl Segment {
         len
     }
 
-    /// Rewrites the segment when a third of its heap is holes. Cheap enough (a quarter of a megabyte) to do on the spot.
+    /// Rewrites the segment when a third of its heap consists of holes. A heap of a quarter of a megabyte is small enough
+    /// to do this at once.
     pub fn compact_if_worth_it(&mut self) {
         let dead = self.heap.len() - self.heap_live;
         if dead < MIN_DEAD || dead < self.heap_live / 2 {
@@ -394,7 +398,7 @@ impl Segment {
         let mut bounds = Bounds::NONE;
         let last = self.slots.last().map(|slot| slot.id);
         for (at, &slot) in self.slots.iter().enumerate() {
-            // The last slot stays even if dead: it keeps the id after it from being given out twice.
+            // The last slot stays even if it is dead, so that its id is not given out twice.
             if slot.len == 0 && Some(slot.id) != last {
                 continue;
             }
@@ -430,7 +434,7 @@ impl Segment {
         };
     }
 
-    /// Ids of documents that have ended, from `from` on.
+    /// Returns the ids of expired documents, from `from` on.
     pub fn ended(&self, from: u16, default: DefaultTtl, now: Millis) -> impl Iterator<Item = u16> {
         let start = self.slots.partition_point(|slot| slot.id < from);
         (start..self.slots.len())
@@ -438,7 +442,7 @@ impl Segment {
             .map(|at| self.slots[at].id)
     }
 
-    /// Documents that have ended but still take memory.
+    /// Returns the totals of the documents that have expired but still take memory.
     pub fn ended_totals(&self, default: DefaultTtl, now: Millis) -> Totals {
         let mut totals = Totals::default();
         if !self.bounds.earliest(default).has_come(now) {
@@ -459,7 +463,7 @@ impl Segment {
         totals
     }
 
-    /// When the first of them ended.
+    /// Returns the earliest end of the expired documents that still take memory.
     pub fn first_ended(&self, default: DefaultTtl, now: Millis) -> Option<End> {
         if !self.bounds.earliest(default).has_come(now) {
             return None;
@@ -482,7 +486,7 @@ impl Segment {
         self.bounds = bounds;
     }
 
-    /// The highest slot id given out.
+    /// Returns the highest slot id given out.
     pub fn last_id(&self) -> u16 {
         self.slots.last().map_or(0, |slot| slot.id)
     }
@@ -495,7 +499,7 @@ impl Segment {
         self.live == 0
     }
 
-    /// Bytes that the segment keeps from the allocator.
+    /// Returns how many bytes the segment has allocated.
     #[cfg(test)]
     pub fn allocated(&self) -> usize {
         let large: usize = self.large.values().map(|block| block.len()).sum();

@@ -40,7 +40,7 @@ fn ids_survive_replacement_removal_and_compaction() {
         let expected = (n % 10 == 3).then(|| document(n, 500));
         assert_eq!(text(&segment, n), expected, "{n}");
     }
-    // Shorter takes the old place, longer the end; both keep the id.
+    // A shorter document stays in place, a longer one moves to the end. Both keep their ids.
     segment.replace(13, &document(1, 10), stamp(5));
     segment.replace(23, &document(2, 5_000), stamp(5));
     assert_eq!(text(&segment, 13), Some(document(1, 10)));
@@ -49,7 +49,7 @@ fn ids_survive_replacement_removal_and_compaction() {
     assert_eq!(text(&segment, 13), Some(document(9, 70_000)));
     segment.replace(13, &document(1, 10), stamp(5));
     assert_eq!(text(&segment, 13), Some(document(1, 10)));
-    // Id 199 was the last one given out, and is not given out again.
+    // Id 199 was the last one given out and is not given out again.
     assert_eq!(segment.push(b"x", stamp(1)), 200);
 }
 
