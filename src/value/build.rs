@@ -1,23 +1,23 @@
-//! Writing documents: straight into a buffer, nested parts in place, lengths patched when a part is closed.
+//! Writes documents straight into a buffer: nested parts in place, and each length when its part is closed.
 
 use super::doc::{EMPTY, zero_at};
 use super::{Doc, Type, Value, ValueRef};
 
-/// Writes one document at the end of a buffer. Close it with [`DocBuilder::end`]; a builder that is dropped
-/// without it closes itself, so that the buffer never holds half a document.
+/// A writer of one document at the end of a buffer. Close it with [`DocBuilder::end`]. A builder that is dropped without it
+/// closes itself, so that the buffer never contains half a document.
 pub struct DocBuilder<'b> {
     out: &'b mut Vec<u8>,
     start: usize,
     closed: bool,
 }
 
-/// Writes one array at the end of a buffer; the names "0", "1", ... are its own business.
+/// A writer of one array at the end of a buffer. It writes the names "0", "1", ... itself.
 pub struct ArrayBuilder<'b> {
     doc: DocBuilder<'b>,
     next: u32,
 }
 
-/// A document of one's own: the bytes, always whole.
+/// An owned document: its bytes, always complete.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DocBuf(Vec<u8>);
 
@@ -37,7 +37,7 @@ impl<'b> DocBuilder<'b> {
 
     #[inline]
     fn head(&mut self, ty: Type, name: &str) {
-        // A zero inside a name would end it early and let the rest be read as something else.
+        // A zero inside a name would end it early, and the rest would be read as something else.
         let text = match zero_at(name.as_bytes()) {
             None => name.as_bytes(),
             Some(zero) => &name.as_bytes()[..zero],
@@ -48,7 +48,7 @@ impl<'b> DocBuilder<'b> {
         self.out.push(0);
     }
 
-    /// Appends a field; a missing value appends nothing.
+    /// Appends a field. A missing value is a no-op.
     #[inline]
     pub fn put(&mut self, name: &str, value: ValueRef<'_>) -> &mut Self {
         if !value.is_missing() {
@@ -95,7 +95,7 @@ impl<'b> DocBuilder<'b> {
         self
     }
 
-    /// The text `first.second`, put together in place: what a namespace looks like.
+    /// Appends the text `first.second`, as in a namespace, without building it first.
     pub fn put_joined(&mut self, name: &str, first: &str, second: &str) -> &mut Self {
         self.head(Type::String, name);
         let length = first.len() + second.len() + 2;
@@ -111,27 +111,27 @@ impl<'b> DocBuilder<'b> {
         self.put(name, ValueRef::document(doc))
     }
 
-    /// Appends whole elements as they stand in another document ([`Doc::body`]).
+    /// Appends whole elements as they are in another document ([`Doc::body`]).
     pub fn put_body(&mut self, elements: &[u8]) -> &mut Self {
         self.out.extend_from_slice(elements);
         self
     }
 
-    /// Opens a nested document; end it before going on here.
+    /// Opens a nested document. End it before writing to this builder again.
     #[inline]
     pub fn doc(&mut self, name: &str) -> DocBuilder<'_> {
         self.head(Type::Document, name);
         DocBuilder::begin(self.out)
     }
 
-    /// Opens a nested array; end it before going on here.
+    /// Opens a nested array. End it before writing to this builder again.
     #[inline]
     pub fn array(&mut self, name: &str) -> ArrayBuilder<'_> {
         self.head(Type::Array, name);
         ArrayBuilder::begin(self.out)
     }
 
-    /// Writes a nested array whose elements `write` appends to the buffer itself ([`ArrayBuilder::element`]).
+    /// Writes a nested array. `write` appends its elements to the buffer ([`ArrayBuilder::element`]).
     pub fn array_with<T>(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         self.head(Type::Array, name);
         let nested = DocBuilder::begin(self.out);
@@ -140,7 +140,7 @@ impl<'b> DocBuilder<'b> {
         result
     }
 
-    /// Bytes written so far, the length in front included.
+    /// Returns how many bytes are written so far, including the length prefix.
     pub fn len(&self) -> usize {
         self.out.len() - self.start
     }
@@ -149,7 +149,7 @@ impl<'b> DocBuilder<'b> {
         self.len() == 4
     }
 
-    /// Where the buffer ends by now: how far all builders around this one have come, too.
+    /// Returns the length of the whole buffer, including what the enclosing builders have written.
     pub fn reached(&self) -> usize {
         self.out.len()
     }
@@ -186,7 +186,7 @@ impl<'b> ArrayBuilder<'b> {
         }
     }
 
-    /// Appends one document element with that index to the body of an array; `write` appends the document.
+    /// Appends one document with that index to the body of an array. `write` appends the document.
     #[inline]
     pub fn element(out: &mut Vec<u8>, index: u32, write: impl FnOnce(&mut Vec<u8>)) {
         element_head(out, Type::Document, index);
@@ -198,7 +198,7 @@ impl<'b> ArrayBuilder<'b> {
         self.next += 1;
     }
 
-    /// Appends an element; a missing value becomes null, since an array has no gaps.
+    /// Appends an element. A missing value becomes null, since an array has no gaps.
     pub fn push(&mut self, value: ValueRef<'_>) -> &mut Self {
         let value = value.or_null();
         self.head(value.ty());
@@ -214,24 +214,24 @@ impl<'b> ArrayBuilder<'b> {
         self.push(ValueRef::document(doc))
     }
 
-    /// Opens a nested document; end it before going on here.
+    /// Opens a nested document. End it before writing to this builder again.
     pub fn doc(&mut self) -> DocBuilder<'_> {
         self.head(Type::Document);
         DocBuilder::begin(self.doc.out)
     }
 
-    /// Opens a nested array; end it before going on here.
+    /// Opens a nested array. End it before writing to this builder again.
     pub fn array(&mut self) -> ArrayBuilder<'_> {
         self.head(Type::Array);
         ArrayBuilder::begin(self.doc.out)
     }
 
-    /// How many elements there are.
+    /// Returns how many elements there are.
     pub fn count(&self) -> usize {
         self.next as usize
     }
 
-    /// Bytes written so far, the length in front included.
+    /// Returns how many bytes are written so far, including the length prefix.
     pub fn len(&self) -> usize {
         self.doc.len()
     }
@@ -245,14 +245,14 @@ impl<'b> ArrayBuilder<'b> {
     }
 }
 
-/// Writes tag and index in place, without a string in between.
+/// Writes tag and index in place, without a temporary string.
 #[inline]
 fn element_head(out: &mut Vec<u8>, ty: Type, index: u32) {
     out.push(ty.tag());
     put_index(out, index);
 }
 
-/// The name of an array element, with the zero behind it.
+/// Writes the name of an array element and its terminating zero.
 #[inline]
 pub fn put_index(out: &mut Vec<u8>, index: u32) {
     let mut digits = [0u8; 10];
@@ -277,7 +277,7 @@ impl DocBuf {
         Self(EMPTY.to_vec())
     }
 
-    /// Takes the bytes of a whole document.
+    /// Takes the bytes of a complete document.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -287,7 +287,7 @@ impl DocBuf {
         Self::build_sized(0, write)
     }
 
-    /// The same, with room for about that many bytes from the start.
+    /// Writes a document with a closure, with room for about that many bytes from the start.
     pub fn build_sized(size: usize, write: impl FnOnce(&mut DocBuilder<'_>)) -> Self {
         let mut bytes = Vec::with_capacity(size);
         let mut builder = DocBuilder::begin(&mut bytes);
@@ -309,7 +309,7 @@ impl DocBuf {
         self.0
     }
 
-    /// Appends a field behind the last one.
+    /// Appends a field after the last one.
     pub fn put(&mut self, name: &str, value: ValueRef<'_>) -> &mut Self {
         self.0.pop();
         let mut builder = DocBuilder {
@@ -342,7 +342,7 @@ impl From<Doc<'_>> for DocBuf {
 }
 
 impl From<&bson::Document> for DocBuf {
-    /// For documents written in code (replies, tests). These always encode.
+    /// Encodes a document that was written in code (a reply, a test). Such documents always encode.
     fn from(document: &bson::Document) -> Self {
         Self(document.to_vec().unwrap_or_else(|_| EMPTY.to_vec()))
     }

@@ -1,11 +1,11 @@
-//! The one order of all values: by rank of type, then by value.
+//! The total order of all values: by rank of type, then by value.
 
 use std::cmp::Ordering;
 
 use super::{Doc, Type, ValueRef};
 
-/// BSON's total order. Numbers compare by value across their types, strings and symbols alike; a missing field stands with
-/// undefined, below null.
+/// Compares two values in BSON's total order. Numbers compare by value across their types, and so do strings and symbols. A
+/// missing field is equal to undefined, below null.
 #[inline]
 pub fn compare(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
     match (a.ty(), b.ty()) {
@@ -21,12 +21,13 @@ pub fn equal(a: ValueRef<'_>, b: ValueRef<'_>) -> bool {
     compare(a, b).is_eq()
 }
 
-/// Field by field: rank of type, name, value; then the one with more fields is greater.
+/// Compares two documents field by field: by rank of type, name, then value. If all are equal, the one with more fields is
+/// greater.
 pub fn compare_docs(a: Doc<'_>, b: Doc<'_>) -> Ordering {
     walk(a, b, true)
 }
 
-/// Like documents, but names play no part.
+/// Compares two arrays like documents, but without names.
 pub fn compare_arrays(a: Doc<'_>, b: Doc<'_>) -> Ordering {
     walk(a, b, false)
 }
@@ -71,7 +72,7 @@ fn same_rank(a: ValueRef<'_>, b: ValueRef<'_>) -> Ordering {
         Type::ObjectId | Type::Bool => a.data().cmp(b.data()),
         Type::Date => a.as_date().cmp(&b.as_date()),
         Type::Timestamp => a.as_timestamp().cmp(&b.as_timestamp()),
-        // Pattern, zero, options, zero: a zero is below every byte, so the bytes compare as the pair does.
+        // Pattern, zero, options, zero. A zero is below every other byte, so the bytes compare as the pair does.
         Type::Regex => a.data().cmp(b.data()),
         Type::DbPointer => {
             let (x, y) = (a.data(), b.data());
@@ -110,7 +111,7 @@ mod tests {
             vec!["aa".into()],
             vec!["b".into()],
             vec![doc! {}.into()],
-            // The type of the first field comes before its name.
+            // The type of the first field is compared before its name.
             vec![doc! {"z": 1}.into(), doc! {"z": 1.0}.into()],
             vec![doc! {"z": 1, "a": 1}.into()],
             vec![doc! {"a": "x"}.into()],

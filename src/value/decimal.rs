@@ -1,6 +1,6 @@
-//! IEEE 754 decimal128: BSON's 16 bytes, calculated by Intel's library in the same (BID) form.
+//! IEEE 754 decimal128: BSON's 16 bytes. Intel's library computes with them in the same (BID) form.
 
-// Plain methods: a sum of MongoDB's numbers should be seen to be a call.
+// Plain methods instead of operators, so that arithmetic on MongoDB's numbers is visibly a call.
 #![allow(clippy::should_implement_trait)]
 
 use std::{cmp::Ordering, fmt};
@@ -26,7 +26,7 @@ pub enum Rounding {
     Zero,
 }
 
-/// Why a text is not read.
+/// Why a text is not a valid decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     NoNumber,
@@ -34,7 +34,7 @@ pub enum Unread {
     TooSmall,
 }
 
-/// The exponent that the stored exponent 0 stands for.
+/// The bias of the stored exponent: a stored 0 means the exponent -6176.
 const BIAS: i32 = 6176;
 /// The largest coefficient: 34 nines.
 const MAX_COEFFICIENT: u128 = 9_999_999_999_999_999_999_999_999_999_999_999;
@@ -82,8 +82,8 @@ impl Decimal {
 
     #[allow(unsafe_code)]
     fn from_bid(value: BID128) -> Self {
-        // SAFETY: BID128 is `repr(C)` over exactly one `[u64; 2]` (low word first), any bits are valid in both, and
-        // the crate gives no way to read them.
+        // SAFETY: BID128 is `repr(C)` over exactly one `[u64; 2]` (low word first), all bit patterns are valid in both, and
+        // the crate offers no other way to read them.
         let [lo, hi] = unsafe { std::mem::transmute::<BID128, [u64; 2]>(value) };
         Self { lo, hi }
     }
@@ -96,13 +96,13 @@ impl Decimal {
         Self::from_bid(bid::bid128_from_int64(value))
     }
 
-    /// A double as mongod takes it into decimal arithmetic: 15 significant digits, always all of them (`1.0` becomes
+    /// Converts a double as mongod does for decimal arithmetic: to 15 significant digits, always all of them (`1.0` becomes
     /// `1.00000000000000`).
     pub fn from_f64(value: f64) -> Self {
         Self::from_f64_digits(value, 15)
     }
 
-    /// A double with all the digits that a decimal holds.
+    /// Converts a double with as many digits as a decimal can have.
     pub fn from_f64_full(value: f64) -> Self {
         Self::from_f64_digits(value, 34)
     }
@@ -133,7 +133,7 @@ impl Decimal {
         ))
     }
 
-    /// Reads a text as mongod does: digits that do not fit are cut off.
+    /// Parses a text as mongod does: excess digits are cut off.
     pub fn parse(text: &str) -> Result<Self, Unread> {
         let (negative, rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -159,7 +159,7 @@ impl Decimal {
         }
     }
 
-    /// ±coefficient × 10^exponent; `None` where that does not fit without rounding.
+    /// Returns ±coefficient × 10^exponent, or `None` if it does not fit without rounding.
     pub fn from_parts(negative: bool, coefficient: u128, exponent: i32) -> Option<Self> {
         let biased = u64::try_from(exponent.checked_add(BIAS)?).ok()?;
         if coefficient > MAX_COEFFICIENT || biased > 12_287 {
@@ -171,14 +171,14 @@ impl Decimal {
         })
     }
 
-    /// (negative, coefficient, exponent) of a finite number; `None` for NaN and infinities.
+    /// Returns (negative, coefficient, exponent) of a finite number, or `None` for NaN and infinities.
     pub fn parts(self) -> Option<(bool, u128, i32)> {
         let negative = self.hi >> 63 == 1;
         if self.hi >> 61 & 3 == 3 {
             if self.hi >> 59 & 3 == 3 {
                 return None;
             }
-            // The long form of the coefficient exceeds 34 digits in any case: such numbers count as zero.
+            // In the long form the coefficient always exceeds 34 digits. Such numbers count as zero.
             return Some((negative, 0, (self.hi >> 47 & 0x3fff) as i32 - BIAS));
         }
         let coefficient = u128::from(self.hi & 0x1_ffff_ffff_ffff) << 64 | u128::from(self.lo);
@@ -203,7 +203,7 @@ impl Decimal {
         matches!(self.parts(), Some((_, 0, _)))
     }
 
-    /// The sign bit, of zeros too.
+    /// Returns the sign bit, also for zeros.
     pub fn is_negative(self) -> bool {
         self.hi >> 63 == 1
     }
@@ -224,7 +224,7 @@ impl Decimal {
         }
     }
 
-    /// The total order among numbers: NaN below all and equal to itself, -0 equal to 0.
+    /// Compares two decimals in the total order: NaN is below all others and equal to itself, and -0 is equal to 0.
     pub fn compare(self, other: Self) -> Ordering {
         match (self.is_nan(), other.is_nan()) {
             (true, true) => return Ordering::Equal,
@@ -247,7 +247,7 @@ impl Decimal {
         bid::bid128_to_binary64(self.bid(), RND_NEAREST_EVEN, &mut EXE_CLEAR.clone())
     }
 
-    /// The double next to it towards zero, and whether that is exactly the same number.
+    /// Returns the nearest double towards zero, and whether it is exactly the same number.
     pub fn to_f64_toward_zero(self) -> (f64, bool) {
         let mut flags = EXE_CLEAR;
         let value = bid::bid128_to_binary64(self.bid(), RND_TOWARD_ZERO, &mut flags);
@@ -255,28 +255,28 @@ impl Decimal {
         (value, flags & lossy == 0)
     }
 
-    /// The same whole number; `None` where it has a fraction or does not fit.
+    /// Returns the number as an integer, or `None` if it has a fraction or does not fit.
     pub fn to_i64_exact(self) -> Option<i64> {
         let mut flags = EXE_CLEAR;
         let value = bid::bid128_to_int64_xint(self.bid(), &mut flags);
         (flags & (EXE_INVALID | EXE_INEXACT) == 0).then_some(value)
     }
 
-    /// The whole part; `None` where it does not fit.
+    /// Returns the integer part, or `None` if it does not fit.
     pub fn to_i64_trunc(self) -> Option<i64> {
         let mut flags = EXE_CLEAR;
         let value = bid::bid128_to_int64_int(self.bid(), &mut flags);
         (flags & EXE_INVALID == 0).then_some(value)
     }
 
-    /// The nearest whole number, ties to even; `None` where it does not fit.
+    /// Returns the nearest integer, ties to even, or `None` if it does not fit.
     pub fn to_i64_round(self) -> Option<i64> {
         let mut flags = EXE_CLEAR;
         let value = bid::bid128_to_int64_rnint(self.bid(), &mut flags);
         (flags & EXE_INVALID == 0).then_some(value)
     }
 
-    /// The remainder of a truncated division, with the sign of the dividend.
+    /// Returns the remainder of a truncated division, with the sign of the dividend.
     #[must_use]
     pub fn rem(self, other: Self) -> Self {
         Self::from_bid(bid::bid128_fmod(
@@ -298,7 +298,7 @@ impl Decimal {
         })
     }
 
-    /// The number with exactly this exponent (`-2`: two digits after the point); NaN where it would not fit.
+    /// Returns the number rounded to exactly this exponent (`-2`: two digits after the point), or NaN if it does not fit.
     #[must_use]
     pub fn quantize(self, exponent: i32, rounding: Rounding) -> Self {
         let Some(quantum) = Self::from_parts(false, 1, exponent) else {
@@ -312,7 +312,7 @@ impl Decimal {
         ))
     }
 
-    /// The shortest form of the same number: no zeros at the end of the coefficient.
+    /// Returns the shortest form of the same number, without trailing zeros in the coefficient.
     #[must_use]
     pub fn normalize(self) -> Self {
         let Some((negative, mut coefficient, mut exponent)) = self.parts() else {
@@ -329,7 +329,7 @@ impl Decimal {
     }
 }
 
-/// Operations that Intel's library has in the same shape, rounded half to even.
+/// Defines the operations that have the same shape in Intel's library, rounded half to even.
 macro_rules! operations {
     (unary: $($name:ident $function:ident,)* ; binary: $($name2:ident $function2:ident,)*) => {
         impl Decimal {
@@ -361,7 +361,7 @@ impl PartialEq for Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// As mongod and the drivers print it: plain while the exponent is small, else with `E`.
+    /// Prints the number as mongod and the drivers do: plain while the exponent is small, else with `E`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_nan() {
             return f.write_str("NaN");
@@ -414,7 +414,8 @@ impl Rounding {
     }
 }
 
-/// Digits with at most one point, then perhaps an exponent. Intel's parser would take more, and read the rest as NaN.
+/// Returns whether the text is digits with at most one point, and optionally an exponent. Intel's parser accepts more, and
+/// reads the rest as NaN.
 fn is_number(text: &[u8]) -> bool {
     let run = |at: usize| {
         text.get(at..).map_or(0, |rest| {

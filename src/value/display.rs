@@ -1,19 +1,19 @@
-//! Values as mongod prints them in messages: `{ a: 1, b: "x", c: 1.0 }`.
+//! Prints values as mongod does in messages: `{ a: 1, b: "x", c: 1.0 }`.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
 use super::{Doc, Type, Value, ValueRef};
 
-/// Longer texts and binaries are cut in messages.
+/// Longer texts and binaries are truncated in messages.
 const LONG_TEXT: usize = 160;
 const LONG_BINARY: usize = 80;
 const CUT: usize = 70;
 
-/// A double as `%.16g` prints it, with `.0` behind what would look whole.
+/// A double printed as `%.16g`, with `.0` appended if it would look like a whole number.
 #[derive(Clone, Copy, Debug)]
 pub struct Nice(pub f64);
 
-/// A name or text in which nothing needs care: printed between double quotes as it stands.
+/// A text printed between double quotes, without escapes.
 struct Quoted<'a>(&'a [u8]);
 
 struct Hex<'a>(&'a [u8]);
@@ -113,7 +113,7 @@ impl Display for Nice {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let text = general(self.0);
         f.write_str(&text)?;
-        // mongod looks for '.', 'E' and 'N' only, hence "nan.0" and "1e+20.0".
+        // mongod looks only for '.', 'E' and 'N', hence "nan.0" and "1e+20.0".
         if text.contains('.') {
             Ok(())
         } else {
@@ -161,7 +161,7 @@ fn list<'a>(
     f.write_str(close)
 }
 
-/// C's `%.16g`.
+/// Prints a double as C's `%.16g` does.
 pub fn general(value: f64) -> String {
     if value.is_nan() {
         return "nan".into();

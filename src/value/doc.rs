@@ -1,4 +1,4 @@
-//! A document as its bytes, and the walker over them.
+//! A document as its bytes, and the iterator over them.
 //!
 //! ```text
 //! document = int32 length (of all of it) · element* · 0x00
@@ -7,28 +7,28 @@
 
 use super::{Type, ValueRef, types};
 
-/// The bytes of a document (or of an array, which is a document with the names "0", "1", ...).
+/// The bytes of a document, or of an array, which is a document with the names "0", "1", ...
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Doc<'a>(&'a [u8]);
 
-/// One field of a document.
+/// A field of a document.
 #[derive(Clone, Copy)]
 pub struct Elem<'a> {
     name: &'a [u8],
     pub value: ValueRef<'a>,
 }
 
-/// The fields in their order. Ends at the first byte that cannot be read as a field.
+/// An iterator over the fields in order. It ends at the first byte that cannot be read as a field.
 #[derive(Clone)]
 pub struct Iter<'a> {
     rest: &'a [u8],
 }
 
-/// Eight bytes looked at together.
+/// Eight bytes that are examined together.
 #[derive(Clone, Copy)]
 pub(super) struct Word(u64);
 
-/// The empty document.
+/// The bytes of the empty document.
 pub(super) const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 
 // === impl Doc ===
@@ -36,7 +36,7 @@ pub(super) const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
 impl<'a> Doc<'a> {
     pub const EMPTY: Doc<'static> = Doc(EMPTY);
 
-    /// Takes bytes that the validator has passed or that a builder has written.
+    /// Takes bytes that were validated or that a builder has written.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -47,7 +47,8 @@ impl<'a> Doc<'a> {
         self.0
     }
 
-    /// The elements without the length in front and the end behind: what another document can take in whole.
+    /// Returns the elements without the length prefix and the terminating zero, so that they can be appended to another
+    /// document.
     #[inline]
     pub fn body(self) -> &'a [u8] {
         let end = self.0.len().saturating_sub(1);
@@ -59,7 +60,7 @@ impl<'a> Doc<'a> {
         Iter { rest: self.body() }
     }
 
-    /// The fields from `offset` bytes into the [`Doc::body`] on, where an earlier walk stopped.
+    /// Returns the fields from `offset` bytes into the [`Doc::body`] on, where an earlier walk stopped.
     pub fn iter_from(self, offset: usize) -> Iter<'a> {
         Iter {
             rest: self.body().get(offset..).unwrap_or_default(),
@@ -70,18 +71,18 @@ impl<'a> Doc<'a> {
         self.body().is_empty()
     }
 
-    /// How many fields there are (a walk).
+    /// Counts the fields, which walks over all of them.
     pub fn count(self) -> usize {
         self.iter().count()
     }
 
-    /// The first field of that name; a `Missing` value where there is none.
+    /// Returns the value of the first field of that name, or a `Missing` value if there is none.
     #[inline]
     pub fn get(self, name: impl AsRef<[u8]>) -> ValueRef<'a> {
         self.find(name.as_ref()).unwrap_or(ValueRef::MISSING)
     }
 
-    /// The inner loop of every scan.
+    /// Finds a field. This is the inner loop of every scan.
     #[inline]
     fn find(self, name: &[u8]) -> Option<ValueRef<'a>> {
         let mut rest = self.body();
@@ -131,7 +132,7 @@ impl<'a> Elem<'a> {
         self.name
     }
 
-    /// The name as text. Names are checked at the door; what was never checked reads as an empty name.
+    /// Returns the name as text. Names were validated on arrival; one that is not valid UTF-8 reads as empty.
     #[inline]
     pub fn name(&self) -> &'a str {
         std::str::from_utf8(self.name).unwrap_or_default()
@@ -141,12 +142,12 @@ impl<'a> Elem<'a> {
 // === impl Iter ===
 
 impl<'a> Iter<'a> {
-    /// Goes on with elements that stand one behind the other: what [`Iter::rest`] gave earlier.
+    /// Creates an iterator over consecutive elements, such as an earlier [`Iter::rest`].
     pub fn over(elements: &'a [u8]) -> Self {
         Self { rest: elements }
     }
 
-    /// The bytes not yet walked: from the next element to the last.
+    /// Returns the bytes from the next element to the last.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -181,14 +182,14 @@ impl Word {
         Self(u64::from_le_bytes(*bytes))
     }
 
-    /// Where the first zero byte stands.
+    /// Returns the position of the first zero byte.
     #[inline]
     pub(super) fn zero(self) -> Option<usize> {
         let zeros = self.0.wrapping_sub(Self::ONES) & !self.0 & Self::HIGHS;
         (zeros != 0).then(|| zeros.trailing_zeros() as usize / 8)
     }
 
-    /// Whether the first `n` bytes are ASCII.
+    /// Returns whether the first `n` bytes are ASCII.
     #[inline]
     pub(super) fn is_ascii(self, n: usize) -> bool {
         let mask = 1u64
@@ -198,7 +199,7 @@ impl Word {
     }
 }
 
-/// Where the first zero stands. Names are short: a word at a time beats a call to memchr.
+/// Returns the position of the first zero. Names are short, so testing a word at a time is faster than a call to memchr.
 #[inline]
 pub(super) fn zero_at(bytes: &[u8]) -> Option<usize> {
     let start = match bytes.first_chunk() {

@@ -1,16 +1,17 @@
-//! Values as bytes whose plain order is the order of the values: what indexes and sorts compare.
+//! Encodes values as bytes that compare like the values. Indexes and sorts compare these keys.
 //!
 //! ```text
-//! key       = kind byte · body            (self-delimiting: keys stand one behind the other in a compound key)
-//! number    = magnitude's nearest double towards zero, 8 bytes big-endian · 00           where that is the number
-//!                                                                         · 01 · rest    where it is not
+//! key       = kind byte · body            (self-delimiting, so keys can follow each other in a compound key)
+//! number    = the nearest double to the magnitude towards zero, 8 bytes big-endian · 00          if it is exact
+//!                                                                                  · 01 · rest   if it is not
 //! rest      = decimal exponent, 2 bytes · digits, each plus one · 00      (longs beyond 2^53, decimals)
 //! text      = bytes · 00                  with 00 as 01 01 and 01 as 01 02
 //! document  = (rank · name · 00 · key)* · 00
 //! array     = key* · 00
 //! ```
 //!
-//! A negative number has its body complemented, a descending key all of it. Values that compare equal have the same bytes.
+//! The body of a negative number is complemented, and so is a whole descending key. Values that compare equal have the same
+//! bytes.
 
 use std::cell::Cell;
 
@@ -37,7 +38,7 @@ const CODE: u8 = 0x78;
 const CODE_WITH_SCOPE: u8 = 0x80;
 const MAX_KEY: u8 = 0xf0;
 
-/// Appends the key of `value`. Nothing that follows can change how two different values compare.
+/// Appends the key of `value`. Bytes that follow a key never change how two different values compare.
 #[inline]
 pub fn encode(value: ValueRef<'_>, descending: bool, out: &mut Vec<u8>) {
     let start = out.len();
@@ -48,14 +49,14 @@ pub fn encode(value: ValueRef<'_>, descending: bool, out: &mut Vec<u8>) {
 }
 
 thread_local! {
-    /// What the last key of this thread was written into, unless it grew large.
+    /// The buffer of the last key of this thread, unless it grew large.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A longer buffer is not kept.
+/// A buffer with a larger capacity is not kept.
 const KEPT: usize = 1024;
 
-/// Shows the key of `value`, ascending, to somebody who does not keep it.
+/// Calls `look` with the ascending key of `value`, in a buffer that is reused.
 #[inline]
 pub fn with<T>(value: ValueRef<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
     let mut key = BUFFER.take();
@@ -121,7 +122,7 @@ fn ascending(value: ValueRef<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(bytes);
         }
         Type::Regex => {
-            // Pattern, zero, options, zero, as it stands.
+            // Pattern, zero, options, zero: the bytes as they are.
             out.push(REGEX);
             out.extend_from_slice(data);
         }
@@ -147,8 +148,8 @@ fn ascending(value: ValueRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Fields compare by rank of type, then name, then value. The rank stands in front of the name because a number's kind
-/// byte already tells its sign.
+/// Encodes the fields of a document. They compare by rank of type, then name, then value. The rank is needed before the
+/// name because the kind byte of a number also contains its sign.
 fn document(doc: Doc<'_>, out: &mut Vec<u8>) {
     for elem in doc {
         out.push(elem.value.ty().rank());
@@ -162,7 +163,7 @@ fn document(doc: Doc<'_>, out: &mut Vec<u8>) {
 #[inline]
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 1);
-    // One pass that the compiler turns into wide instructions; text with such bytes is rare.
+    // One pass that the compiler vectorizes. Text with such bytes is rare.
     if bytes.iter().fold(true, |plain, &b| plain & (b > 1)) {
         out.extend_from_slice(bytes);
     } else {
@@ -188,7 +189,7 @@ fn number(number: Num, out: &mut Vec<u8>) {
             if near == magnitude {
                 exact(value as f64, out);
             } else {
-                // Trailing zeros do not tell numbers apart: a long and a decimal of the same value share their digits.
+                // Trailing zeros do not distinguish numbers: a long and a decimal of the same value have the same digits.
                 between(value < 0, near as f64, magnitude.into(), 0, out);
             }
         }
@@ -207,7 +208,7 @@ fn decimal(value: Decimal, out: &mut Vec<u8>) {
     }
 }
 
-/// A number that a double holds.
+/// Encodes a number that a double represents exactly.
 #[inline]
 fn exact(value: f64, out: &mut Vec<u8>) {
     if value.is_nan() {
@@ -228,7 +229,7 @@ fn exact(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&key);
 }
 
-/// A number strictly between `near` and the next double away from zero: its digits decide.
+/// Encodes a number strictly between `near` and the next double away from zero. Its digits decide the order.
 fn between(negative: bool, near: f64, mut coefficient: u128, exponent: i32, out: &mut Vec<u8>) {
     out.push(if negative { NEGATIVE } else { POSITIVE });
     let start = out.len();
@@ -240,7 +241,7 @@ fn between(negative: bool, near: f64, mut coefficient: u128, exponent: i32, out:
         exponent += 1;
     }
     let digits = coefficient.to_string();
-    // Where the first digit stands: numbers with the same first place compare by their digits.
+    // The decimal place of the first digit: numbers with the same first place compare by their digits.
     let place = exponent + digits.len() as i32;
     out.extend_from_slice(&((place + 0x4000) as u16).to_be_bytes());
     out.extend(digits.bytes().map(|digit| digit - b'0' + 1));
@@ -308,7 +309,7 @@ mod tests {
             (any::<bool>(), 0u128..200, -3i32..=3).prop_map(|(negative, n, exponent)| {
                 Decimal::from_parts(negative, n, exponent).unwrap()
             }),
-            // Any bits at all: non-canonical numbers, signalling NaNs.
+            // Any bits: non-canonical numbers, signaling NaNs.
             any::<u128>().prop_map(|bits| Decimal::from_bytes(bits.to_le_bytes())),
         ];
         prop_oneof![
@@ -385,7 +386,7 @@ mod tests {
             prop_assert_eq!(key(&a, true).cmp(&key(&b, true)), order.reverse());
         }
 
-        /// No key is the beginning of another, so compound keys compare part by part.
+        /// No key is a prefix of another, so compound keys compare part by part.
         #[test]
         fn keys_delimit_themselves(a in values(), b in values(), x in values(), y in values(), down: bool) {
             let join = |first: &Value, second: &Value| {

@@ -1,9 +1,9 @@
-//! BSON facts, and nothing else: types, values, documents as bytes, order, numbers, paths, keys.
+//! BSON: types, values, documents as bytes, order, numbers, paths and keys.
 //!
-//! A document is its BSON bytes ([`Doc`]); a value is a type and the bytes behind it ([`ValueRef`] borrowed, [`Value`]
-//! owned, [`Val`] either). Nothing is decoded before somebody asks. Bytes are checked once, at the door
-//! ([`validate()`]); behind it every reader here still stays within bounds and simply ends at what it cannot read, so that
-//! no byte sequence can make it panic. This room knows no query, no collection and no clock.
+//! A document is its BSON bytes ([`Doc`]). A value is a type and its bytes ([`ValueRef`] borrowed, [`Value`] owned, [`Val`]
+//! either). Nothing is decoded before it is needed. [`validate()`] checks bytes once, when they arrive. After that, every
+//! reader here still stays within bounds and stops at bytes that it cannot read, so no byte sequence can make it panic.
+//! This module knows no query, no collection and no clock.
 
 mod build;
 mod compare;

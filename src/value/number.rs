@@ -1,15 +1,16 @@
 //! A number of any of the four types, and arithmetic across them.
 //!
-//! The wider type wins: int, long, double, decimal. Whole numbers that outgrow an int become a long; what outgrows a long
-//! is for the caller to decide, because `$inc` fails there while `$add` goes on as a double.
+//! The wider type wins: int, long, double, decimal. An int that overflows becomes a long. The caller decides what happens
+//! when a long overflows, because `$inc` fails then while `$add` continues with a double.
 
-// Plain methods: a sum of MongoDB's numbers should be seen to be a call.
+// Plain methods instead of operators, so that arithmetic on MongoDB's numbers is visibly a call.
 #![allow(clippy::should_implement_trait)]
 
 use std::cmp::Ordering;
 
 use super::{Decimal, Type, Value, ValueRef};
 
+/// A number of any of BSON's four numeric types.
 #[derive(Clone, Copy, Debug)]
 pub enum Num {
     Int32(i32),
@@ -39,7 +40,7 @@ impl Num {
         }
     }
 
-    /// The whole number of an int or a long, whatever the width.
+    /// Returns the value of an int or a long, or `None` for other types.
     #[inline]
     pub fn as_int(self) -> Option<i64> {
         match self {
@@ -67,7 +68,7 @@ impl Num {
         }
     }
 
-    /// The same whole number; `None` where there is a fraction or it does not fit.
+    /// Returns the number as an integer, or `None` if it has a fraction or does not fit.
     pub fn to_i64_exact(self) -> Option<i64> {
         match self {
             Self::Int32(value) => Some(value.into()),
@@ -80,7 +81,7 @@ impl Num {
         }
     }
 
-    /// The whole part; `None` for NaN and for what does not fit.
+    /// Returns the integer part, or `None` for NaN and if it does not fit.
     pub fn to_i64_trunc(self) -> Option<i64> {
         match self {
             Self::Int32(value) => Some(value.into()),
@@ -90,8 +91,8 @@ impl Num {
         }
     }
 
-    /// The whole part, held at the ends of the range; NaN becomes 0. What mongod's `safeNumberLong` does: a double is
-    /// cut off, a decimal is rounded.
+    /// Returns the integer part, clamped to the range; NaN becomes 0. This is mongod's `safeNumberLong`: it truncates a
+    /// double and rounds a decimal.
     pub fn to_i64_saturating(self) -> i64 {
         match self {
             Self::Int32(value) => value.into(),
@@ -135,7 +136,7 @@ impl Num {
         }
     }
 
-    /// Below zero; not so -0 and NaN.
+    /// Returns whether the number is below zero. -0 and NaN are not.
     pub fn is_negative(self) -> bool {
         match self {
             Self::Int32(value) => value < 0,
@@ -145,7 +146,8 @@ impl Num {
         }
     }
 
-    /// The total order: by value across types, exactly; NaN below all and equal to itself.
+    /// Compares two numbers in the total order: exactly by value, across types. NaN is below all others and equal to
+    /// itself.
     #[inline]
     pub fn compare(self, other: Self) -> Ordering {
         match (self, other) {
@@ -166,36 +168,36 @@ impl Num {
         }
     }
 
-    /// The sum; `None` where it outgrows a long.
+    /// Returns the sum, or `None` if it overflows a long.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.combine(other, i64::checked_add, |a, b| a + b, Decimal::add)
     }
 
-    /// The difference; `None` where it outgrows a long.
+    /// Returns the difference, or `None` if it overflows a long.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         self.combine(other, i64::checked_sub, |a, b| a - b, Decimal::sub)
     }
 
-    /// The product; `None` where it outgrows a long.
+    /// Returns the product, or `None` if it overflows a long.
     pub fn checked_mul(self, other: Self) -> Option<Self> {
         self.combine(other, i64::checked_mul, |a, b| a * b, Decimal::mul)
     }
 
-    /// The sum; what outgrows a long goes on as a double.
+    /// Returns the sum, as a double if it overflows a long.
     #[must_use]
     pub fn add(self, other: Self) -> Self {
         self.checked_add(other)
             .unwrap_or_else(|| Self::Double(self.to_f64() + other.to_f64()))
     }
 
-    /// The difference; what outgrows a long goes on as a double.
+    /// Returns the difference, as a double if it overflows a long.
     #[must_use]
     pub fn sub(self, other: Self) -> Self {
         self.checked_sub(other)
             .unwrap_or_else(|| Self::Double(self.to_f64() - other.to_f64()))
     }
 
-    /// The product; what outgrows a long goes on as a double.
+    /// Returns the product, as a double if it overflows a long.
     #[must_use]
     pub fn mul(self, other: Self) -> Self {
         self.checked_mul(other)
@@ -218,7 +220,7 @@ impl Num {
                 Self::Double(double(self.to_f64(), other.to_f64()))
             }
             (Self::Int32(a), Self::Int32(b)) => {
-                // Two ints cannot outgrow a long by one operation.
+                // One operation on two ints cannot overflow a long.
                 let wide = whole(a.into(), b.into())?;
                 i32::try_from(wide).map_or(Self::Int64(wide), Self::Int32)
             }
@@ -245,9 +247,9 @@ impl<'a> ValueRef<'a> {
     }
 }
 
-/// The whole part; `None` for NaN and for what does not fit.
+/// Returns the integer part, or `None` for NaN and if it does not fit.
 fn f64_to_i64(value: f64) -> Option<i64> {
-    // 2^63 itself is the first double that does not fit; -2^63 fits.
+    // 2^63 is the first double that does not fit; -2^63 fits.
     (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0)
         .contains(&value)
         .then_some(value as i64)

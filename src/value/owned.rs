@@ -1,4 +1,4 @@
-//! A value of one's own, and one that is either.
+//! An owned value, and a value that is either owned or borrowed.
 
 use smallvec::SmallVec;
 
@@ -11,7 +11,7 @@ pub struct Value {
     data: SmallVec<[u8; 16]>,
 }
 
-/// What an evaluation yields: a value that stands in its input, or a new one.
+/// The result of an evaluation: a value inside its input, or a new one.
 #[derive(Clone)]
 pub enum Val<'a> {
     Ref(ValueRef<'a>),
@@ -37,7 +37,7 @@ impl Value {
         Self::new(Type::Null, &[])
     }
 
-    /// A document from its whole bytes (a builder's result).
+    /// Creates a document from its complete bytes (a builder's result).
     pub fn document(bytes: Vec<u8>) -> Self {
         Self {
             ty: Type::Document,
@@ -45,7 +45,7 @@ impl Value {
         }
     }
 
-    /// An array from the whole bytes of the document that holds its elements.
+    /// Creates an array from the complete bytes of the document that contains its elements.
     pub fn array(bytes: Vec<u8>) -> Self {
         Self {
             ty: Type::Array,
@@ -103,7 +103,7 @@ impl Value {
         Self::new(Type::Bool, &[u8::from(value)])
     }
 
-    /// Milliseconds since 1970.
+    /// Creates a date from milliseconds since 1970.
     pub fn date(millis: i64) -> Self {
         Self::new(Type::Date, &millis.to_le_bytes())
     }
@@ -119,7 +119,7 @@ impl Value {
         Self::new(Type::ObjectId, &bytes)
     }
 
-    /// An IEEE decimal128 from BSON's (little-endian BID) bytes.
+    /// Creates an IEEE decimal128 from BSON's (little-endian BID) bytes.
     pub fn decimal(bytes: [u8; 16]) -> Self {
         Self::new(Type::Decimal, &bytes)
     }

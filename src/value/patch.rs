@@ -1,14 +1,14 @@
-//! Changes to a document that leave everything at its place.
+//! Changes of a document in place, which move no other bytes.
 
 use smallvec::SmallVec;
 
-/// Pieces of bytes that take the place of as many others in a document's bytes.
+/// A list of changes to the bytes of a document, each of which overwrites as many bytes as it has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch(SmallVec<[Piece; 2]>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
-    /// How many bytes into the document.
+    /// The offset in the document.
     at: u32,
     len: u8,
     bytes: [u8; Patch::WIDEST],
@@ -17,15 +17,15 @@ struct Piece {
 // === impl Patch ===
 
 impl Patch {
-    /// What one piece can hold: every type of fixed width fits.
+    /// The most bytes that one piece can have. Every type of fixed width fits.
     pub const WIDEST: usize = 16;
 
-    /// Nothing changes.
+    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds bytes that are to stand at `at`. `None`: they are too many, or too far back.
+    /// Adds bytes to be written at `at`. Returns `None` if there are too many, or if `at` is too large.
     #[inline]
     pub fn put(&mut self, at: usize, new: &[u8]) -> Option<()> {
         let mut bytes = [0; Self::WIDEST];
@@ -38,7 +38,7 @@ impl Patch {
         Some(())
     }
 
-    /// Changes a document's bytes.
+    /// Overwrites the bytes of a document.
     #[inline]
     pub fn apply(&self, document: &mut [u8]) {
         for piece in &self.0 {
@@ -61,7 +61,7 @@ mod tests {
         assert!(patch.is_empty());
         patch.put(1, b"xy").unwrap();
         patch.put(5, b"z").unwrap();
-        // What does not fit in is not put in.
+        // Bytes that are too many are not added.
         assert_eq!(patch.put(0, &[0; Patch::WIDEST + 1]), None);
         let mut document = *b"abcdef";
         patch.apply(&mut document);

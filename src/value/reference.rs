@@ -1,8 +1,8 @@
-//! A value where it stands: its type and its bytes.
+//! A borrowed value: its type and its bytes.
 
 use super::{Doc, Type, Value};
 
-/// A borrowed value. `data` is what stands behind the name in BSON, of exactly the type's width.
+/// A borrowed value. `data` is the bytes that follow the name in BSON, of exactly the width of the type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ValueRef<'a> {
     ty: Type,
@@ -59,13 +59,13 @@ impl<'a> ValueRef<'a> {
         self.ty == Type::Missing
     }
 
-    /// What a missing value counts as where one has to be.
+    /// Returns the value, or null if it is missing.
     #[inline]
     pub fn or_null(self) -> Self {
         if self.is_missing() { Self::NULL } else { self }
     }
 
-    /// Null, undefined or missing: what `{a: null}` matches.
+    /// Returns whether the value is null, undefined or missing, as `{a: null}` matches.
     #[inline]
     pub fn is_nullish(self) -> bool {
         matches!(self.ty, Type::Missing | Type::Null | Type::Undefined)
@@ -92,12 +92,12 @@ impl<'a> ValueRef<'a> {
         (self.ty == Type::Bool).then(|| self.data.first().is_some_and(|&b| b != 0))
     }
 
-    /// Milliseconds since 1970.
+    /// Returns a date in milliseconds since 1970.
     pub fn as_date(self) -> Option<i64> {
         (self.ty == Type::Date).then(|| self.fixed().map(i64::from_le_bytes))?
     }
 
-    /// (seconds, increment)
+    /// Returns (seconds, increment) of a timestamp.
     pub fn as_timestamp(self) -> Option<(u32, u32)> {
         let bits = (self.ty == Type::Timestamp).then(|| self.fixed().map(u64::from_le_bytes))??;
         Some(((bits >> 32) as u32, bits as u32))
@@ -107,12 +107,12 @@ impl<'a> ValueRef<'a> {
         (self.ty == Type::ObjectId).then(|| self.fixed())?
     }
 
-    /// The 16 bytes of an IEEE decimal128 in BSON's (little-endian BID) form.
+    /// Returns the 16 bytes of an IEEE decimal128 in BSON's (little-endian BID) form.
     pub fn as_decimal_bytes(self) -> Option<[u8; 16]> {
         (self.ty == Type::Decimal).then(|| self.fixed())?
     }
 
-    /// The bytes of a string, symbol or code, without the length in front and the zero behind.
+    /// Returns the bytes of a string, symbol or code, without the length prefix and the terminating zero.
     #[inline]
     pub fn text_bytes(self) -> Option<&'a [u8]> {
         match self.ty {
@@ -124,7 +124,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The text of a String (not of a symbol or code).
+    /// Returns the text of a string (not of a symbol or code).
     pub fn as_str(self) -> Option<&'a str> {
         if self.ty != Type::String {
             return None;
@@ -136,12 +136,12 @@ impl<'a> ValueRef<'a> {
         (self.ty == Type::Document).then(|| Doc::new(self.data))
     }
 
-    /// The elements of an array, as a document with the names "0", "1", ...
+    /// Returns the elements of an array, as a document with the names "0", "1", ...
     pub fn as_array(self) -> Option<Doc<'a>> {
         (self.ty == Type::Array).then(|| Doc::new(self.data))
     }
 
-    /// (subtype, bytes)
+    /// Returns (subtype, bytes) of a binary.
     pub fn as_binary(self) -> Option<(u8, &'a [u8])> {
         if self.ty != Type::Binary {
             return None;
@@ -149,7 +149,7 @@ impl<'a> ValueRef<'a> {
         Some((*self.data.get(4)?, self.data.get(5..)?))
     }
 
-    /// (pattern, options)
+    /// Returns (pattern, options) of a regular expression.
     pub fn as_regex(self) -> Option<(&'a str, &'a str)> {
         if self.ty != Type::Regex {
             return None;
@@ -160,7 +160,7 @@ impl<'a> ValueRef<'a> {
         Some((pattern, options))
     }
 
-    /// (code, scope)
+    /// Returns (code, scope) of code with scope.
     pub fn as_code_with_scope(self) -> Option<(&'a str, Doc<'a>)> {
         if self.ty != Type::CodeWithScope {
             return None;
@@ -177,7 +177,7 @@ impl<'a> ValueRef<'a> {
         ))
     }
 
-    /// (namespace, ObjectId) of the deprecated pointer type.
+    /// Returns (namespace, ObjectId) of the deprecated pointer type.
     pub fn as_db_pointer(self) -> Option<(&'a str, [u8; 12])> {
         if self.ty != Type::DbPointer {
             return None;

@@ -1,4 +1,4 @@
-//! How large a document may be.
+//! Size limits of documents.
 
 use std::fmt::{Display, UpperHex};
 
@@ -7,10 +7,10 @@ use crate::error::{Code, Error, Result};
 /// The largest document that can be stored, as hello announces it (`maxBsonObjectSize`).
 pub const MAX_DOCUMENT: usize = 16 * 1024 * 1024;
 
-/// The largest one inside the server, as in MongoDB: commands and replies need some room around the documents that they carry.
+/// The largest document inside the server, as in MongoDB: commands and replies need some room around the documents in them.
 pub const MAX_INTERNAL_DOCUMENT: usize = MAX_DOCUMENT + 16 * 1024;
 
-/// Refuses what is larger than a document inside the server may be.
+/// Refuses a size above the limit for documents inside the server.
 #[inline]
 pub fn check_size(size: usize) -> Result<()> {
     if size > MAX_INTERNAL_DOCUMENT {
@@ -19,7 +19,7 @@ pub fn check_size(size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Of any number that says how large a document is, the negative ones on the wire included.
+/// Returns the error for an invalid document size, including a negative size from the wire.
 pub fn too_large(size: impl Display + UpperHex) -> Error {
     Error::new(
         Code::BSONObjectTooLarge,

@@ -1,8 +1,9 @@
-//! Which values count as true: in conditions and expressions, and where MongoDB takes any value for a flag.
+//! Which values count as true: in conditions and expressions, and in options for which MongoDB accepts any value as a flag.
 
 use super::{Type, ValueRef};
 
-/// False, null, undefined, missing and every zero are false; all other values are true (NaN and "" too).
+/// Returns whether a value counts as true. False, null, undefined, missing and every zero are false; all other values are
+/// true, even NaN and "".
 #[inline]
 pub fn is_true(value: ValueRef<'_>) -> bool {
     match value.ty() {

@@ -1,8 +1,8 @@
-//! The BSON types: tag, alias, place in the order of types, width.
+//! The BSON types: tag, alias, rank in the order of types, width.
 
 use super::doc::zero_at;
 
-/// A BSON type tag. `Missing` (BSON's end-of-object, 0) stands for "no such field".
+/// A BSON type tag. `Missing` (BSON's end-of-object, 0) means that there is no such field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Type {
@@ -30,7 +30,7 @@ pub enum Type {
     MinKey = 255,
 }
 
-/// Every type that can stand in a document, with the alias that `$type` and error messages use.
+/// All types that a document can contain, with the alias that `$type` and error messages use.
 pub const TYPES: &[(Type, &str)] = &[
     (Type::Double, "double"),
     (Type::String, "string"),
@@ -58,7 +58,7 @@ pub const TYPES: &[(Type, &str)] = &[
 // === impl Type ===
 
 impl Type {
-    /// The type with this tag byte; `None` for a byte that no type has (0 included: it ends a document).
+    /// Returns the type with this tag byte, or `None` for an unknown byte. 0 is unknown, too: it ends a document.
     #[inline]
     pub fn from_tag(tag: u8) -> Option<Self> {
         Some(match tag {
@@ -92,7 +92,7 @@ impl Type {
         self as u8
     }
 
-    /// The alias that `$type` takes and that error messages print.
+    /// Returns the alias that `$type` accepts and error messages print.
     pub fn alias(self) -> &'static str {
         TYPES
             .iter()
@@ -115,7 +115,7 @@ impl Type {
         )
     }
 
-    /// Where values of this type stand among all values: types with the same rank compare by value.
+    /// Returns the rank of this type in the order of all values. Types with the same rank compare by value.
     #[inline]
     pub fn rank(self) -> u8 {
         match self {
@@ -140,13 +140,14 @@ impl Type {
     }
 }
 
-/// How many bytes the value at the start of `rest` takes. It may be more than there are: the caller's slicing shows.
+/// Returns how many bytes the value at the start of `rest` takes. The width may exceed `rest`, which the caller detects
+/// when it slices.
 ///
-/// Branches and not a table of widths: a walk over documents of one shape is then predicted instead of waited for, which
-/// makes it a quarter faster.
+/// This uses branches instead of a table of widths. The processor predicts them when documents have the same shape, which
+/// makes a walk a quarter faster.
 #[inline]
 pub(super) fn width(tag: u8, rest: &[u8]) -> Option<usize> {
-    // A negative length reads as one beyond all slices.
+    // A negative length reads as one that exceeds every slice.
     let prefixed = |more: usize| {
         let length = u32::from_le_bytes(*rest.first_chunk()?);
         (length as usize).checked_add(more)
@@ -172,7 +173,7 @@ pub(super) fn width(tag: u8, rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Apart, so that the walker's loop stays small.
+/// Returns the width of a regular expression. A separate function keeps the loop of the iterator small.
 #[cold]
 #[inline(never)]
 fn regex_width(rest: &[u8]) -> Option<usize> {

@@ -1,6 +1,6 @@
-//! The check at the door: after it, every reader in this crate may take a document's bytes as they are.
+//! Validates bytes that arrive from outside. Afterwards every reader in this crate may use a document's bytes as they are.
 //!
-//! Iterative, because a client chooses the depth; one pass over the bytes, because everything that comes in goes through.
+//! The check is iterative, because a client chooses the depth. It takes one pass, because all incoming bytes go through it.
 
 use std::fmt;
 
@@ -12,30 +12,31 @@ use super::{
 };
 use crate::error::{Code, Error};
 
-/// What a document may not exceed.
+/// The limits of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How many documents and arrays may stand inside one another, the outermost included.
+    /// How deep documents and arrays may be nested, including the outermost document.
     pub depth: usize,
-    /// Bytes in all.
+    /// The total number of bytes.
     pub size: usize,
 }
 
-/// Why bytes are no document.
+/// The error that bytes are not a valid document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {
     pub fault: Fault,
-    /// The byte at which it shows.
+    /// The offset of the byte at which the fault was found.
     pub at: usize,
 }
 
+/// What is wrong with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The bytes end before the document does, or a length points out of its document.
+    /// The bytes end before the document does, or a length exceeds its document.
     Truncated,
-    /// Bytes follow the end, or a length and the contents disagree.
+    /// Bytes follow the end, or a length does not match the contents.
     Length,
-    /// A type byte that BSON does not have.
+    /// A type byte that BSON does not define.
     Type,
     /// A name or text is not UTF-8.
     Utf8,
@@ -50,7 +51,7 @@ pub enum Fault {
 // === impl Limits ===
 
 impl Limits {
-    /// MongoDB's 200 levels, and no more bytes than the longest message has.
+    /// MongoDB's 200 levels, and at most as many bytes as the longest message.
     pub const DEFAULT: Self = Self {
         depth: 200,
         size: 48_000_000,
@@ -94,7 +95,7 @@ impl From<Invalid> for Error {
     }
 }
 
-/// Checks that `bytes` are exactly one whole document.
+/// Checks that `bytes` are exactly one complete document.
 pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
     let fail = |fault, at| Err(Invalid { fault, at });
     if bytes.len() > limits.size {
@@ -109,7 +110,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
     if length < 5 || length != bytes.len() {
         return fail(Fault::Length, 0);
     }
-    // Where the zero of each enclosing document stands; `end` is that of the innermost one.
+    // The positions of the terminating zeros of the enclosing documents; `end` is that of the innermost one.
     let mut outer: SmallVec<[usize; 16]> = SmallVec::new();
     let mut end = length - 1;
     let mut at = 4;
@@ -134,7 +135,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
             let early = tag == 0;
             return fail(if early { Fault::Length } else { Fault::Type }, at);
         };
-        // From here on nothing may reach past `end`, where the enclosing document's zero stands.
+        // From here on nothing may exceed `end`, the terminating zero of the enclosing document.
         let within = bytes.get(..end).unwrap_or_default();
         at += 1;
         at = cstring(within, at)?;
@@ -187,7 +188,7 @@ pub fn validate(bytes: &[u8], limits: Limits) -> Result<(), Invalid> {
                 };
                 at = string(within, at + 4)?;
                 at = nested(within, at, &mut outer, &mut end, limits)?;
-                // The scope is what remains of the whole.
+                // The scope must end where the whole value ends.
                 if start.checked_add(length) != Some(end + 1) {
                     return fail(Fault::Length, start);
                 }
@@ -209,7 +210,7 @@ fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*length)).ok()
 }
 
-/// Goes into the document that starts at `at`; returns where its first element stands.
+/// Enters the document that starts at `at` and returns the position of its first element.
 fn nested(
     within: &[u8],
     at: usize,
@@ -237,11 +238,11 @@ fn nested(
     }
 }
 
-/// Passes over bytes up to and with a zero, which must be text.
+/// Checks a zero-terminated text and returns the position after it.
 #[inline]
 fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
     let rest = within.get(at..).unwrap_or_default();
-    // Most names end within eight bytes and are ASCII: one word tells both.
+    // Most names are ASCII and end within eight bytes: one word shows both.
     if let Some(word) = rest.first_chunk().map(Word::new)
         && let Some(end) = word.zero()
         && word.is_ascii(end)
@@ -258,7 +259,7 @@ fn cstring(within: &[u8], at: usize) -> Result<usize, Invalid> {
     }
 }
 
-/// Passes over a text with its length in front and a zero behind.
+/// Checks a text with a length prefix and a terminating zero, and returns the position after it.
 #[inline]
 fn string(within: &[u8], at: usize) -> Result<usize, Invalid> {
     let fail = |fault| Err(Invalid { fault, at });
@@ -270,7 +271,7 @@ fn string(within: &[u8], at: usize) -> Result<usize, Invalid> {
     };
     match text.split_last() {
         None => fail(Fault::Length),
-        // The plain check for ASCII is the faster one by far, and it nearly always suffices.
+        // The check for ASCII is much faster, and it nearly always suffices.
         Some((0, text)) if text.is_ascii() || std::str::from_utf8(text).is_ok() => {
             Ok(at + 4 + length)
         }
@@ -400,7 +401,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever passes reads back to its last byte; whatever does not, does no harm.
+        /// Bytes that pass can be read to the last one. Bytes that do not pass cause no panic.
         #[test]
         fn flipped_bytes(at in 0usize..400, byte: u8) {
             let mut bytes = everything();

@@ -1,4 +1,4 @@
-//! Every walk over the same documents: the table of this module as facts.
+//! Runs every walk over the same documents: the table of this module as tests.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use bson::{Document, doc};
 use super::*;
 use crate::value::{DocBuf, Value, ValueRef};
 
-/// What each walk gives, in the order of the table.
+/// The result of each walk, in the order of the table.
 struct Row {
     path: &'static str,
     document: Document,
@@ -163,7 +163,7 @@ fn walks_differ_where_a_path_meets_an_array() {
         let made = keys(std::slice::from_ref(&path), doc, |keys| {
             index.extend(keys.values.iter().map(|value| show(*value)));
         });
-        // The same key may come more than once.
+        // The same key may occur more than once.
         index.dedup();
         if let Err(error) = made {
             index.push(format!("error {}", error.code().number()));

@@ -1,4 +1,4 @@
-//! How `distinct` walks the path of its `key`.
+//! The walk of `distinct` along the path of its `key`.
 
 use super::Path;
 use super::dotted::Rest;
@@ -6,8 +6,9 @@ use crate::error::Result;
 use crate::value::{Doc, Type, ValueRef};
 
 impl Path {
-    /// Calls `found` with every value that `distinct` finds. A number after an array names an element and nothing else, and the
-    /// last array is opened, however it was reached. At each level, a field whose name is the whole rest of the path comes first.
+    /// Calls `found` with every value that `distinct` finds. A number after an array names only an element. The last array
+    /// is always opened, however it was reached. At each level, a field whose name is the whole rest of the path takes
+    /// precedence.
     pub fn distinct_values<F>(&self, doc: Doc<'_>, found: &mut F) -> Result<()>
     where
         F: FnMut(ValueRef<'_>) -> Result<()>,
@@ -16,7 +17,7 @@ impl Path {
     }
 }
 
-/// Each call goes one level down, so the depth of documents bounds the recursion.
+/// Walks one level. Each recursive call goes one level down, so the depth of documents bounds the recursion.
 fn walk<F>(rest: Rest<'_>, doc: Doc<'_>, found: &mut F) -> Result<()>
 where
     F: FnMut(ValueRef<'_>) -> Result<()>,

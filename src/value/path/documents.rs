@@ -1,10 +1,10 @@
-//! How a path is walked through documents only, up to the first array.
+//! The walk through documents only, up to the first array.
 
 use super::Path;
 use crate::value::{Doc, Type, ValueRef};
 
 impl Path {
-    /// The value at the end of nested documents. No array is entered.
+    /// Returns the value at the end of nested documents. Does not enter arrays.
     pub fn get<'a>(&self, doc: Doc<'a>) -> ValueRef<'a> {
         match self.descend(0, ValueRef::document(doc)) {
             (value, taken) if taken == self.len() => value,
@@ -12,14 +12,14 @@ impl Path {
         }
     }
 
-    /// The value at the end of nested documents, or the first array on the way. Null where there is neither.
+    /// Returns the value at the end of nested documents, or the first array on the way, or null if there is neither.
     #[inline]
     pub fn get_until_array<'a>(&self, doc: Doc<'a>) -> ValueRef<'a> {
         self.descend(0, ValueRef::document(doc)).0.or_null()
     }
 
-    /// Follows the parts from `at` on, to the end of the path or to the first array. Returns the value and how many parts are
-    /// taken; missing where a part leads nowhere.
+    /// Follows the parts from `at` on, to the end of the path or to the first array. Returns the value and how many parts
+    /// were taken. The value is missing if a part does not exist.
     #[inline]
     pub(super) fn descend<'a>(
         &self,

@@ -1,15 +1,15 @@
-//! The parts of a path.
+//! A dotted path and its parts.
 
 use smallvec::SmallVec;
 
-/// A path such as `a.b.0.c`, cut into its parts once.
+/// A path such as `a.b.0.c`, split into its parts once.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Path {
     text: Box<str>,
     parts: SmallVec<[Part; 2]>,
 }
 
-/// The place of a part in the text, and the array index that it spells, if it does.
+/// The position of a part in the text, and the array index if the part is one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Part {
     start: u32,
@@ -17,7 +17,7 @@ pub(super) struct Part {
     index: Option<u32>,
 }
 
-/// The parts of a path from some part on.
+/// The remaining parts of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Rest<'p> {
     text: &'p str,
@@ -27,8 +27,8 @@ pub(super) struct Rest<'p> {
 // === impl Path ===
 
 impl Path {
-    /// Cuts at the dots. Whether a path is well formed (empty parts, `$`) is for the caller to judge: filters, updates
-    /// and projections refuse different things.
+    /// Splits the text at the dots. The caller checks whether the path is well formed (empty parts, `$`), because filters,
+    /// updates and projections refuse different paths.
     pub fn parse(text: &str) -> Self {
         let mut start = 0;
         let mut parts = SmallVec::new();
@@ -51,7 +51,7 @@ impl Path {
         &self.text
     }
 
-    /// How many parts there are; at least one.
+    /// Returns how many parts there are; at least one.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
@@ -64,7 +64,7 @@ impl Path {
         self.parts.get(at).map_or("", |part| part.name(&self.text))
     }
 
-    /// The array index that a part spells: digits without a leading zero.
+    /// Returns the array index that a part spells: digits without a leading zero.
     pub fn index(&self, at: usize) -> Option<u32> {
         self.parts.get(at)?.index
     }
@@ -115,7 +115,7 @@ impl Part {
 // === impl Rest ===
 
 impl<'p> Rest<'p> {
-    /// The first name, the array index that it spells, and what follows.
+    /// Returns the first name, the array index that it spells, and the remaining parts.
     #[inline]
     pub fn split(self) -> Option<(&'p str, Option<u32>, Self)> {
         let (first, parts) = self.parts.split_first()?;
@@ -128,13 +128,13 @@ impl<'p> Rest<'p> {
         self.parts.is_empty()
     }
 
-    /// With its dots.
+    /// Returns the remaining parts as text, with their dots.
     pub fn as_str(self) -> &'p str {
         let first = self.parts.first();
         first.map_or("", |first| &self.text[first.start as usize..])
     }
 
-    /// Whether the next name is digits only, with leading zeros or without.
+    /// Returns whether the next name consists only of digits, with or without leading zeros.
     pub fn is_number(self) -> bool {
         self.split().is_some_and(|(name, ..)| {
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
@@ -142,7 +142,7 @@ impl<'p> Rest<'p> {
     }
 }
 
-/// The array index that a name spells: digits without a leading zero.
+/// Returns the array index that a name spells: digits without a leading zero.
 fn array_index(name: &str) -> Option<u32> {
     let bytes = name.as_bytes();
     if bytes.is_empty()

@@ -1,12 +1,12 @@
-//! How an expression walks a path: an array on the way becomes the array of what its documents have.
+//! The walk of expressions: an array on the way becomes the array of the values in its documents.
 
 use super::Path;
 use super::dotted::Rest;
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef};
 
 impl Path {
-    /// What the expression `$path` yields: an array on the way becomes the array of what its documents hold, numbers in
-    /// the path are plain names.
+    /// Returns the result of the expression `$path`. An array on the way becomes the array of the values in its documents.
+    /// Numbers in the path are plain names.
     #[inline]
     pub fn get_expr<'a>(&self, doc: Doc<'a>) -> Val<'a> {
         if self.len() == 1 {
@@ -15,7 +15,7 @@ impl Path {
         expression(self.rest(), doc)
     }
 
-    /// [`Path::get_expr`] from a value that need not be a document, as for `$$variable.path`.
+    /// Returns the result of [`Path::get_expr`] for a value that need not be a document, as in `$$variable.path`.
     pub fn get_expr_in<'a>(&self, value: ValueRef<'a>) -> Val<'a> {
         match value.ty() {
             Type::Document => expression(self.rest(), Doc::new(value.data())),
@@ -41,7 +41,7 @@ fn expression<'a>(mut rest: Rest<'_>, mut doc: Doc<'a>) -> Val<'a> {
     Val::MISSING
 }
 
-/// What the documents in the array hold there. Other elements, nested arrays among them, are left out.
+/// Returns the values in the documents of the array. Ignores other elements, including nested arrays.
 fn expression_array<'a>(rest: Rest<'_>, array: Doc<'a>) -> Val<'a> {
     let mut out = Vec::new();
     let mut builder = ArrayBuilder::begin(&mut out);

@@ -1,4 +1,4 @@
-//! How a filter walks a path: into every element of an array, and to the one with that number.
+//! The walk of filters: into every document of an array, and to the element that a number names.
 
 use std::ops::ControlFlow;
 
@@ -6,29 +6,29 @@ use super::Path;
 use super::dotted::Rest;
 use crate::value::{Doc, Type, ValueRef};
 
-/// A value that a filter's path leads to.
+/// A value that the path of a filter reaches.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
-    /// The value; `Missing` where a document on the way has no such field.
+    /// The value; `Missing` if a document on the way has no such field.
     pub value: ValueRef<'a>,
-    /// The index in the outermost array that was entered without being named: the meaning of the positional `$`.
+    /// The index in the outermost array that was entered without a number in the path. The positional `$` uses it.
     pub index: Option<u32>,
 }
 
 /// How to treat an array at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaf {
-    /// Give the array itself.
+    /// Returns the array itself.
     Whole,
-    /// Give each of its elements, then the array itself, as comparisons need.
+    /// Returns each of its elements, then the array itself, as comparisons need.
     Elements,
 }
 
 // === impl Path ===
 
 impl Path {
-    /// The values that a filter on this path tests, with their positions in arrays. All documents in an array on the way are
-    /// entered; there are no values where such an array holds no document.
+    /// Calls `found` with the values that a filter on this path tests, and their positions in arrays. Enters all documents
+    /// of an array on the way. An array without documents gives no values.
     pub fn hits<'a, B>(
         &self,
         doc: Doc<'a>,
@@ -39,7 +39,7 @@ impl Path {
     }
 }
 
-/// Goes down through documents; the first array on the way branches.
+/// Walks down through documents. The first array on the way branches.
 fn walk<'a, B>(
     mut rest: Rest<'_>,
     mut doc: Doc<'a>,
@@ -74,8 +74,8 @@ fn walk<'a, B>(
     })
 }
 
-/// Every document in the array is entered with the whole rest of the path; the element that the next part names is
-/// entered with what follows that part.
+/// Enters every document of the array with the whole rest of the path, and the element that the next part names with the
+/// parts after that one.
 fn elements<'a, B>(
     rest: Rest<'_>,
     array: Doc<'a>,
@@ -95,7 +95,7 @@ fn elements<'a, B>(
             continue;
         }
         if next.is_end() {
-            // An array that is named by its number is given itself, never its elements.
+            // For an array that is named by its number, the result is the array itself, never its elements.
             found(Hit {
                 value: elem.value,
                 index,

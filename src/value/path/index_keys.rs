@@ -1,7 +1,7 @@
-//! Which keys an index holds for a document: one per element of an array on one of its paths.
+//! The keys of a document in an index: one per element of an array on one of its paths.
 //!
-//! All paths of a compound index that run through the same array advance together (`{a.b, a.c}` over
-//! `a: [{b: 1, c: 2}, {b: 3, c: 4}]` holds (1, 2) and (3, 4)); two different arrays are refused.
+//! All paths of a compound index that run through the same array advance together: `{a.b, a.c}` over `a: [{b: 1, c: 2}, {b:
+//! 3, c: 4}]` gives (1, 2) and (3, 4). Two different arrays are refused.
 
 use smallvec::SmallVec;
 
@@ -9,19 +9,19 @@ use super::Path;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
-/// One set of values, one per path.
+/// The values of one key, one per path.
 #[derive(Debug)]
 pub struct Keys<'k, 'a> {
-    /// A missing field is null, an empty array undefined.
+    /// A missing field is null, and an empty array is undefined.
     pub values: &'k [ValueRef<'a>],
-    /// Whether any of the paths was there at all; a sparse index leaves the document out otherwise.
+    /// Whether any of the paths exists. If none does, a sparse index leaves the document out.
     pub found: bool,
 }
 
 /// How far one path has been followed.
 #[derive(Clone, Copy)]
 struct Field<'a> {
-    /// Parts already taken.
+    /// How many parts are already taken.
     at: usize,
     state: State<'a>,
 }
@@ -30,22 +30,23 @@ struct Field<'a> {
 enum State<'a> {
     /// To be followed from the current document.
     Open,
-    /// Stopped at the array that is being expanded, the rest of the path to be followed from its elements.
+    /// Stopped at the array that is being expanded. The rest of the path continues from its elements.
     Array,
-    /// Settled.
+    /// Has its final value.
     Fixed(ValueRef<'a>),
 }
 
+/// The expansion of one document into its keys.
 struct Expansion<'p, 'a, F> {
     paths: &'p [Path],
-    /// Bit n: path n went through an array.
+    /// Bit n is set if path n went through an array.
     arrays: u64,
     each: F,
     _doc: std::marker::PhantomData<Doc<'a>>,
 }
 
-/// Calls `each` with every key of the document under an index on `paths`, in document order; the same key may come more
-/// than once. Returns which paths went through an array (bit n for path n): with any, the index is multikey.
+/// Calls `each` with every key of the document in an index on `paths`, in document order. The same key may occur more than
+/// once. Returns which paths went through an array (bit n for path n): if there are any, the index is multikey.
 pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) -> Result<u64> {
     let mut expansion = Expansion {
         paths,
@@ -67,7 +68,7 @@ pub fn keys<'a>(paths: &[Path], doc: Doc<'a>, each: impl FnMut(Keys<'_, 'a>)) ->
 // === impl Expansion ===
 
 impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
-    /// Follows the open paths from `doc`, which is an element of `array` if that is given. A part that is a number may then
+    /// Follows the open paths from `doc`, which is an element of `array` if that is given. Then a part that is a number may
     /// name an element instead of a field: the slice has that element for each path.
     fn run(
         &mut self,
@@ -93,7 +94,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
                 Type::Array => {
                     field.at = at;
                     field.state = State::Array;
-                    // An array inside the array is a value of its own unless the path goes on into it.
+                    // An array inside the array is a value itself, unless the path continues into it.
                     if nested && at == path.len() {
                         open_elements = false;
                     }
@@ -134,7 +135,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             let next = self.enter(&fields, ValueRef::UNDEFINED);
             return self.run(&next, Doc::EMPTY, None, missing);
         }
-        // Found once: it is the same for all elements, and a million others may come before it.
+        // Computed once: it is the same for all elements, and a million others may precede it.
         let numbered = self.numbered(&fields, inner);
         for elem in inner {
             let value = if open_elements { elem.value } else { whole };
@@ -145,7 +146,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
         Ok(())
     }
 
-    /// For each path that goes on from an array, the element that its next part names by number.
+    /// Returns, for each path that continues from an array, the element that its next part names by number.
     fn numbered(&self, fields: &[Field<'a>], array: Doc<'a>) -> SmallVec<[ValueRef<'a>; 4]> {
         self.paths
             .iter()
@@ -160,7 +161,7 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
             .collect()
     }
 
-    /// Paths that end at the array take the element; the others go on from it.
+    /// Lets paths that end at the array take the element, and the others continue from it.
     fn enter(&self, fields: &[Field<'a>], element: ValueRef<'a>) -> SmallVec<[Field<'a>; 4]> {
         self.paths
             .iter()
@@ -177,7 +178,8 @@ impl<'a, F: FnMut(Keys<'_, 'a>)> Expansion<'_, 'a, F> {
     }
 }
 
-/// Follows a path from its part `at` on to its end or to the first array: (value, parts taken, an array within an array).
+/// Follows a path from its part `at` on to its end or to the first array. Returns the value, how many parts were taken, and
+/// whether it is an array within an array.
 fn follow<'a>(
     path: &Path,
     at: usize,

@@ -1,4 +1,4 @@
-//! How `$lookup` walks the path of its `localField`.
+//! The walk of `$lookup` along the path of its `localField`.
 
 use smallvec::SmallVec;
 
@@ -7,8 +7,8 @@ use super::dotted::Rest;
 use crate::value::{Doc, Type, ValueRef};
 
 impl Path {
-    /// The values that a document is joined by: array elements one by one, both on the way and at the end, and also the element
-    /// that a number in the path names. Nothing where the path leads nowhere.
+    /// Returns the values by which a document is joined: array elements one by one, both on the way and at the end, and
+    /// also the element that a number in the path names. Returns no values if the path does not exist.
     pub fn join_values<'d>(&self, doc: Doc<'d>) -> SmallVec<[ValueRef<'d>; 8]> {
         let mut found = SmallVec::new();
         walk(self.rest(), ValueRef::document(doc), &mut found);

@@ -1,12 +1,12 @@
-//! How a stage writes a field at a path: through documents only.
+//! Writes a field at a path, through documents only, for stages.
 
 use super::Path;
 use super::dotted::Rest;
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
 impl Path {
-    /// Writes `doc` with `value` at this path; a missing value removes the field. A value on the way that is no document is
-    /// replaced by one.
+    /// Writes `doc` with `value` at this path. A value on the way that is not a document is replaced by one. A missing
+    /// value removes the field and replaces nothing on the way.
     pub fn put(&self, doc: Doc<'_>, value: ValueRef<'_>, out: &mut Vec<u8>) {
         let mut builder = DocBuilder::begin(out);
         put(self.rest(), doc, &mut builder, &mut FieldValue(value));
@@ -29,7 +29,7 @@ impl Path {
 /// The field at the end of a path.
 trait Content {
     fn put(&mut self, name: &str, out: &mut DocBuilder<'_>);
-    /// The field is to be removed.
+    /// Returns whether the field is to be removed.
     fn is_missing(&self) -> bool;
 }
 
