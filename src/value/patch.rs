@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-/// A list of changes to the bytes of a document, each of which overwrites as many bytes as it has.
+/// A list of changes to the bytes of a document. Each change overwrites as many bytes as it has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patch(SmallVec<[Piece; 2]>);
 

@@ -260,7 +260,7 @@ mod tests {
         let mut rounds = 0;
         while index.wants_rewriting() {
             index.rewrite(100);
-            // One write before the position of the copy and one behind it. The last entry copied may be the one that is
+            // One write before the position of the copy and one after it. The last entry copied may be the one that is
             // removed.
             let (add, remove) = (rounds * 7919 % 20_000, rounds * 10 + 3);
             index.insert(&keys(add), RecordId(add.into()));
