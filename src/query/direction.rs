@@ -1,4 +1,4 @@
-//! The direction of a sort: 1 is ascending, -1 is descending. `None` is any other number.
+//! The direction of a sort: 1 is ascending, -1 is descending. The constructors return `None` for any other number.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ pub enum Direction {
 // === impl Direction ===
 
 impl Direction {
-    /// Of a sort of documents: doubles lose their fraction, decimals are rounded.
+    /// Reads the direction of a sort of documents: doubles are truncated, decimals are rounded.
     pub fn of_documents(number: Num) -> Option<Self> {
         let whole = match number {
             Num::Decimal(decimal) => decimal.to_i64_round(),
@@ -26,7 +26,7 @@ impl Direction {
         }
     }
 
-    /// Of a sort of array elements: the number has to be 1 or -1 as a double.
+    /// Reads the direction of a sort of array elements: the number must equal 1 or -1 as a double.
     pub fn of_elements(number: Num) -> Option<Self> {
         match number.to_f64() {
             1.0 => Some(Self::Ascending),

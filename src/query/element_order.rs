@@ -1,4 +1,4 @@
-//! The order of an array's elements: `$push` with `$sort`, and `$sortArray`.
+//! The order of an array's elements, for `$push` with `$sort` and for `$sortArray`.
 
 use std::cmp::Ordering;
 
@@ -7,16 +7,16 @@ use crate::value::{Path, Val, ValueRef, compare};
 
 #[derive(Debug)]
 pub enum ElementOrder {
-    /// By the whole elements.
+    /// Compares whole elements.
     Whole(Direction),
-    /// By fields of the elements.
+    /// Compares fields of the elements.
     Fields(Vec<(Path, Direction)>),
 }
 
 // === impl ElementOrder ===
 
 impl ElementOrder {
-    /// Compares two elements. `key` gives the value at a path of an element.
+    /// Compares two elements. `key` returns the value at a path of an element.
     pub fn compare<'v>(
         &self,
         left: ValueRef<'v>,

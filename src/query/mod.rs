@@ -1,9 +1,11 @@
-//! The language, pure: BSON from a client becomes a typed tree or an error in MongoDB's words; the tree then runs
-//! over documents without looking at an operator's name.
+//! The query language, free of side effects: filters, updates, projections, sorts, stages, accumulators, expressions.
 //!
-//! [`Scope`] is what is known while a tree is parsed (the names of variables), [`Vars`] what is known while it runs (their
-//! values and the time). Each vocabulary is a folder with one table. This room knows values only: no storage, no
-//! clock, no collection.
+//! The `parse` functions turn a client's BSON into a typed tree, or into an error with MongoDB's code and message. The
+//! tree then runs over documents and no longer looks at operator names. [`Scope`] holds what is known at parse time: the
+//! names of variables. [`Vars`] holds what is known at run time: their values and the time.
+//!
+//! Each vocabulary is a folder with one table. This module works on values only. It knows no storage, no clock and no
+//! collection.
 
 pub mod accumulator;
 mod direction;

@@ -1,16 +1,19 @@
-//! A list of things by name, in the order in which they came.
+//! A list of named entries, in insertion order.
 
 use ahash::AHashMap;
 
-/// Up to so many names are looked through one by one.
+/// Lists up to this length are searched linearly.
 const FEW: usize = 12;
 
-/// Finding one costs no more where there are a hundred thousand: a client may write so many fields, and to look through
-/// all of them for each would take hours.
+/// A list of entries that are found by name.
+///
+/// A lookup stays cheap in a long list. A client may send a hundred thousand fields, and a linear search for each of them
+/// would take hours.
 #[derive(Debug)]
 pub struct Named<T> {
     entries: Vec<(Box<str>, T)>,
-    /// By name, where there are too many to look through: most lists are empty, and a map costs a little to begin with.
+    /// Positions by name, built only for a list longer than [`FEW`]. Most lists are empty, and even an empty map costs a
+    /// little.
     index: Option<AHashMap<Box<[u8]>, usize>>,
 }
 
@@ -26,7 +29,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T> Named<T> {
-    /// The place of the first one with that name.
+    /// Returns the position of the first entry with that name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         match &self.index {
@@ -38,12 +41,12 @@ impl<T> Named<T> {
         }
     }
 
-    /// Adds one whose name is new, and returns its place.
+    /// Appends an entry and returns its position. The caller checks that the name is new.
     pub fn push(&mut self, name: &str, entry: T) -> usize {
         let at = self.entries.len();
         self.entries.push((name.into(), entry));
         if at >= FEW {
-            // The first time all of them, from then on the newest.
+            // The first time, all entries enter the index. Later, only the newest one does.
             let new = if self.index.is_none() { 0 } else { at };
             let index = self.index.get_or_insert_default();
             for (at, (name, _)) in self.entries.iter().enumerate().skip(new) {

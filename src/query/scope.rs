@@ -1,4 +1,4 @@
-//! The names of variables that an expression may use, while it is parsed.
+//! The names of the variables that an expression may use, known while it is parsed.
 
 use std::sync::Arc;
 
@@ -6,17 +6,19 @@ use ahash::AHashMap;
 
 use crate::error::{Error, Result};
 
-/// The variables in reach, oldest first. A variable's slot is its place among them, and its value's place in
-/// [`super::Vars`] or in a frame above them. A later variable of the same name hides an earlier one.
+/// The visible variables, oldest first.
 ///
-/// A client may define a hundred thousand and read each of them in as many places, so none is looked for one by one, and no
-/// name is copied for the scopes within.
+/// A variable's slot is its position in this list, and the position of its value in [`super::Vars`] or in a frame above
+/// them. A later variable of the same name hides an earlier one.
+///
+/// A client may define a hundred thousand variables and read each of them in as many places. So lookups use a map, and an
+/// inner scope shares the names of the outer one and does not copy them.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
-    /// What was defined together, and what was in reach before.
+    /// The variables that were defined together last, linked to those defined before.
     newest: Option<Arc<Layer>>,
     len: usize,
-    /// The command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
+    /// True if the command offers neither `$$NOW` nor `$$CLUSTER_TIME`.
     without_constants: bool,
 }
 
@@ -29,12 +31,12 @@ struct Layer {
 // === impl Scope ===
 
 impl Scope {
-    /// No variables but the built-in ones.
+    /// Creates a scope with the built-in variables only.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As in count, distinct and the commands that list: they run without `$$NOW` and `$$CLUSTER_TIME`.
+    /// Creates a scope for `count`, `distinct` and the list commands, which run without `$$NOW` and `$$CLUSTER_TIME`.
     pub fn without_constants() -> Self {
         Self {
             without_constants: true,
@@ -42,7 +44,7 @@ impl Scope {
         }
     }
 
-    /// Refuses a built-in constant where there is none.
+    /// Rejects a built-in constant that the command does not offer.
     pub fn check_constant(&self, name: &str) -> Result<()> {
         if self.without_constants {
             let message = format!("Builtin variable '$${name}' is not available");
@@ -51,7 +53,7 @@ impl Scope {
         Ok(())
     }
 
-    /// This scope and further variables, in the next slots.
+    /// Returns this scope extended by further variables, in the next slots.
     #[must_use]
     pub fn with<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Self {
         let mut scope = Self {
@@ -67,15 +69,15 @@ impl Scope {
         scope
     }
 
-    /// Adds a variable, in the next slot.
+    /// Adds a variable in the next slot.
     pub fn define(&mut self, name: &str) {
-        // Nobody else has this layer, as a rule.
+        // Usually no other scope shares this layer, so `make_mut` copies nothing.
         let layer = Arc::make_mut(self.newest.get_or_insert_default());
         layer.slots.insert(name.into(), self.len);
         self.len += 1;
     }
 
-    /// How many slots are taken: the next variable's slot.
+    /// Returns the number of variables, which is the slot of the next one.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -96,7 +98,7 @@ impl Scope {
     }
 }
 
-/// Names that `let`, `$let` and `as` may define.
+/// Checks a name that `let`, `$let` or `as` defines.
 pub fn check_definable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
@@ -104,7 +106,7 @@ pub fn check_definable(name: &str) -> Result<()> {
     check(name, |c| c.is_ascii_lowercase() || !c.is_ascii())
 }
 
-/// Names that may stand behind `$$`.
+/// Checks a name that follows `$$`.
 pub fn check_readable(name: &str) -> Result<()> {
     check(name, |c| c.is_ascii_alphabetic() || !c.is_ascii())
 }

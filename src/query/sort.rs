@@ -1,4 +1,4 @@
-//! A sort specification, and the sort key of a document as bytes that compare with memcmp.
+//! Sort specifications, and the sort key of a document as bytes that compare with memcmp.
 
 use smallvec::SmallVec;
 
@@ -9,7 +9,7 @@ use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Path, Type, ValueRef, key, keys};
 
-/// `{a: 1, "b.c": -1}`. Without any part every document has the same key.
+/// A parsed sort such as `{a: 1, "b.c": -1}`. With an empty sort every document has the same key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sort {
     paths: Vec<Path>,
@@ -17,11 +17,11 @@ pub struct Sort {
     descending: Vec<bool>,
 }
 
-/// What `{$meta: ...}` may name in a sort.
+/// The kinds of `{$meta: ...}` in a sort.
 enum Meta {
-    /// There is no such value in a document that no search produced: all compare equal.
+    /// Only a search attaches this value to a document, so all documents here compare equal.
     Absent,
-    /// Only there behind a stage that Sundown does not have.
+    /// Only a stage that Sundown does not have provides this value.
     Unavailable(&'static str),
 }
 
@@ -30,7 +30,7 @@ const MAX_PARTS: usize = 32;
 // === impl Sort ===
 
 impl Sort {
-    /// Reads the specification of a find, `$sort`, `$push` and their like. An empty one is fine here; `$sort` refuses it.
+    /// Parses the sort of `find`, `$sort` and similar. An empty specification is valid here; `$sort` rejects it.
     pub fn parse(spec: Doc<'_>) -> Result<Self> {
         let mut sort = Self::default();
         for elem in spec {
@@ -67,12 +67,12 @@ impl Sort {
         Ok(sort)
     }
 
-    /// Each path, and whether its order is descending.
+    /// Returns each path, and whether its order is descending.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = (&Path, bool)> {
         self.paths.iter().zip(self.descending.iter().copied())
     }
 
-    /// Shows the fields that it sorts by.
+    /// Reports the fields that this sort reads.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         self.paths.iter().for_each(|path| survey.path(path));
     }
@@ -81,8 +81,8 @@ impl Sort {
         self.paths.is_empty()
     }
 
-    /// Appends the document's sort key. A missing field sorts as null; of an array the element that comes first counts,
-    /// which is the least when ascending and the greatest when descending.
+    /// Appends the document's sort key. A missing field sorts as null. An array sorts by the element that comes first: the
+    /// least one if ascending, the greatest one if descending.
     pub fn key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         for (path, descending) in self.parts() {
@@ -96,13 +96,14 @@ impl Sort {
         Ok(())
     }
 
-    /// The first among all keys that the document would have in an index on these paths.
+    /// Appends the first of all keys that the document would have in an index on these paths.
     fn least_key(&self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {
         let mut least: Option<SmallVec<[u8; 64]>> = None;
         let mut bytes = Vec::new();
         let mut counted = Ok(());
         keys(&self.paths, doc, |values| {
-            // Each element of a long array makes a key that also holds the values beside the array.
+            // Each element of a long array produces a key, which also repeats the values of the other paths. This work is
+            // counted.
             counted = aside::tick(1).and_then(|()| aside::tick_read(bytes.len()));
             if counted.is_err() {
                 return;

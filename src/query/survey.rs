@@ -1,58 +1,60 @@
-//! What the parsed trees of a command say of themselves before they run.
+//! What the parsed trees of a command report about themselves before they run.
 
 use super::expr::Expr;
 use crate::value::Path;
 
-/// Asks the parsed trees of a command whether they name a root field of the documents that they read, and whether they are slow.
-/// Every tree shows its parts to it: filters, sorts, projections, stages, expressions.
+/// Finds out whether the trees of a command name a given root field of the documents they read, and whether they are slow.
+/// Every tree reports its parts to the survey: filters, sorts, projections, stages, expressions.
 ///
 /// # Naming
 ///
-/// `_ts` is shown to those that name it and to no others. The rule:
+/// Only a command that names `_ts` sees it. The rule:
 ///
-/// 1. A path that begins with the field names it, at whatever stage, whether it is read or written.
-/// 2. Further down a path, or below a variable, the field may be that of a whole document that was put there: by `$$ROOT` in
-///    this or an earlier stage, or by a stage that puts documents into a row (`$lookup`, `$facet`). Then it is named; where no
-///    document was put anywhere, it is a field of the client's own.
-/// 3. A name that is computed when the command runs (`$getField` of an expression) may be any name, so it is treated as the field.
-/// 4. To put a whole document somewhere names nothing by itself.
+/// 1. A path that begins with the field names it, in any stage, whether the path is read or written.
+/// 2. Deeper in a path, or below a variable, the field may belong to a whole document that was embedded there: by
+///    `$$ROOT` in this or an earlier stage, or by a stage that embeds documents in a row (`$lookup`, `$facet`). In that
+///    case it is named. If no document was embedded, it is a field of the client's own.
+/// 3. A name that is computed at run time (`$getField` of an expression) may be any name, so it counts as the field.
+/// 4. Embedding a whole document names nothing by itself.
 ///
 /// # Slow
 ///
-/// What may take long with one document is slow; whether it does only shows while it runs. A command that brings something slow
-/// begins as work and not at once, because nothing can be killed before it is on the list of operations. A slow filter is tested on
-/// copies of the documents, because everybody who writes waits while documents are looked at. Slow are
+/// A tree is slow if it may take long with a single document. Whether it does shows only at run time. A command with a
+/// slow tree starts as a task and does not run at once, because a client can kill only what is on the list of operations.
+/// A slow filter is tested on copies of the documents, because all writers wait while a scan holds the lock. These are
+/// slow:
 ///
-/// - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that may cost much or are not known yet,
-/// - filters with any expression, with a schema, with such a pattern, or with very many tests: one lock hold asks hundreds of
-///   documents,
+/// - expressions that loop (`$map`, `$filter`, `$reduce`, `$regexFindAll`), and patterns that may be costly or are not
+///   known yet,
+/// - filters with any expression, with a schema, with such a pattern, or with very many conditions: hundreds of documents
+///   are tested under one lock,
 /// - updates with very many array filters, or with a slow filter or expression in them.
 pub struct Survey<'f> {
     field: &'f str,
-    /// It was named.
+    /// True once the field was named.
     found: bool,
-    /// The field stands below something else, in the tree that is being looked at.
+    /// True if the current tree names the field below the root.
     below: bool,
-    /// Whole documents may stand below something else.
+    /// True if whole documents may be embedded below the root.
     carries: bool,
     slow: bool,
 }
 
-/// What the trees came to.
+/// The result of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Surveyed {
-    /// The root field that was asked about is named.
+    /// True if the trees name the root field in question.
     pub names_field: bool,
     pub is_slow: bool,
 }
 
-/// More parts than that may take long, at one level or within each other.
+/// More parts than this may take long, side by side or nested.
 pub const MANY: usize = 16;
 
 // === impl Survey ===
 
 impl<'f> Survey<'f> {
-    /// Asks a tree (or several, one behind the other) about a root field.
+    /// Surveys one tree, or several in sequence, for a root field.
     pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> Surveyed {
         let mut survey = Self {
             field,
@@ -69,19 +71,19 @@ impl<'f> Survey<'f> {
         }
     }
 
-    /// A path from the root of a row.
+    /// Reports a path from the root of a row.
     pub fn path(&mut self, path: &Path) {
         self.parts(path.parts());
     }
 
-    /// The same, as its names.
+    /// Reports a path from the root of a row, given as its names.
     pub fn parts<'p>(&mut self, parts: impl IntoIterator<Item = &'p str>) {
         let mut parts = parts.into_iter();
         self.found |= parts.next() == Some(self.field);
         self.names_below(parts);
     }
 
-    /// A path from something that is not the root of a row.
+    /// Reports a path that does not start at the root of a row.
     pub fn path_below(&mut self, path: &Path) {
         self.names_below(path.parts());
     }
@@ -90,7 +92,7 @@ impl<'f> Survey<'f> {
         self.below |= names.any(|name| name == self.field);
     }
 
-    /// One name: of the root, or of something below.
+    /// Reports one name, at the root or below it.
     pub fn name(&mut self, name: &str, at_root: bool) {
         match at_root {
             true => self.found |= name == self.field,
@@ -98,23 +100,23 @@ impl<'f> Survey<'f> {
         }
     }
 
-    /// A name that is computed when the command runs.
+    /// Reports a name that is computed at run time.
     pub fn any_name(&mut self) {
         self.below = true;
     }
 
-    /// From here on whole documents may stand below something else.
+    /// Notes that from here on, whole documents may be embedded below the root.
     pub fn carry(&mut self) {
         self.carries = true;
     }
 
-    /// The tree is at its end: what it names below counts if a document was put there, by this tree or by one before.
+    /// Ends a tree. A name below the root counts if this tree or an earlier one embedded a document.
     pub fn settle(&mut self) {
         self.found |= self.below && self.carries;
         self.below = false;
     }
 
-    /// Some part is slow.
+    /// Notes that some part is slow.
     pub fn slow(&mut self) {
         self.slow = true;
     }
@@ -267,7 +269,7 @@ mod tests {
                 bson!([{"$merge": {"into": "b", "whenMatched": [{"$set": {"x": 1}}]}}]),
                 false,
             ),
-            // What is constant is calculated when it is parsed.
+            // Constant expressions are evaluated when they are parsed.
             (
                 bson!([{"$set": {"x": {"$regexFindAll": {"input": "aa", "regex": "a"}}}}]),
                 false,
@@ -409,7 +411,7 @@ mod tests {
                 bson!([{"$lookup": {"from": "b", "let": {"d": "$a"}, "pipeline": [{"$set": {"t": "$$d._ts"}}], "as": "j"}}]),
                 false,
             ),
-            // Whole documents carried further.
+            // Whole documents that are embedded.
             (field(bson!("$$ROOT")), false),
             (field(bson!("$$ROOT._ts")), true),
             (field(bson!("$$CURRENT._ts")), true),

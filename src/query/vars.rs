@@ -1,27 +1,28 @@
-//! The values of variables and the time, while a tree runs.
+//! The values of variables and the time, known while a tree runs.
 
 use crate::error::{Code, Error, Result};
 use crate::query::expr::{MAX_LIVE_BYTES, shallow};
 use crate::query::{Expr, Scope, scope};
 use crate::value::{Doc, Millis, Value, ValueRef};
 
-/// What a run is given: immutable, one for a whole command (or, in a `$lookup` with `let`, one for each outer document).
+/// The context of a run. It is immutable. A whole command shares one, but a `$lookup` with `let` has one for each outer
+/// document.
 #[derive(Debug, Clone)]
 pub struct Vars {
-    /// The moment at which documents are looked at.
+    /// The time at which documents are visible.
     now: Millis,
-    /// The moment of the command that everything began with.
+    /// The time of the command that opened the cursor.
     began: Millis,
-    /// In a standalone there is no cluster time.
+    /// False for a standalone server, which has no cluster time.
     clustered: bool,
-    /// By slot of the [`Scope`] that the tree was parsed in.
+    /// Indexed by slot of the [`Scope`] in which the tree was parsed.
     values: Vec<Value>,
 }
 
 // === impl Vars ===
 
 impl Vars {
-    /// No variables; `$$NOW` is `now`.
+    /// Creates a context without variables, in which `$$NOW` is `now`.
     pub fn at(now: Millis) -> Self {
         Self {
             now,
@@ -31,14 +32,14 @@ impl Vars {
         }
     }
 
-    /// As in a standalone: `$$CLUSTER_TIME` is refused.
+    /// Removes the cluster time, as on a standalone server: `$$CLUSTER_TIME` is then rejected.
     #[must_use]
     pub fn without_cluster_time(mut self) -> Self {
         self.clustered = false;
         self
     }
 
-    /// These and further variables, in the next slots.
+    /// Returns a copy with further variables, in the next slots.
     #[must_use]
     pub fn with(&self, values: impl IntoIterator<Item = Value>) -> Self {
         let mut vars = self.clone();
@@ -46,7 +47,7 @@ impl Vars {
         vars
     }
 
-    /// The same variables, with documents looked at at another moment: for a getMore, which is a command of its own.
+    /// Returns a copy with a later `now`. A getMore needs it, because it is a command of its own.
     #[must_use]
     pub fn moved_to(&self, now: Millis) -> Self {
         Self {
@@ -59,13 +60,13 @@ impl Vars {
         self.now
     }
 
-    /// `$$NOW`: of a cursor the moment at which it was opened, whatever moment it is read at.
+    /// Returns `$$NOW`. For a cursor this is the time at which it was opened, no matter when it is read.
     pub fn began(&self) -> Millis {
         self.began
     }
 
-    /// `$$CLUSTER_TIME`: the second of [`Vars::began`], and its milliseconds as the increment, so that it grows from
-    /// one command to a later one.
+    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::began`], with its milliseconds as the increment. So the value grows
+    /// from one command to the next.
     pub fn cluster_time(&self) -> Option<(u32, u32)> {
         let seconds = u32::try_from(self.began.seconds()).unwrap_or_default();
         let millis = u32::try_from(self.began.0.rem_euclid(1000)).unwrap_or_default();
@@ -80,7 +81,7 @@ impl Vars {
         self.values.is_empty()
     }
 
-    /// Bytes that the values take.
+    /// Returns the bytes that the values occupy.
     pub fn held(&self) -> usize {
         let bytes = |value: &Value| size_of::<Value>() + value.as_ref().data().len();
         self.values.iter().map(bytes).sum()
@@ -92,8 +93,8 @@ impl Vars {
     }
 }
 
-/// The `let` of a command: evaluated at once, each entry in reach of the next. It runs before any document is read,
-/// so it may not name a field.
+/// Evaluates the `let` of a command at once. Each entry may use the entries before it. It runs before any document is
+/// read, so it may not name a field.
 pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Vars)> {
     let (mut scope, mut vars) = (scope.clone(), vars.clone());
     let mut held = 0;
@@ -126,7 +127,7 @@ pub fn bind_let(vars: &Vars, scope: &Scope, spec: Doc<'_>) -> Result<(Scope, Var
         }
         let value = shallow(expr.eval(Doc::EMPTY, &vars)?)?.into_value();
         held += value.as_ref().data().len();
-        // Each is bounded, but a short text can name many.
+        // Each value is bounded, but a short command can define many.
         if held > MAX_LIVE_BYTES {
             return Err(Error::new(
                 Code::ExceededMemoryLimit,

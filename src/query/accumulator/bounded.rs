@@ -1,4 +1,4 @@
-//! At most `n` values: what `$firstN`, `$lastN`, `$minN`, `$maxN`, `$topN` and `$bottomN` share.
+//! At most `n` values: the shared part of `$firstN`, `$lastN`, `$minN`, `$maxN`, `$topN` and `$bottomN`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use crate::query::expr::{Argument, array_of};
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
-/// How many values a group keeps.
+/// The number of values that a group keeps.
 #[derive(Debug, Clone)]
 pub enum Count {
     Known(usize),
-    /// Each group's own: calculated once, when the group begins, from the group's key.
+    /// An expression over the group's key, evaluated once when the group starts.
     OfKey(Expr),
 }
 
-/// A rule that keeps a few values.
+/// The rule of an accumulator that keeps at most `n` values.
 #[derive(Debug)]
 struct BoundedRule {
     n: Count,
     start: fn(BoundedValues) -> Box<dyn State>,
 }
 
-/// At most `n` values, and the bytes that they take.
+/// At most `n` values, and the bytes they occupy.
 #[derive(Debug)]
 pub struct BoundedValues {
     n: usize,
@@ -35,7 +35,7 @@ pub struct BoundedValues {
     size: usize,
 }
 
-/// Parses `{n, input}`; `not_an_object` is the number of what is refused as such.
+/// Parses `{n, input}`. `not_an_object` is the error code for an argument that is not an object.
 pub fn parse(
     arg: Argument<'_>,
     not_an_object: i32,
@@ -47,7 +47,7 @@ pub fn parse(
     Ok(Accumulator::new(Arc::new(BoundedRule { n, start }), input))
 }
 
-/// MongoDB runs groups in its newer engine, which has one code for every `n` that is none.
+/// Checks `n`. MongoDB runs groups in its newer engine, which has a single code for every invalid `n`.
 fn check(n: ValueRef<'_>) -> Result<usize> {
     check_n(n).map_err(|error| Error::location(7548606, error.message()))
 }
@@ -74,7 +74,8 @@ impl Count {
         }
     }
 
-    /// For the group of that `_id`, whose fields the expression sees as those of a document.
+    /// Returns the count for the group with that `_id`. The expression sees the fields of the `_id` as those of a
+    /// document.
     pub fn of(&self, id: ValueRef<'_>, vars: &Vars) -> Result<usize> {
         match self {
             Self::Known(n) => Ok(*n),
@@ -114,12 +115,12 @@ impl BoundedValues {
         self.values.len() >= self.n
     }
 
-    /// How many values from the front on are `before` a new one.
+    /// Returns how many values from the front satisfy `before`: the position of a new value.
     pub fn place(&self, before: impl Fn(&Value) -> bool) -> usize {
         self.values.partition_point(before)
     }
 
-    /// Puts a value in; one too many goes from the back.
+    /// Inserts a value. If there is then one too many, the last value is removed.
     pub fn insert(&mut self, at: usize, value: Value) {
         self.size += cost(&value);
         self.values.insert(at, value);

@@ -7,38 +7,39 @@ use crate::error::{Error, Result};
 use crate::query::expr::object;
 use crate::value::{ArrayBuilder, DocBuf, Type, Value, ValueRef, check_size, key};
 
-/// `$push`, or `$concatArrays`.
+/// The state of `$push` and `$concatArrays`.
 #[derive(Default)]
 struct Listed {
     list: List,
-    /// The operator whose input is an array: its elements are gathered one by one.
+    /// The operator's name if its input is an array, whose elements are collected one by one.
     each_of: Option<&'static str>,
 }
 
-/// `$addToSet`, or `$setUnion`.
+/// The state of `$addToSet` and `$setUnion`.
 #[derive(Default)]
 struct Distinct {
     set: Set,
     each_of: Option<&'static str>,
 }
 
-/// `$mergeObjects`.
+/// The state of `$mergeObjects`.
 #[derive(Default)]
 struct MergeObjects(DocBuf);
 
-/// Values one behind the other in one buffer: tag, length, bytes. An array's names are written at the end.
+/// Values stored one after another in one buffer: tag, length, bytes. The names of the array elements are written at the
+/// end.
 #[derive(Debug, Default)]
 struct List {
     bytes: Vec<u8>,
 }
 
-/// Values that differ, in the order in which they came.
+/// Distinct values, in insertion order.
 #[derive(Debug, Default)]
 struct Set {
     seen: AHashSet<Box<[u8]>>,
     keys: usize,
     list: List,
-    /// Reused for the key of each value.
+    /// A buffer that is reused for the key of each value.
     key: Vec<u8>,
 }
 
@@ -68,7 +69,8 @@ pub fn merge_objects() -> Box<dyn State> {
     Box::new(MergeObjects::default())
 }
 
-/// Calls with the value, or, for an operator that takes arrays, with each of its elements; then a missing value brings nothing.
+/// Calls `visit` with the value. For an operator that takes arrays, calls it with each element instead, and ignores a
+/// missing value.
 fn each_value(
     each_of: Option<&'static str>,
     value: ValueRef<'_>,

@@ -1,4 +1,4 @@
-//! `$stdDevPop` and `$stdDevSamp`: standard deviation, in one pass (Welford).
+//! `$stdDevPop` and `$stdDevSamp`: the standard deviation, computed in one pass (Welford).
 
 use super::state::{Input, State};
 use crate::error::Result;
@@ -8,11 +8,11 @@ use crate::value::Value;
 pub struct Deviation {
     count: u64,
     mean: f64,
-    /// Sum of squared distances from the mean.
+    /// The sum of squared distances from the mean.
     squares: f64,
 }
 
-/// `SAMPLE`: of a sample, not of the whole population.
+/// The state of both operators. `SAMPLE` chooses the deviation of a sample over that of the whole population.
 #[derive(Default)]
 struct StdDev<const SAMPLE: bool>(Deviation);
 
@@ -53,7 +53,7 @@ impl Deviation {
         self.squares += delta * (value - self.mean);
     }
 
-    /// Null where there are too few numbers: none, or for a sample one.
+    /// Returns the deviation, or null if there are too few numbers: none, or one for a sample.
     pub fn finish(&self, sample: bool) -> Value {
         let divisor = self.count.saturating_sub(u64::from(sample));
         if divisor == 0 {

@@ -1,4 +1,4 @@
-//! `$first`, `$last`, `$firstN`, `$lastN`: the values at the ends of a group.
+//! `$first`, `$last`, `$firstN`, `$lastN`: the values at either end of a group.
 
 use super::bounded::{self, BoundedValues};
 use super::rule::Accumulator;
@@ -7,13 +7,13 @@ use crate::error::Result;
 use crate::query::expr::Argument;
 use crate::value::{Value, ValueRef};
 
-/// The first value, or the last one.
+/// The first or the last value.
 struct Edge {
     kept: Option<Value>,
     last: bool,
 }
 
-/// The first few, or the last few.
+/// The first or the last `n` values.
 struct EdgeN {
     kept: BoundedValues,
     last: bool,
@@ -41,12 +41,12 @@ pub fn last_n(arg: Argument<'_>) -> Result<Accumulator> {
     bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
 }
 
-/// What is missing becomes null: no group goes without its field, and an array has no gaps.
+/// Turns a missing value into null, because every group has the field and an array has no gaps.
 fn present(value: ValueRef<'_>) -> Value {
     value.or_null().to_value()
 }
 
-/// The value of a group that keeps one: null where none came.
+/// Returns the value of a group that keeps one value, or null if it received none.
 pub(super) fn one(kept: &Option<Value>) -> Result<Value> {
     Ok(kept.clone().unwrap_or_else(Value::null))
 }

@@ -1,4 +1,4 @@
-//! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest. Null does not count.
+//! `$min`, `$max`, `$minN`, `$maxN`: the least and the greatest values. Null does not count.
 
 use super::bounded::{self, BoundedValues};
 use super::edge::{one, size_of_one};
@@ -8,13 +8,13 @@ use crate::error::Result;
 use crate::query::expr::Argument;
 use crate::value::{Value, ValueRef, compare};
 
-/// The least, or the greatest.
+/// The least or the greatest value.
 struct Extreme {
     kept: Option<Value>,
     greatest: bool,
 }
 
-/// The least few, or the greatest few, best first.
+/// The `n` least values in ascending order, or the `n` greatest in descending order.
 struct ExtremeN {
     kept: BoundedValues,
     greatest: bool,
@@ -52,7 +52,7 @@ pub fn max_n(arg: Argument<'_>) -> Result<Accumulator> {
     })
 }
 
-/// Keeps the least, or the greatest; null does not count. Of equal ones the first stays.
+/// Keeps the lesser or the greater of two values. Null does not count. Among equal values the first one stays.
 pub fn keep(kept: &mut Option<Value>, value: ValueRef<'_>, greatest: bool) {
     if value.is_nullish() {
         return;
@@ -105,7 +105,7 @@ impl State for ExtremeN {
                 order.is_le()
             }
         });
-        // Behind the worst that is kept.
+        // The value is worse than all that are kept.
         if at == self.kept.len() && self.kept.is_full() {
             return Ok(());
         }

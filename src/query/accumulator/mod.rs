@@ -1,10 +1,12 @@
-//! Accumulators: what `$group` and `$bucket` gather over many documents.
+//! Accumulators: the operators with which `$group` and `$bucket` combine the values of many documents.
 //!
-//! [`Accumulator::parse`] reads `{$sum: "$a"}` into a rule and the expression it is fed with; each group has a
-//! [`State`] of its own, which [`Accumulator::feed`] lets grow by one document and [`State::finish`] turns into
-//! the group's value. Feeding tells by how many bytes a state has grown or shrunk, so that a stage can bound what it holds.
-//! [`ACCUMULATORS`] lists MongoDB's whole vocabulary; what is not built is refused by name. To add one: implement
-//! [`State`] in a file (or in that of its family), and add its `mod` line, its row and its case.
+//! [`Accumulator::parse`] turns `{$sum: "$a"}` into a rule and an input expression. Each group has a [`State`] of its own.
+//! [`Accumulator::feed`] adds one document to it, and [`State::finish`] returns the group's value. `feed` also returns by
+//! how many bytes the state has grown or shrunk, so that a stage can limit its memory.
+//!
+//! [`ACCUMULATORS`] lists MongoDB's whole vocabulary. An accumulator that is not built is rejected by name. To add one,
+//! implement [`State`] in a new file or in the file of its family, and add its `mod` line, its row and its case.
+//! Accumulators know nothing about groups other than their own, or about stages.
 
 mod bounded;
 mod collect;

@@ -1,7 +1,7 @@
 //! `$median` and `$percentile`, also as expressions.
 //!
-//! MongoDB's `approximate` method sketches the numbers; here they are all kept, and it gives what `discrete` does, which
-//! is what the sketch comes to while numbers are few.
+//! MongoDB's `approximate` method keeps a sketch of the numbers. Here all numbers are kept, and `approximate` returns the
+//! same as `discrete`. The sketch gives that result too while there are few numbers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::value::{ArrayBuilder, Value, ValueRef};
 
 #[derive(Debug, Clone)]
 pub struct Percentile {
-    /// One for `$median`.
+    /// Holds one rank for `$median`.
     ranks: Vec<f64>,
     median: bool,
     continuous: bool,
@@ -49,7 +49,7 @@ fn words(arg: Argument<'_>, not_an_object: i32) -> impl Fn(Wrong<'_>) -> Error +
     }
 }
 
-/// Whether the method `continuous` is asked for.
+/// Returns whether the method is `continuous`.
 fn is_continuous(method: ValueRef<'_>) -> Result<bool> {
     match method.as_str() {
         Some("approximate" | "discrete") => Ok(false),
@@ -126,7 +126,7 @@ impl State for Numbers {
 // === impl Percentile ===
 
 impl Percentile {
-    /// `{input, method}`, and the expression that gives the numbers.
+    /// Parses `{input, method}`. The expression returns the numbers.
     pub fn median(arg: Argument<'_>) -> Result<(Expr, Self)> {
         let [input, method] = arg.named(["input", "method"], words(arg, 7436100))?;
         let input = Expr::parse(input.required()?, arg.scope)?;
@@ -138,7 +138,7 @@ impl Percentile {
         Ok((input, spec))
     }
 
-    /// `{input, p, method}`
+    /// Parses `{input, p, method}`. The expression returns the numbers.
     pub fn parse(arg: Argument<'_>) -> Result<(Expr, Self)> {
         let [input, p, method] = arg.named(["input", "p", "method"], words(arg, 7429703))?;
         let input = Expr::parse(input.required()?, arg.scope)?;
@@ -151,7 +151,7 @@ impl Percentile {
         Ok((input, spec))
     }
 
-    /// What the numbers come to. They are put in order for it.
+    /// Returns the percentiles of the numbers, which it sorts in place.
     pub fn finish(&self, numbers: &mut [f64]) -> Value {
         numbers.sort_unstable_by(f64::total_cmp);
         if self.median {

@@ -1,4 +1,4 @@
-//! One accumulator of a stage: its rule, and the expression that it is fed with.
+//! One accumulator of a stage: its rule and its input expression.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Accumulator {
     input: Expr,
 }
 
-/// What the state of one group may hold, as MongoDB bounds `$push` and `$addToSet`.
+/// The most bytes that the state of one group may hold. MongoDB limits `$push` and `$addToSet` in this way.
 const MAX_HELD: usize = 100 * 1024 * 1024;
 
 // === impl Accumulator ===
@@ -25,7 +25,7 @@ impl Accumulator {
         Self { rule, input }
     }
 
-    /// From `{$sum: "$a"}`: the operator's name and its argument.
+    /// Parses an accumulator such as `{$sum: "$a"}` from the operator's name and its argument.
     pub fn parse(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
         let row = ACCUMULATORS
             .find(name.as_bytes())
@@ -49,12 +49,12 @@ impl Accumulator {
         }
     }
 
-    /// The state of the group with that `_id`, when no document has been fed to it.
+    /// Creates the state of the group with that `_id`.
     pub fn start(&self, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>> {
         Arc::clone(&self.rule).start(id, vars)
     }
 
-    /// Takes one document in; tells by how many bytes the state has grown or shrunk.
+    /// Adds one document to the state. Returns by how many bytes the state has grown or shrunk.
     pub fn feed(&self, state: &mut dyn State, doc: Doc<'_>, vars: &Vars) -> Result<isize> {
         let value = self.input.eval_in_group(doc, vars)?;
         let before = state.size();
@@ -71,11 +71,11 @@ impl Accumulator {
                 ),
             ));
         }
-        // Both are less than what memory holds.
+        // Both sizes fit in memory, so they fit in an `isize`.
         Ok(after as isize - before as isize)
     }
 
-    /// Shows the fields that it looks at.
+    /// Reports the fields that this accumulator reads.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         survey.expr(&self.input);
         if let Some(sort) = self.rule.sort() {
@@ -86,7 +86,7 @@ impl Accumulator {
         }
     }
 
-    /// Whether the document is looked at.
+    /// Returns whether this accumulator reads the document.
     pub fn reads_document(&self) -> bool {
         self.input.reads_document() || self.rule.sort().is_some()
     }

@@ -1,4 +1,4 @@
-//! What an accumulator is once it is parsed, and what each group gathers with it.
+//! The traits behind an accumulator: its parsed rule, and the state that each group keeps.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,42 +8,43 @@ use crate::query::sort::Sort;
 use crate::query::{Expr, Vars};
 use crate::value::{Doc, Value, ValueRef};
 
-/// How the values of a group are put together: one implementation for each family of operators.
+/// The parsed form of an accumulator, which creates the state of each group. Each family of operators has one
+/// implementation.
 pub trait Rule: fmt::Debug + Send + Sync {
-    /// The state of the group with that `_id`, before any document.
+    /// Creates the state of the group with that `_id`, before any document is added.
     fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn State>>;
 
-    /// An order of documents that is asked for besides the input expression.
+    /// Returns the order in which the rule needs the documents, besides the input expression.
     fn sort(&self) -> Option<&Sort> {
         None
     }
 
-    /// How many values are kept, where that is an expression.
+    /// Returns the number of values to keep, if that is an expression.
     fn count(&self) -> Option<&Expr> {
         None
     }
 }
 
-/// What one group has gathered so far. (Windows that move will ask for a `remove` as well.)
+/// The values that one group has collected so far. (Moving windows will also need a `remove`.)
 pub trait State: Send {
     fn add(&mut self, input: Input<'_>) -> Result<()>;
 
-    /// The group's value. Nothing is added behind it.
+    /// Returns the group's value. No document is added after this call.
     fn finish(&mut self) -> Result<Value>;
 
-    /// The bytes that are held beyond the state itself.
+    /// Returns the bytes that are held besides the state itself.
     fn size(&self) -> usize;
 }
 
-/// What one document brings.
+/// The contribution of one document.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub doc: Doc<'a>,
-    /// What the accumulator's expression comes to.
+    /// The result of the accumulator's expression.
     pub value: ValueRef<'a>,
 }
 
-/// A rule without arguments: every group begins with the default.
+/// A rule without arguments, in which every group starts with the same state.
 #[derive(Debug)]
 pub struct Plain(pub fn() -> Box<dyn State>);
 

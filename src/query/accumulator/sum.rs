@@ -27,7 +27,7 @@ pub fn avg() -> Box<dyn State> {
     Box::new(Average::default())
 }
 
-/// `$count: {}` is `$sum: 1`.
+/// Parses `$count: {}`, which means `$sum: 1`.
 pub fn count(arg: Argument<'_>) -> Result<Accumulator> {
     let Argument { name, value, .. } = arg;
     if !value.as_doc().is_some_and(|doc| doc.is_empty()) {
@@ -39,7 +39,7 @@ pub fn count(arg: Argument<'_>) -> Result<Accumulator> {
     Ok(Accumulator::new(Arc::new(Plain(sum)), one))
 }
 
-/// Null of nothing; a decimal where one was among the numbers.
+/// Returns the average. It is null without numbers, and a decimal if one of the numbers is a decimal.
 pub fn average(total: Total, count: u64) -> Value {
     if count == 0 {
         return Value::null();

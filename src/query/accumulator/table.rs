@@ -1,4 +1,4 @@
-//! Every accumulator.
+//! The table of all accumulators.
 
 use super::rule::Accumulator;
 use super::state::State;
@@ -7,12 +7,12 @@ use crate::error::Result;
 use crate::query::expr::Argument;
 use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
-/// How an accumulator takes its argument.
+/// How an accumulator parses its argument.
 #[derive(Clone, Copy)]
 pub enum Parse {
-    /// As the expression that it is fed with. Every group begins with the same state.
+    /// The argument is the input expression. Every group starts with the same state.
     Plain(fn() -> Box<dyn State>),
-    /// In its own way.
+    /// The accumulator has a parser of its own.
     Own(ParseOwn),
 }
 

@@ -1,4 +1,4 @@
-//! `$top`, `$bottom`, `$topN`, `$bottomN`: the first or last by an order of one's own.
+//! `$top`, `$bottom`, `$topN`, `$bottomN`: the first or last values in an order that the client gives.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::value::{Doc, Type, Value, ValueRef};
 struct Top {
     order: Sort,
     n: Count,
-    /// The last ones, not the first ones.
+    /// Keeps the last documents instead of the first.
     bottom: bool,
-    /// One value, not an array.
+    /// Returns one value instead of an array.
     single: bool,
 }
 
-/// The documents that are first (or last) so far, in order.
+/// The first (or last) documents so far, in order.
 struct TopValues {
     spec: Arc<Top>,
     n: usize,
@@ -87,7 +87,8 @@ fn by_order(
     Ok(Accumulator::new(Arc::new(rule), output))
 }
 
-/// mongod looks at `sortBy` while it reads the arguments, before it misses one of them; an array is an object to it.
+/// Rejects a `sortBy` that is not an object. mongod checks it while it reads the arguments, before it reports a missing
+/// one. An array counts as an object.
 fn check_object(sort_by: Option<ValueRef<'_>>) -> Result<()> {
     match sort_by.map(|value| value.ty()) {
         None | Some(Type::Document | Type::Array) => Ok(()),
@@ -146,7 +147,7 @@ impl State for TopValues {
         self.spec.order.key(input.doc, &mut key)?;
         let at = self.kept.partition_point(|before| before.key <= key);
         let full = self.kept.len() >= self.n;
-        // Beyond the worst that is kept.
+        // The position just past the worst entry that is kept.
         let beyond = if bottom { 0 } else { self.kept.len() };
         if full && at == beyond {
             return Ok(());

@@ -1,4 +1,4 @@
-//! From the specification of `$addFields` to the tree of a projection.
+//! Parses the specification of `$addFields` into the tree of a projection.
 
 use super::tree::{Mode, Node, Projection, Tree};
 use crate::error::{Error, Result};
@@ -19,8 +19,8 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Projection> {
     })
 }
 
-/// Adds a value, or the fields of a nested document: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` are the same. `whole` is the
-/// path from the root.
+/// Adds a value, or the fields of a nested document: `{"a.b": x, "a.c": y}` and `{a: {b: x, c: y}}` mean the same. `whole`
+/// is the path from the root.
 fn add(
     parent: &mut Tree,
     path: &Path,
@@ -62,7 +62,7 @@ fn add(
     Ok(())
 }
 
-/// A document of plain names is a tree of its own; an empty one is a value.
+/// Returns a document of plain names, which is a tree of its own. An empty document is a value.
 fn nested(value: ValueRef<'_>) -> Option<Doc<'_>> {
     let doc = value.as_doc()?;
     (!doc.first()?.name().starts_with('$')).then_some(doc)

@@ -1,4 +1,4 @@
-//! One walk over a document along the tree.
+//! Applies a projection: one walk over the document along the tree.
 
 use smallvec::SmallVec;
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 use crate::query::{Expr, Filter, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
-/// What all levels share.
+/// The context that all levels share.
 struct ProjectionWalk<'r> {
     mode: Mode,
     root: Doc<'r>,
     vars: &'r Vars,
     position: Option<usize>,
-    /// Where the new document begins in its buffer.
+    /// The offset of the new document in its buffer.
     start: usize,
 }
 
-/// On failure nothing is appended.
+/// Appends the projected document. On failure it appends nothing.
 pub(super) fn apply(
     projection: &Projection,
     doc: Doc<'_>,
@@ -47,13 +47,13 @@ pub(super) fn apply(
 
 impl ProjectionWalk<'_> {
     fn document(&self, tree: &Tree, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
-        // Which children the document has, so that computed ones that it lacks can follow.
+        // Marks the children that the document has. Computed fields that it lacks are appended at the end.
         let mut placed: SmallVec<[bool; 16]> = SmallVec::from_elem(false, tree.children.len());
         let mut left = tree.children.len();
         let mut iter = doc.iter();
-        // Elements that stay are copied together, from here up to the first that does not.
+        // Adjacent elements that stay are copied together. The pending run starts here.
         let mut pending = iter.rest();
-        // Once every name has been met, the rest stays, or goes, as a whole.
+        // After every name was found, the remaining elements are kept or dropped as a whole.
         while left > 0 {
             let before = iter.rest();
             let Some(elem) = iter.next() else { break };
@@ -65,7 +65,7 @@ impl ProjectionWalk<'_> {
             let Some(placed) = placed.get_mut(at) else {
                 continue;
             };
-            // A document may have two fields of one name: the first gets the new value, the other stays.
+            // A document may have two fields of one name. The first one gets the new value and the other stays.
             if *placed && self.mode == Mode::Add {
                 continue;
             }
@@ -86,8 +86,8 @@ impl ProjectionWalk<'_> {
         Ok(())
     }
 
-    /// Writes a field that the tree names. `element` is the whole field as bytes, with its name. Returns `false` where computed
-    /// fields below it still have to follow at the end.
+    /// Writes a field that the tree names. `element` holds the bytes of the whole field, with its name. Returns `false` if
+    /// computed fields below it must still be appended at the end.
     fn field(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ impl ProjectionWalk<'_> {
                 out.put_body(element);
             }
             Node::Drop | Node::Absent => {}
-            // Included, computed fields are appended at the end.
+            // In an inclusion, computed fields are appended at the end.
             Node::Compute(expr) => {
                 if self.mode == Mode::Add {
                     self.compute(name, expr, out)?;
@@ -147,7 +147,7 @@ impl ProjectionWalk<'_> {
                         out.put_body(element);
                     }
                     Mode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
-                    // It has nothing to include; computed fields below replace it, at the end.
+                    // A scalar has no fields to include. Computed fields below replace it, at the end.
                     Mode::Include => return Ok(false),
                 },
             },
@@ -155,7 +155,7 @@ impl ProjectionWalk<'_> {
         Ok(true)
     }
 
-    /// Appends the computed fields that have no place yet, in the order of the specification.
+    /// Appends the computed fields that are not yet placed, in the order of the specification.
     fn computed(&self, tree: &Tree, placed: &[bool], out: &mut DocBuilder<'_>) -> Result<()> {
         for ((name, node), &placed) in tree.children.iter().zip(placed) {
             match node {
@@ -174,13 +174,13 @@ impl ProjectionWalk<'_> {
 
     fn compute(&self, name: &str, expr: &Expr, out: &mut DocBuilder<'_>) -> Result<()> {
         out.put(name, expr.eval(self.root, self.vars)?.as_ref());
-        // A short list of fields, or one in a long array, can ask for any amount.
+        // A short specification, or one field in a long array, can produce any amount of data.
         check_size(out.reached() - self.start)
     }
 
-    /// One element of an array on the way.
+    /// Writes one element of an array on the path.
     fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
-        // Computing a field for each element takes time, even if nothing comes of it.
+        // Computing a field for each element takes time, even if the result is empty.
         if tree.computed {
             aside::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
         }
@@ -198,7 +198,7 @@ impl ProjectionWalk<'_> {
             _ if self.mode == Mode::Exclude => {
                 out.push(value);
             }
-            // A scalar has no field to include, but computed fields make a document of it.
+            // A scalar has no field to include, but computed fields turn it into a document.
             _ if tree.computed => {
                 let mut nested = out.doc();
                 self.document(tree, Doc::EMPTY, &mut nested)?;
@@ -208,7 +208,7 @@ impl ProjectionWalk<'_> {
         Ok(())
     }
 
-    /// The element that the positional `$` stands for.
+    /// Returns the array element that the positional `$` selects.
     fn matched<'a>(&self, array: Doc<'a>) -> Result<ValueRef<'a>> {
         let Some(position) = self.position else {
             return Err(Error::location(
@@ -237,7 +237,7 @@ impl ProjectionWalk<'_> {
     }
 }
 
-/// The elements from `start` up to where `end` begins; both end where the document does.
+/// Returns the bytes from the beginning of `start` to the beginning of `end`. Both slices end where the document ends.
 fn between<'a>(start: &'a [u8], end: &[u8]) -> &'a [u8] {
     let length = start.len().saturating_sub(end.len());
     start.get(..length).unwrap_or_default()

@@ -1,10 +1,13 @@
-//! Projections: which fields of a document are shown, which are left out, which are computed.
+//! Projections: which fields of a document are shown, left out or computed.
 //!
 //! [`Projection::parse`] turns the specification of a find or of `$project` into a tree of names and decides whether it
-//! includes or excludes; [`Projection::parse_add_fields`] reads `$addFields` into the same tree, in a mode that computes fields
-//! in their places and keeps all others. [`Projection::apply`] walks a document's bytes along that tree once and copies what
-//! stays as whole elements. Included fields keep the order they have in the document; computed ones follow in the order of the
-//! specification. What only a find knows (`$slice` by number, `$elemMatch`, the positional `$`) is a kind of leaf.
+//! includes or excludes. [`Projection::parse_add_fields`] parses `$addFields` into the same tree, in a mode that computes
+//! fields in place and keeps all others. [`Projection::apply`] walks the document's bytes along that tree once, and copies
+//! the elements that stay as they are.
+//!
+//! Included fields keep the order of the document. Computed fields follow in the order of the specification. The operators
+//! that only a find has (`$slice` by number, `$elemMatch`, the positional `$`) are leaves of the tree. A projection knows
+//! one document and its variables, and no collection.
 
 mod add_fields;
 mod apply;
@@ -15,7 +18,8 @@ mod tree;
 pub use slice::SliceField;
 pub use tree::Projection;
 
-/// Whose projection it is: they share the language, but for the operators that only a find has.
+/// The command that the projection belongs to. Both kinds share the language, except for the operators that only a find
+/// has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Find,

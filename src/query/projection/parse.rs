@@ -1,4 +1,4 @@
-//! From a projection's specification to its tree.
+//! Parses a projection's specification into its tree.
 
 use super::tree::{Collision, Mode, Node, Projection, Tree};
 use super::{Kind, SliceField};
@@ -7,11 +7,11 @@ use crate::query::expr::{self, FieldPath};
 use crate::query::{Expr, Filter, Scope};
 use crate::value::{Doc, DocBuf, Elem, Path, Type, ValueRef, is_true};
 
-/// What is known so far.
+/// The state of the parser.
 struct Parser<'s> {
     scope: &'s Scope,
     kind: Kind,
-    /// Settled by the first field that is not `_id` and is included, excluded or computed.
+    /// Decided by the first field other than `_id` that is included, excluded or computed.
     mode: Option<Mode>,
     has_positional: bool,
     has_elem_match: bool,
@@ -44,9 +44,9 @@ pub(super) fn parse(spec: Doc<'_>, scope: &Scope, kind: Kind) -> Result<Projecti
         (Some(mode), _) => mode,
         (None, Some(Node::Keep)) => Mode::Include,
         (None, _) if parser.has_elem_match && !parser.has_slice => Mode::Include,
-        // A lone `$meta` adds to what a find shows, and is all that `$project` shows.
+        // A lone `$meta` adds a field to what a find shows, but is all that `$project` shows.
         (None, _) if parser.has_meta && kind == Kind::Aggregate => Mode::Include,
-        // `{_id: 0}`, `{a: {$slice: 1}}`
+        // For example `{_id: 0}` or `{a: {$slice: 1}}`.
         (None, _) => Mode::Exclude,
     };
     if mode == Mode::Include && id.is_none() {
@@ -121,7 +121,7 @@ impl Parser<'_> {
         } else {
             add(parent, &checked(name)?, Node::Keep)?;
         }
-        // `_id` may be told apart from the rest.
+        // `_id` may differ from the mode of the other fields.
         if top && name == "_id" {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `{a: {b: 1, "c.d": 1}}` is `{"a.b": 1, "a.c.d": 1}`.
+    /// Parses a nested specification: `{a: {b: 1, "c.d": 1}}` means `{"a.b": 1, "a.c.d": 1}`.
     fn within(&mut self, path: &Path, doc: Doc<'_>, parent: &mut Tree) -> Result<()> {
         if doc.is_empty() {
             return Err(Error::location(
@@ -194,7 +194,7 @@ impl Parser<'_> {
             .try_for_each(|elem| self.element(&elem, tree, false))
     }
 
-    /// A document with one name that begins with `$`.
+    /// Parses a document with a single name that begins with `$`.
     fn operator(
         &mut self,
         path: &Path,
@@ -207,7 +207,7 @@ impl Parser<'_> {
         if self.kind == Kind::Find && name == "$elemMatch" {
             return self.elem_match(path, first.value, parent, top);
         }
-        // Where the path is taken, this cannot be the find's operator and is read as the expression.
+        // If the path is taken, this is not the operator of find, and it is parsed as the expression.
         if self.kind == Kind::Find
             && name == "$slice"
             && is_free(parent, path)
@@ -226,7 +226,7 @@ impl Parser<'_> {
                 "Cannot use expression other than $meta in exclusion projection",
             ));
         }
-        // `$elemMatch` is a name that MongoDB knows, only not here: the expression parser refuses it.
+        // MongoDB knows `$elemMatch`, but not as an expression. The expression parser rejects it.
         if name != "$elemMatch" && expr::EXPRESSIONS.find(name.as_bytes()).is_none() {
             return Err(Error::location(31325, format!("Unknown expression {name}")));
         }
@@ -275,7 +275,7 @@ impl Parser<'_> {
 
 fn meta(which: ValueRef<'_>) -> Result<Node> {
     match which.as_str() {
-        // Values that only a search attaches to a document.
+        // Only a search attaches these values to a document.
         Some(
             "randVal"
             | "score"
@@ -302,7 +302,7 @@ fn meta(which: ValueRef<'_>) -> Result<Node> {
     }
 }
 
-/// A path as expressions take it: no empty part, no `$` in front of one.
+/// Parses a path by the rules of expressions: no part is empty or begins with `$`.
 fn checked(name: &str) -> Result<Path> {
     FieldPath::parse(name).map(FieldPath::into_path)
 }
@@ -350,7 +350,7 @@ mod tests {
         let parsed = Projection::parse(DocBuf::from(spec).as_doc(), &Scope::new(), kind);
         match parsed.map_err(|error| error.code().number()) {
             Ok(_) => 0,
-            // Until the expression `$slice` is built, this is its answer to whatever it is given.
+            // Until the expression `$slice` is built, it answers every argument with this code.
             Err(238) if slice_is_planned() => 28667,
             Err(code) => code,
         }
@@ -438,7 +438,7 @@ mod tests {
                 "{spec} aggregate"
             );
         }
-        // The find form does not take these: the expression's own complaint is the answer, now or when it runs.
+        // The find form does not accept these arguments. The expression rejects them, at parse time or at run time.
         for argument in [
             bson!([0, 0]),
             bson!([0, -1]),

@@ -4,7 +4,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuilder, ValueRef};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceField {
-    /// From the end where negative.
+    /// Counted from the end if negative.
     skip: i64,
     limit: i64,
 }
@@ -12,7 +12,8 @@ pub struct SliceField {
 // === impl SliceField ===
 
 impl SliceField {
-    /// Reads the argument. `None`: it is the expression of that name (or nonsense, which the expression then refuses).
+    /// Parses the argument. Returns `None` if it belongs to the expression `$slice`, or if it is invalid. The expression
+    /// parser then rejects it.
     pub fn parse(argument: ValueRef<'_>) -> Option<Self> {
         if let Some(number) = argument.as_num() {
             let n = number.to_i64_saturating();
@@ -28,7 +29,7 @@ impl SliceField {
         let mut parts = argument.as_array()?.iter();
         let skip = parts.next()?.value.as_num()?.to_i64_saturating();
         let limit = parts.next()?.value.as_num()?.to_i64_saturating();
-        // Without a positive limit it is left to the expression, whose first argument then is no array.
+        // Without a positive limit, the argument belongs to the expression, whose first argument then is not an array.
         (parts.next().is_none() && limit > 0).then_some(Self { skip, limit })
     }
 

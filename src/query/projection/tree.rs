@@ -13,14 +13,14 @@ pub struct Projection {
     pub(super) root: Tree,
 }
 
-/// What happens to a field that the projection does not name.
+/// The treatment of the fields that the projection does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It is left out. Computed fields follow the others.
+    /// Drops them. Computed fields come last.
     Include,
-    /// It stays.
+    /// Keeps them.
     Exclude,
-    /// It stays. Computed fields take the place of the field of that name, if there is one.
+    /// Keeps them. A computed field replaces the field of the same name, if there is one.
     Add,
 }
 
@@ -28,22 +28,22 @@ pub(super) enum Mode {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) children: Named<Node>,
-    /// Something below is computed, so that it appears even where the document has nothing.
+    /// True if a field below is computed, and so appears even if the document has nothing there.
     pub(super) computed: bool,
-    /// The positional `$` ends this path or one below: the first array on the way is cut down to one element.
+    /// True if the positional `$` ends this path or one below. The first array on the path is then reduced to one element.
     pub(super) positional: bool,
 }
 
-/// Two leaves at one path, or one above another.
+/// A conflict of two leaves: at the same path, or one above the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Collision {
-    /// The path is taken.
+    /// The path is already taken.
     Same,
-    /// A part of the path, the first so many names, is a leaf.
+    /// A leaf ends at a prefix of the path with this many names.
     Above(usize),
 }
 
-/// The free place of a leaf.
+/// The free position of a leaf.
 pub(super) struct Slot<'t, 'p> {
     tree: &'t mut Tree,
     name: &'p str,
@@ -55,10 +55,10 @@ pub(super) enum Node {
     Drop,
     Within(Tree),
     Compute(Expr),
-    /// `$meta` of a kind that a document here never carries: the field is not there.
+    /// A kind of `$meta` that documents here never have. The field is left out.
     Absent,
     Slice(SliceField),
-    /// The filter asks for `{name: {$elemMatch: ...}}`; the first element that makes a document pass is shown.
+    /// The filter is `{name: {$elemMatch: ...}}`. The first element that makes the document match is shown.
     ElemMatch(Filter),
     Positional,
 }
@@ -70,22 +70,22 @@ impl Projection {
         parse::parse(spec, scope, kind)
     }
 
-    /// From the specification of `$addFields` or `$set`.
+    /// Parses the specification of `$addFields` or `$set`.
     pub fn parse_add_fields(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
         add_fields::parse(spec, scope)
     }
 
-    /// Shows the fields that it names.
+    /// Reports the fields that this projection names.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         self.root.survey(survey, true);
     }
 
-    /// Whether the positional `$` is used: [`Projection::apply`] then wants the filter's position.
+    /// Returns whether the positional `$` is used. [`Projection::apply`] then needs the filter's position.
     pub fn is_positional(&self) -> bool {
         self.root.positional
     }
 
-    /// Appends the projected document. `position` is the array index that the positional `$` stands for
+    /// Appends the projected document. `position` is the array index that the positional `$` selects
     /// ([`Filter::position`]).
     pub fn apply(
         &self,
@@ -106,12 +106,12 @@ impl Tree {
         self.children.at_mut(at)
     }
 
-    /// The tree at a path, made as needed.
+    /// Returns the tree at a path, and creates it if needed.
     pub(super) fn within(&mut self, path: &Path) -> Result<&mut Tree, Collision> {
         self.descend(path, path.len())
     }
 
-    /// The place of a leaf at a path.
+    /// Returns the free position of a leaf at a path.
     pub(super) fn slot<'p>(&mut self, path: &'p Path) -> Result<Slot<'_, 'p>, Collision> {
         let depth = path.len() - 1;
         let (tree, name) = (self.descend(path, depth)?, path.part(depth));
@@ -147,7 +147,7 @@ impl Tree {
         }
     }
 
-    /// Passes up what the leaves are, once the tree is complete.
+    /// Computes the flags of each level from its leaves, once the tree is complete.
     pub(super) fn finish(&mut self) {
         for node in self.children.iter_mut() {
             match node {
@@ -175,7 +175,7 @@ impl Slot<'_, '_> {
 // === impl Mode ===
 
 impl Mode {
-    /// Whether fields stay that the projection does not name.
+    /// Returns whether the fields that the projection does not name stay.
     pub(super) fn keeps_others(self) -> bool {
         self != Self::Include
     }

@@ -1,4 +1,4 @@
-//! `$addToSet`, with `$each`: elements that an array does not hold yet.
+//! `$addToSet`, with `$each`: adds the elements that an array does not contain yet.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::check::depth;
 use super::modify::{At, Change, Leaf, Missing, Modify};
 use super::push::append;
 
-/// The candidates, each once, in the order in which they came.
+/// The distinct candidates, in the client's order.
 struct AddToSet {
     values: Vec<Value>,
-    /// Their order by value, so that a large array is searched for many candidates in one walk.
+    /// The positions of the candidates in value order. One walk over a large array then finds many candidates.
     sorted: Vec<usize>,
 }
 
@@ -24,7 +24,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
         None => vec![argument.value.to_value()],
     };
     let mut sorted: Vec<usize> = (0..candidates.len()).collect();
-    // Stable, so the first of several equal ones is the one that stays.
+    // The sort is stable, so the first of several equal candidates stays.
     sorted.sort_by(|a, b| compare(candidates[*a].as_ref(), candidates[*b].as_ref()));
     sorted.dedup_by(|b, a| equal(candidates[*a].as_ref(), candidates[*b].as_ref()));
     let mut kept = sorted.clone();
@@ -35,7 +35,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(AddToSet { values, sorted }))
 }
 
-/// The array of `{$each: [...]}`; `None` where the argument itself is the element.
+/// Returns the array of `{$each: [...]}`, or `None` if the argument itself is the element.
 fn each(value: ValueRef<'_>) -> Result<Option<Doc<'_>>> {
     let Some(doc) = value.as_doc() else {
         return Ok(None);

@@ -71,7 +71,7 @@ impl Modify for Arithmetic {
             ArithmeticOp::Add => self.operand.checked_add(number),
             ArithmeticOp::Multiply => self.operand.checked_mul(number),
         };
-        // Only longs overflow: ints grow into longs, doubles into infinity.
+        // Only longs overflow: ints are promoted to longs, doubles become infinite.
         let Some(new) = new else {
             return Err(Error::bad_value(format!(
                 "Failed to apply {} operations to current value (({}){}) for document {{{}}}",
@@ -94,7 +94,7 @@ impl Modify for Arithmetic {
     fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<Missing<'v>> {
         let new = match self.op {
             ArithmeticOp::Add => self.operand,
-            // Nothing times x is a zero of x's type.
+            // A missing field counts as a zero of the operand's type.
             ArithmeticOp::Multiply => self.operand.mul(Num::Int32(0)),
         };
         Ok(Missing::Create(Val::Own(new.to_value())))
@@ -105,7 +105,8 @@ impl Modify for Arithmetic {
     }
 }
 
-/// Same type, same number. A zero equals a negative zero and stays what it was; NaN equals nothing.
+/// Returns whether both have the same type and the same number. Zero equals negative zero, so the old one stays. NaN
+/// equals nothing.
 fn identical(new: Num, old: Num) -> bool {
     match (new, old) {
         (Num::Int32(new), Num::Int32(old)) => new == old,

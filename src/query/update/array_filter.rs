@@ -1,4 +1,4 @@
-//! `arrayFilters`: which elements `$[identifier]` stands for.
+//! `arrayFilters`: the elements that `$[identifier]` selects.
 
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
@@ -12,15 +12,15 @@ pub struct ArrayFilter {
     filter: Filter,
 }
 
-/// All of them, by their identifiers.
+/// All array filters of an update, by identifier.
 pub type ArrayFilters = Named<ArrayFilter>;
 
-/// Whether they may take long with one document, as [`Survey`](crate::query::Survey) explains.
+/// Returns whether the filters may take long with one document, as [`Survey`](crate::query::Survey) explains.
 pub fn are_slow(filters: &ArrayFilters) -> bool {
     filters.len() > MANY || filters.iter().any(|(_, filter)| filter.filter.is_slow())
 }
 
-/// Reads the whole `arrayFilters` array.
+/// Parses the `arrayFilters` array.
 pub fn parse(filters: Doc<'_>, scope: &Scope) -> Result<ArrayFilters> {
     let mut parsed = ArrayFilters::default();
     for elem in filters {
@@ -68,7 +68,7 @@ fn one(doc: Doc<'_>, scope: &Scope) -> Result<ArrayFilter> {
     })
 }
 
-/// The one name with which every path in the filter begins.
+/// Finds the single name with which every path in the filter begins.
 fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
     for elem in doc {
         let name = elem.name();
@@ -102,7 +102,7 @@ fn top_level<'a>(doc: Doc<'a>, found: &mut Option<&'a str>) -> Result<()> {
 // === impl ArrayFilter ===
 
 impl ArrayFilter {
-    /// Whether an element is meant. The filter sees it as the field that the identifier names.
+    /// Returns whether the filter selects an element. It sees the element as the field that the identifier names.
     pub fn matches(&self, value: ValueRef<'_>, vars: &Vars, buffer: &mut Vec<u8>) -> Result<bool> {
         buffer.clear();
         let mut doc = DocBuilder::begin(buffer);

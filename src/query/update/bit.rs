@@ -1,4 +1,4 @@
-//! `$bit`: and, or, xor on integers, one after the other.
+//! `$bit`: and, or, xor on integers, one after another.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Integer {
         }
     }
 
-    /// Two ints stay an int; with a long among them it is a long.
+    /// Applies one operation. Two ints give an int. If either operand is a long, so is the result.
     fn apply(self, op: BitOp, operand: Self) -> Self {
         let (left, right) = (self.long(), operand.long());
         let result = match op {
@@ -90,7 +90,7 @@ impl Integer {
             BitOp::Xor => left ^ right,
         };
         match (self, operand) {
-            // Sign-extended operands give a sign-extended result: the cut loses nothing.
+            // Sign-extended operands give a sign-extended result, so the cast loses nothing.
             (Self::Int(_), Self::Int(_)) => Self::Int(result as i32),
             _ => Self::Long(result),
         }

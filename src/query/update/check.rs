@@ -1,17 +1,17 @@
-//! What a document must keep to before it is stored, and how elements are named in messages.
+//! Rules that a document must satisfy before it is stored, and how messages name elements.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, MAX_DOCUMENT, Type, ValueRef};
 
-/// How deep a stored document may nest.
+/// The maximum nesting depth of a stored document.
 pub const MAX_DEPTH: usize = 180;
 
-/// `name: value`, as mongod prints an element.
+/// Formats an element as mongod prints it: `name: value`.
 pub fn element(name: &str, value: ValueRef<'_>) -> String {
     format!("{name}: {value}")
 }
 
-/// How many levels a value has: 0 for a scalar, 1 for a flat document.
+/// Returns the number of levels of a value: 0 for a scalar, 1 for a flat document.
 pub fn depth(value: ValueRef<'_>) -> usize {
     match value.ty() {
         Type::Document | Type::Array => doc_depth(Doc::new(value.data())),
@@ -24,7 +24,7 @@ fn doc_depth(doc: Doc<'_>) -> usize {
     1 + doc.iter().map(|elem| depth(elem.value)).max().unwrap_or(0)
 }
 
-/// Refuses what an update has made too large to be stored.
+/// Rejects a document that an update has made too large to store.
 #[inline]
 pub fn check_size(size: usize) -> Result<()> {
     if size > MAX_DOCUMENT {
@@ -50,7 +50,7 @@ pub fn too_deep() -> Error {
     )
 }
 
-/// The types that an `_id` cannot have, and `$` names inside it.
+/// Rejects an `_id` of a forbidden type, or one with `$` names inside.
 pub fn check_id(id: ValueRef<'_>) -> Result<()> {
     match id.ty() {
         Type::Array | Type::Regex | Type::Undefined => Err(Error::new(
@@ -77,14 +77,14 @@ pub fn check_id(id: ValueRef<'_>) -> Result<()> {
     }
 }
 
-/// `{$ref, $id}`: the one use of `$` names that has always been storable.
+/// Returns whether the document is a `{$ref, $id}`, the one use of `$` names that was always allowed in storage.
 fn is_reference(doc: Doc<'_>) -> bool {
     let mut names = doc.iter().map(|elem| elem.name());
     names.next() == Some("$ref") && names.next() == Some("$id")
 }
 
-/// What every document must keep to that is about to be inserted: `_id` and depth (its size is the caller's concern,
-/// since the code for it differs).
+/// Checks the `_id` and the depth of a document that is about to be inserted. The caller checks the size, because its
+/// error code differs.
 pub fn check_stored(doc: Doc<'_>) -> Result<()> {
     let id = doc.get("_id");
     if !id.is_missing() {
@@ -93,7 +93,7 @@ pub fn check_stored(doc: Doc<'_>) -> Result<()> {
     check_depth(doc)
 }
 
-/// A `$` name at the root of a document that an operator or a replacement has made.
+/// Rejects a `$` name at the root of a document that an operator or a replacement has produced, except for a valid DBRef.
 pub fn check_root_name(doc: Doc<'_>, name: &str) -> Result<()> {
     if !name.starts_with('$') {
         return Ok(());

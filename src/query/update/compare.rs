@@ -1,4 +1,4 @@
-//! `$min` and `$max`: the new value if it stands before, or behind, the old one in BSON's order.
+//! `$min` and `$max`: the new value replaces the old one if it is less, or greater, in BSON's order.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Compare {
     value: Value,
-    /// How the new value must compare with the old one to take its place.
+    /// How the new value must compare with the old one to replace it.
     wins: Ordering,
 }
 

@@ -16,7 +16,7 @@ enum CurrentDate {
 pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     let value = argument.value;
     let kind = match value.ty() {
-        // Both true and false.
+        // For `true` and for `false`.
         Type::Bool => CurrentDate::Date,
         Type::Document => {
             let mut kind = None;
@@ -49,7 +49,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(kind))
 }
 
-/// The server's time as a timestamp. The increment only has to be more than 0, which would mean "fill me in".
+/// Returns the server's time as a timestamp. The increment must only be above 0, because a timestamp of zeros means "now".
 pub fn timestamp(now: Millis) -> Value {
     Value::timestamp(u32::try_from(now.seconds()).unwrap_or(0), 1)
 }

@@ -1,11 +1,12 @@
-//! The update language: operators, replacement documents, pipelines, and what an upsert inserts.
+//! The update language: operators, replacement documents, pipelines, and the document that an upsert inserts.
 //!
-//! [`Update::parse`] turns the client's `u` into a typed tree or an error in mongod's words. Operators become a tree of
-//! paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, one file per family; [`rewrite`] then walks a
-//! document's bytes once beside that tree and writes the new document: what no path touches is copied as it stands, a
-//! leaf replaces its value, new fields follow in mongod's order. Nothing is changed in place, so an update that fails
-//! leaves nothing behind. Where every new value is as wide as the old one, [`patch`] tells just the bytes that differ. This
-//! room knows no collection: which document is meant, and which array index `$` stands for, is the caller's business.
+//! [`Update::parse`] turns the client's `u` into a typed tree, or into an error in mongod's words. Operators become a tree
+//! of paths ([`tree`]) whose leaves are [`Modify`](modify::Modify) objects, with one file per family. [`rewrite`] then
+//! walks the document's bytes once along that tree and writes the new document: it copies what no path touches, a leaf
+//! replaces its value, and new fields follow in mongod's order. The old document is never modified, so a failed update has
+//! no effect. If every new value is as wide as the old one, [`patch`] returns only the bytes that differ.
+//!
+//! This module knows no collection. The caller chooses the document and the array index for `$`.
 
 mod add_to_set;
 mod arithmetic;

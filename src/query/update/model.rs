@@ -1,4 +1,4 @@
-//! The law of the operators: they do what a plain recursion over a decoded document does.
+//! A property test: the operators do the same as a plain recursion over a decoded document.
 
 use bson::{Bson, Document, doc};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::path;
 use super::tests::run;
 use crate::value::DocBuf;
 
-/// Small documents over few names, so that paths meet.
+/// Generates small documents with few names, so that paths meet.
 fn value() -> impl Strategy<Value = Bson> {
     let scalar = prop_oneof![
         (-3..4i32).prop_map(Bson::from),
@@ -59,7 +59,7 @@ fn operation() -> impl Strategy<Value = (&'static str, String, Bson)> {
     })
 }
 
-/// One operator at the end of a path, by plain recursion. `Err` where mongod refuses.
+/// Applies one operator at the end of a path by plain recursion. Returns `Err` if mongod rejects the update.
 fn model(
     slot: Option<&Bson>,
     path: &[&str],
@@ -156,7 +156,8 @@ proptest! {
         if matches!(&got, Err(error) if error.code().number() == 40) {
             return Ok(());
         }
-        // Last of equal (operator, path) wins in the document above; then by path, as mongod orders new fields.
+        // Of equal pairs (operator, path) the last one wins in the document above. New fields are in path order, as in
+        // mongod.
         let mut wanted: std::collections::BTreeMap<Vec<(bool, String)>, (&str, &Bson)> = Default::default();
         for (operator, path, value) in &operations {
             let key = path.split('.').map(|part| (path::index(part).is_none(), part.to_owned())).collect();

@@ -1,4 +1,4 @@
-//! What an operator does at the end of its path.
+//! The interface of an update operator: what it does at the end of its path.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,56 +12,57 @@ use super::check::element;
 
 /// A leaf of the tree: one operator on one path.
 pub trait Modify: Send + Sync {
-    /// What becomes of the value that stands there.
+    /// Decides the change to the value at the end of the path.
     fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>>;
 
-    /// What is done where the path leads to nothing.
+    /// Decides what to do if the path does not exist.
     fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<Missing<'v>>;
 
-    /// How deep the values nest that this operator brings in; `None` where that shows only when it runs.
+    /// Returns how deep the values nest that this operator adds, or `None` if that is known only at run time.
     fn depth(&self) -> Option<usize> {
         Some(0)
     }
 
-    /// Whether [`Modify::existing`] looks at little more than the value and its argument, so that it takes no time.
+    /// Returns whether [`Modify::existing`] reads little more than the value and its argument, so that its time is
+    /// negligible.
     fn is_quick(&self) -> bool {
         false
     }
 
-    /// Whether it may take long with one document, as [`Survey`](crate::query::Survey) explains.
+    /// Returns whether the operator may take long with one document, as [`Survey`](crate::query::Survey) explains.
     fn is_slow(&self) -> bool {
         false
     }
 }
 
-/// `{$operator: {field: value}}`, the part that an operator parses.
+/// The part of `{$operator: {field: value}}` that an operator parses.
 pub struct Argument<'a> {
     pub field: &'a str,
     pub value: ValueRef<'a>,
     pub scope: &'a Scope,
 }
 
-/// A leaf as the tree holds it; shared where two trees are merged.
+/// A leaf as the tree holds it. Merged trees share their leaves.
 pub type Leaf = Arc<dyn Modify>;
 
 pub enum Change<'v> {
-    /// As it was: does not count as modified.
+    /// The value stays, and the document does not count as modified.
     Same,
     Put(Val<'v>),
-    /// Out of a document; in an array, where nothing may move, null takes its place.
+    /// Removes the field from a document. In an array, where elements keep their positions, null replaces the value.
     Remove,
 }
 
 pub enum Missing<'v> {
-    /// A field is created, and the documents that lead to it.
+    /// Creates the field, and the documents on the path to it.
     Create(Val<'v>),
-    /// Nothing to do, and nothing wrong.
+    /// Does nothing. No error.
     Nothing,
-    /// Nothing to do, but the path must be one that could be created.
+    /// Creates nothing, but it must be possible to create the path.
     Viable,
 }
 
-/// Where a leaf stands while it runs.
+/// The context in which a leaf runs.
 pub struct At<'t, 'v> {
     pub trail: &'t Trail<'t>,
     /// The document before the update.
@@ -69,11 +70,11 @@ pub struct At<'t, 'v> {
     pub apply: &'v Apply<'v>,
 }
 
-/// The way from the root to a field, linked upwards through the stack of the walk.
+/// The path from the root to a field, linked upwards through the call stack of the walk.
 pub struct Trail<'t> {
     pub parent: Option<&'t Trail<'t>>,
     pub name: &'t str,
-    /// The name is an index into an array.
+    /// True if the name is an array index.
     pub in_array: bool,
 }
 
@@ -88,7 +89,7 @@ impl<'t> Trail<'t> {
         }
     }
 
-    /// The name of the field of the document itself under which all this stands.
+    /// Returns the name of the root field that contains this one.
     pub fn root_name(&self) -> &str {
         let mut at = self;
         while let Some(parent) = at.parent {
@@ -97,7 +98,7 @@ impl<'t> Trail<'t> {
         at.name
     }
 
-    /// The path, dotted.
+    /// Returns the dotted path.
     pub fn dotted(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
@@ -112,7 +113,7 @@ impl<'t> Trail<'t> {
         let _ = out.write_str(self.name);
     }
 
-    /// The name of the array that the path leads through, if it does.
+    /// Returns the name of the innermost array on the path, if there is one.
     pub fn array_above(&self) -> Option<&str> {
         let mut at = Some(self);
         while let Some(trail) = at {
@@ -128,7 +129,7 @@ impl<'t> Trail<'t> {
 // === impl At ===
 
 impl At<'_, '_> {
-    /// `_id: 1`, as messages name a document.
+    /// Returns `_id: 1`, as messages name a document.
     pub fn id(&self) -> String {
         document_id(self.root)
     }

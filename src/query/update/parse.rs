@@ -1,4 +1,4 @@
-//! An update as a client wrote it, parsed: which of the three styles, and its tree.
+//! Parsed updates: one of three styles, and its tree.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use super::rewrite::Rewrite;
 use super::table::{Parse, UPDATES};
 use super::tree::{self, Fields};
 
-/// An update of so many bytes may have a million fields: they are put in order first, since each takes its place among the
-/// others. (Then a conflict may be found in another order than that in which the client wrote them.)
+/// Updates larger than this are sorted by path before they are inserted into the tree. Such an update may have a million
+/// fields, and each one is inserted at its place among the others. (Conflicts may then be reported in another order than
+/// the client's.)
 const LARGE: usize = 256 * 1024;
 
-/// A parsed update, ready to be applied to any number of documents.
+/// A parsed update, which can be applied to any number of documents.
 pub struct Update(pub(super) UpdateKind);
 
 pub(super) enum UpdateKind {
@@ -35,14 +36,14 @@ pub(super) enum UpdateKind {
 pub(super) struct Operators {
     root: Fields,
     filters: ArrayFilters,
-    /// Some path contains the positional `$`.
+    /// True if some path contains the positional `$`.
     positional: bool,
-    /// The result may nest too deep, so it has to be looked at.
+    /// True if the result may nest too deep, so that its depth must be checked.
     deep: bool,
-    /// There are nothing but quick operators, and no search for the elements that they mean.
+    /// True if all operators are quick and none must search an array for its elements.
     quick: bool,
     slow: bool,
-    /// There is nothing but quick operators on root fields that have no rules of their own.
+    /// True if all operators are quick and on root fields without special rules.
     plain: bool,
 }
 
@@ -53,21 +54,21 @@ pub enum Style {
     Pipeline,
 }
 
-/// What an update is applied with.
+/// The context in which an update is applied.
 #[derive(Clone, Copy)]
 pub struct Apply<'a> {
     pub now: Millis,
     pub vars: &'a Vars,
-    /// The array index that the positional `$` stands for, as the filter found it.
+    /// The array index of the positional `$`, as the filter found it.
     pub position: Option<usize>,
-    /// The document is about to be inserted by an upsert.
+    /// True if an upsert is about to insert the document.
     pub inserting: bool,
 }
 
 // === impl Update ===
 
 impl Update {
-    /// Reads `u` and `arrayFilters`.
+    /// Parses `u` and `arrayFilters`.
     pub fn parse(
         update: ValueRef<'_>,
         array_filters: Option<Doc<'_>>,
@@ -109,27 +110,28 @@ impl Update {
         }
     }
 
-    /// Whether [`Apply::position`] is looked at.
+    /// Returns whether the update reads [`Apply::position`].
     pub fn needs_position(&self) -> bool {
         matches!(&self.0, UpdateKind::Operators(operators) if operators.positional)
     }
 
-    /// Whether it wants to be shown the document with its `_ts`.
+    /// Returns whether the update reads the `_ts` of the document.
     pub fn reads_ts(&self) -> bool {
         matches!(&self.0, UpdateKind::Pipeline(pipeline) if pipeline.reads_ts)
     }
 
-    /// Whether the root field of that name is in any case what it was before.
+    /// Returns whether the root field with that name certainly keeps its value.
     pub fn leaves_alone(&self, field: &str) -> bool {
         matches!(&self.0, UpdateKind::Operators(operators) if operators.root.find(field.as_bytes()).is_none())
     }
 
-    /// Whether the document that comes of it has no root field `ttl`.
+    /// Returns whether the resulting document certainly has no root field `ttl`.
     pub fn lacks_ttl(&self) -> bool {
         matches!(&self.0, UpdateKind::Replacement(replacement) if !replacement.has_ttl)
     }
 
-    /// Whether it is applied to a small document in no time: no expression, no pattern, no array to be searched or sorted.
+    /// Returns whether applying it to a small document takes negligible time: no expression, no pattern, no array to
+    /// search or sort.
     pub fn is_quick(&self) -> bool {
         match &self.0 {
             UpdateKind::Operators(operators) => operators.quick,
@@ -138,7 +140,7 @@ impl Update {
         }
     }
 
-    /// Whether it may take long with one document, as [`Survey`](crate::query::Survey) explains.
+    /// Returns whether the update may take long with one document, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         match &self.0 {
             UpdateKind::Operators(operators) => operators.slow,
@@ -147,13 +149,13 @@ impl Update {
         }
     }
 
-    /// Whether [`Update::patch`] has a chance.
+    /// Returns whether [`Update::patch`] may succeed.
     pub fn may_patch(&self) -> bool {
         matches!(&self.0, UpdateKind::Operators(operators) if operators.plain)
     }
 
-    /// The changes that it makes of `doc`, if they leave every byte at its place: operators that bring to root fields values as
-    /// wide as those that stand there. `None`: [`Update::apply`] it, which also tells what is wrong.
+    /// Returns the changes to `doc` if they move no byte: operators that give root fields new values as wide as the old
+    /// ones. On `None` the caller uses [`Update::apply`], which also reports errors.
     pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
         match &self.0 {
             UpdateKind::Operators(operators) if operators.plain => {
@@ -163,14 +165,15 @@ impl Update {
         }
     }
 
-    /// The document that comes of `doc`; `None` where nothing changes.
+    /// Returns the updated document, or `None` if nothing changes.
     pub fn apply(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Result<Option<Vec<u8>>> {
-        // Most updates leave the size about as it is.
+        // Most updates hardly change the size.
         let mut out = Vec::with_capacity(doc.bytes().len() + 64);
         Ok(self.apply_into(doc, apply, &mut out)?.then_some(out))
     }
 
-    /// The same, written behind what `out` holds. Where nothing changes, or an error is returned, `out` is as it was.
+    /// Appends the updated document to `out`. Returns whether anything changed. If not, or on an error, `out` stays as it
+    /// was.
     pub fn apply_into(&self, doc: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         let changed = match &self.0 {
@@ -185,7 +188,7 @@ impl Update {
     }
 }
 
-/// What an operator's argument for one field does, and where.
+/// Parses an operator's argument for one field into leaves and their paths.
 fn leaves<'a>(
     parse: Parse,
     argument: &Argument<'a>,
@@ -271,7 +274,7 @@ impl Operators {
         Ok(parsed)
     }
 
-    /// Takes a leaf for a field at the root.
+    /// Adds a leaf for a root field.
     fn insert_field(&mut self, name: &str, leaf: Leaf) -> Result<()> {
         check_reserved(name, name)?;
         self.note_depth(1, &leaf);
@@ -280,13 +283,13 @@ impl Operators {
         self.root.insert_field(name, leaf)
     }
 
-    /// A path is counted from the root, so how deep a new value ends is known before any document is.
+    /// Notes how deep a new value ends. Paths start at the root, so this is known before any document is read.
     fn note_depth(&mut self, above: usize, leaf: &Leaf) {
         let depth = leaf.depth();
         self.deep |= depth.is_none_or(|depth| above + depth > MAX_DEPTH);
     }
 
-    /// Says whether the leaf is quick. One that is cannot be slow.
+    /// Notes the speed of the leaf, and returns whether it is quick. A quick leaf is never slow.
     fn note_pace(&mut self, leaf: &Leaf) -> bool {
         let is_quick = leaf.is_quick();
         self.quick &= is_quick;
@@ -300,7 +303,7 @@ impl Operators {
         self.note_depth(path.parts.len(), &leaf);
         self.note_pace(&leaf);
         self.quick &= !self.positional;
-        // Fields at the root came the other way.
+        // Plain root fields are added by `insert_field`.
         self.plain = false;
         let filters = &self.filters;
         self.root.insert(path, leaf, &mut |identifier| {
@@ -335,7 +338,7 @@ impl Operators {
         Ok(true)
     }
 
-    /// Root names with a `$` are refused where this update made or changed the field.
+    /// Rejects root names that begin with `$` if this update created or changed the field.
     fn check_names(&self, before: Doc<'_>, after: Doc<'_>) -> Result<()> {
         for child in self
             .root
@@ -352,7 +355,7 @@ impl Operators {
     }
 }
 
-/// `_ts` is the server's: an update cannot write it. (The caller may still read it.)
+/// Rejects a write to `_ts`, which belongs to the server. (Updates may still read it.)
 pub(super) fn check_reserved(first: &str, path: &str) -> Result<()> {
     if first == TS_FIELD {
         return Err(Error::bad_value(format!(
@@ -362,7 +365,7 @@ pub(super) fn check_reserved(first: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A tree that sets the values of a document's paths: what an upsert begins with.
+/// Builds a document from paths and values. An upsert starts with it.
 pub(super) fn document_of(
     pairs: &[(&str, &Value)],
     apply: &Apply<'_>,

@@ -1,7 +1,8 @@
-//! Updates that need no new document: each new value is as wide as the one whose place it takes.
+//! Updates that need no new document, because each new value is as wide as the old one.
 //!
-//! A counter that goes up, a flag, a date: most updates of most programs. What [`rewrite`](super::rewrite) would write is the
-//! old document but for a few bytes, so only those are computed. Whatever is not that simple, errors included, is left to it.
+//! Most updates in practice are of this kind: a counter, a flag, a date. [`rewrite`](super::rewrite) would write the old
+//! document except for a few bytes, so only those bytes are computed here. `rewrite` handles all other updates, and
+//! errors.
 
 use smallvec::SmallVec;
 
@@ -11,19 +12,19 @@ use super::Apply;
 use super::modify::{At, Change, Trail};
 use super::tree::{Fields, Node};
 
-/// The changes that leaves of root fields make of a document; `None` if one of them is more than that.
+/// Returns the changes that the leaves of root fields make to a document, or `None` if a change does not fit.
 pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
     let mut patch = Patch::default();
     let mut found: SmallVec<[bool; 8]> = SmallVec::from_elem(false, fields.children.len());
     let mut waiting = fields.children.len();
     let mut elems = doc.iter();
     while waiting > 0 {
-        // A field that would have to be added ends this, too.
+        // A field that is missing needs a new document too.
         let elem = elems.next()?;
         let Some(place) = fields.find(elem.name_bytes()) else {
             continue;
         };
-        // Only the first field of a name counts, should a document have two.
+        // If a document has two fields of one name, only the first one counts.
         if std::mem::replace(&mut found[place], true) {
             continue;
         }
@@ -46,7 +47,7 @@ pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> 
         if new.data().len() != old.data().len() {
             return None;
         }
-        // Behind the value is what is left to walk, and the end of the document.
+        // After the value come the remaining elements and the terminator of the document.
         let value = doc.bytes().len() - 1 - elems.rest().len() - old.data().len();
         if new.ty() != old.ty() {
             let tag = value - 1 - elem.name_bytes().len() - 1;

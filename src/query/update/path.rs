@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Code, Error, Result};
 
-/// A path that is known to be well formed: no part is empty, at most one is `$` and not the first.
+/// A well-formed path: no part is empty, at most one part is `$`, and it is not the first.
 pub struct UpdatePath<'a> {
     pub dotted: &'a str,
     pub parts: SmallVec<[&'a str; 4]>,
@@ -46,30 +46,30 @@ impl<'a> UpdatePath<'a> {
         Ok(Self { dotted, parts })
     }
 
-    /// Contains `$`, `$[]` or `$[identifier]`.
+    /// Returns whether the path contains `$`, `$[]` or `$[identifier]`.
     pub fn is_dynamic(&self) -> bool {
         self.parts
             .iter()
             .any(|part| *part == "$" || identifier(part).is_some())
     }
 
-    /// The first `count` parts, dotted.
+    /// Returns the first `count` parts, dotted.
     pub fn prefix(&self, count: usize) -> String {
         self.parts.get(..count).unwrap_or(&self.parts).join(".")
     }
 }
 
-/// Whether a path is nothing but the name of a field, as most are.
+/// Returns whether a path is a plain field name, as most are.
 pub fn is_field(dotted: &str) -> bool {
     !dotted.is_empty() && !dotted.starts_with('$') && !dotted.as_bytes().contains(&b'.')
 }
 
-/// The identifier of `$[identifier]`, empty for `$[]`; `None` for any other part.
+/// Returns the identifier of `$[identifier]`, which is empty for `$[]`, or `None` for any other part.
 pub fn identifier(part: &str) -> Option<&str> {
     part.strip_prefix("$[")?.strip_suffix(']')
 }
 
-/// The array index that a part stands for, if it is all digits.
+/// Returns the array index that a part denotes, if it is all digits.
 pub fn index(part: &str) -> Option<usize> {
     if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -1,4 +1,4 @@
-//! Pipeline updates: `[{$set: ...}, {$unset: ...}, ...]`, each stage over the document that the one before made.
+//! Pipeline updates: `[{$set: ...}, {$unset: ...}, ...]`. Each stage transforms the output of the previous one.
 
 use crate::error::Result;
 use crate::query::stage::{self, STAGES, Transform};
@@ -12,7 +12,7 @@ use super::replace::{Names, replace, without_ts};
 
 pub struct Pipeline {
     stages: Transform,
-    /// Some stage reads the root field `_ts`.
+    /// True if some stage reads the root field `_ts`.
     pub reads_ts: bool,
     pub is_slow: bool,
 }
@@ -34,9 +34,9 @@ impl Pipeline {
     pub fn apply(&self, old: Doc<'_>, apply: &Apply<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let current = self.stages.apply(old, apply.vars)?;
         check_size(current.len())?;
-        // Wherever it may come from ($replaceWith of a stored copy, say), `_ts` is not the client's to set.
+        // A client cannot set `_ts`, not even through `$replaceWith` with a stored copy.
         let current = without_ts(Doc::new(&current));
-        // It may have been shown to the stages, though.
+        // The stages may have seen `_ts` in the old document, so it is ignored on both sides.
         if current == without_ts(old) {
             return Ok(false);
         }
@@ -45,7 +45,7 @@ impl Pipeline {
     }
 }
 
-/// No stage may name `_ts` as a field to write or to remove.
+/// Rejects a stage that writes or removes `_ts`.
 fn check_written(stages: Doc<'_>) -> Result<()> {
     for stage in stage::names(stages) {
         let Some(row) = STAGES.find(stage.name_bytes()) else {

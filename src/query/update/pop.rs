@@ -1,4 +1,4 @@
-//! `$pop`: the first or the last element of an array goes.
+//! `$pop`: removes the first or the last element of an array.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub fn parse(argument: &Argument<'_>) -> Result<Leaf> {
     }
 }
 
-/// A whole number, in the words in which mongod asks for one.
+/// Parses a whole number, with mongod's error messages.
 fn integer(argument: &Argument<'_>) -> Result<i64> {
     let name = || element(argument.field, argument.value);
     let Some(number) = argument.value.as_num() else {

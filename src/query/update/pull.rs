@@ -1,4 +1,4 @@
-//! `$pull` and `$pullAll`: elements of an array that match go.
+//! `$pull` and `$pullAll`: remove the matching elements of an array.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::Argument;
 use super::modify::{At, Change, Leaf, Missing, Modify};
 
 enum Pull {
-    /// Equal to a value.
+    /// Removes elements equal to this value.
     Equal(Value),
-    /// Equal to one of these, which are sorted.
+    /// Removes elements equal to one of these values, which are sorted.
     OneOf(Vec<Value>),
-    /// A document that passes a filter.
+    /// Removes documents that match this filter.
     Document(Filter),
-    /// Any value that passes a condition such as `{$gt: 5}` or a regex. The filter is on a field [`WRAP`].
+    /// Removes values that meet a condition such as `{$gt: 5}` or a regex. The filter is on a field [`WRAP`].
     Value(Filter),
 }
 
-/// Under this name an element stands in a document of its own, where a filter is made for documents.
+/// The field name under which an element is wrapped in a document. Filters match documents only.
 const WRAP: &str = "e";
 
 pub fn parse_pull(argument: &Argument<'_>) -> Result<Leaf> {
@@ -53,14 +53,15 @@ pub fn parse_pull_all(argument: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Pull::OneOf(values)))
 }
 
-/// `{$gt: 5}` is a condition on a value; `{$or: [...]}` and `{x: 1}` are filters on a document.
+/// Returns whether the document is a condition on a value, such as `{$gt: 5}`. `{$or: [...]}` and `{x: 1}` are filters on
+/// a document.
 fn begins_with_condition(doc: Doc<'_>) -> bool {
     let name = doc.first().map_or("", |elem| elem.name());
     let operator = FILTERS.find(name.as_bytes());
     operator.is_some_and(|row| row.facts == Level::Field)
 }
 
-/// `{e: value}`, written into a buffer that is used again and again.
+/// Returns `{e: value}`, written into a reused buffer.
 fn wrap<'b>(value: ValueRef<'_>, buffer: &'b mut Vec<u8>) -> Doc<'b> {
     buffer.clear();
     let mut doc = DocBuilder::begin(buffer);

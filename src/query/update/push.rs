@@ -13,10 +13,10 @@ use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Push {
     values: Vec<Value>,
-    /// Where the values go in: at the end, at an index, or so many before the end.
+    /// Where the values are inserted: at the end (`None`), at an index, or counted from the end (negative).
     position: Option<i64>,
     sort: Option<ElementOrder>,
-    /// How many elements stay: the first n, or (negative) the last.
+    /// How many elements stay: the first n, or the last n if negative.
     slice: Option<i64>,
 }
 
@@ -119,7 +119,7 @@ fn sort(value: ValueRef<'_>) -> Result<Option<ElementOrder>> {
 // === impl Push ===
 
 impl Push {
-    /// The array that comes of it.
+    /// Returns the new array.
     fn run(&self, old: Doc<'_>) -> Value {
         if self.position.is_none() && self.sort.is_none() && self.slice.is_none() {
             return self.append(old);
@@ -158,14 +158,14 @@ impl Push {
         Value::array(bytes)
     }
 
-    /// The common case: the old bytes, then the new elements.
+    /// Handles the common case: the old bytes, then the new elements.
     fn append(&self, old: Doc<'_>) -> Value {
         let values = self.values.iter().map(Value::as_ref);
         append(old, values)
     }
 }
 
-/// An array and further elements behind its own.
+/// Returns an array with further elements appended.
 pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> Value {
     let mut bytes = Vec::with_capacity(old.bytes().len() + 64);
     bytes.extend_from_slice(&[0; 4]);
@@ -194,7 +194,7 @@ impl Modify for Push {
             )));
         };
         let new = self.run(array);
-        // A sort counts as a change even where the order was right before.
+        // A sort counts as a change even if the order was right before.
         if self.values.is_empty() && self.sort.is_none() && new.as_ref() == old {
             return Ok(Change::Same);
         }
@@ -211,7 +211,7 @@ impl Modify for Push {
     }
 }
 
-/// The value by which an element is sorted: null where it has none, the array itself where the path meets one.
+/// Returns the sort key of an element: null if it has none, and the array itself if the path meets one.
 fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
     let value = element.as_doc().map(|doc| path.get_until_array(doc));
     Val::Ref(value.unwrap_or(ValueRef::NULL))

@@ -1,4 +1,4 @@
-//! `$rename`: a set of the new path and an unset of the old one, both within the same walk.
+//! `$rename`: sets the new path and unsets the old one in the same walk.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::check::element;
 use super::modify::{Argument, At, Change, Leaf, Missing, Modify};
 use super::path::{UpdatePath, index};
 
-/// At the old path: takes the value away. Also keeps every other operator off that path.
+/// The leaf at the old path. It removes the value, and prevents other operators on that path.
 struct From;
 
-/// At the new path: brings the value.
+/// The leaf at the new path. It sets the value.
 struct To {
     from: Box<str>,
 }
 
-/// Reads `{from: to}`: what happens at both paths.
+/// Parses `{from: to}` into a leaf for each of the two paths.
 pub fn parse<'a>(argument: &Argument<'a>) -> Result<[(UpdatePath<'a>, Leaf); 2]> {
     let from = UpdatePath::parse(argument.field)?;
     let to = UpdatePath::parse(target(argument.field, argument.value)?)?;
@@ -57,7 +57,7 @@ fn check(from: &UpdatePath<'_>, to: &UpdatePath<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The path that `$rename` names in its value.
+/// Returns the target path of `$rename`.
 fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
     let text = value.as_str().ok_or_else(|| {
         Error::bad_value(format!(
@@ -98,7 +98,7 @@ impl Modify for From {
 // === impl To ===
 
 impl To {
-    /// The value that moves; `None` where there is none.
+    /// Returns the value to move, or `None` if there is none.
     fn source<'v>(&self, root: Doc<'v>, at: &At<'_, 'v>) -> Result<Option<ValueRef<'v>>> {
         let mut current = ValueRef::document(root);
         let mut name = "";
@@ -158,7 +158,7 @@ impl Modify for To {
             return Ok(Change::Same);
         };
         Self::check_target(at)?;
-        // Also where the values are equal: the old name goes in any case, and `_id` is not written at all.
+        // This also counts as a change if the values are equal, because the old name disappears. `_id` is never written.
         Ok(Change::Put(Val::Ref(source)))
     }
 

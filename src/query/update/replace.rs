@@ -8,11 +8,11 @@ use super::check::{self, element};
 use super::current_date::timestamp;
 
 pub struct Replacement {
-    /// As it came, without `_ts`, which is the server's.
+    /// The client's document without `_ts`, which belongs to the server.
     document: DocBuf,
-    /// Some field at the root is a timestamp of zeros, which means "now".
+    /// True if some root field is a timestamp of zeros, which means "now".
     stamps: bool,
-    /// Where its `_id` stands, if nothing else about it has to be looked at.
+    /// The position of the `_id` if the document needs no other checks.
     plain: Option<IdPlace>,
     pub has_ttl: bool,
 }
@@ -26,7 +26,7 @@ enum IdPlace {
 // === impl Replacement ===
 
 impl Replacement {
-    /// Looks at each field once: of what is not there nobody has to think again.
+    /// Examines each field once, so that `apply` can skip the checks that do not concern this document.
     pub fn parse(doc: Doc<'_>) -> Self {
         let mut place = IdPlace::Nowhere;
         let (mut stamps, mut has_ts, mut has_ttl, mut special) = (false, false, false, false);
@@ -39,7 +39,7 @@ impl Replacement {
                 name => special |= name.starts_with(b"$"),
             }
             stamps |= is_zero_timestamp(elem.value);
-            // They may nest too deep.
+            // Documents and arrays may nest too deep.
             special |= matches!(elem.value.ty(), Type::Document | Type::Array);
         }
         let document = match has_ts {
@@ -70,12 +70,12 @@ impl Replacement {
         Ok(true)
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.document.bytes().len()
     }
 
-    /// Writes it behind an `_id`, which it lacks.
+    /// Writes the document, which has no `_id`, after this `_id`.
     fn write(&self, id: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         let mut doc = DocBuilder::begin(out);
@@ -85,7 +85,7 @@ impl Replacement {
     }
 }
 
-/// Whether both begin with the very same `_id`, so that nothing has to be put together.
+/// Returns whether both begin with the identical `_id`, so that the new document can be copied whole.
 fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
     let id = |doc: Doc<'_>| {
         doc.first()
@@ -97,14 +97,14 @@ fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
         && old.bytes().get(4..len) == new.bytes().get(4..len)
 }
 
-/// Whether `$` names at the root are allowed, as they are in what a pipeline computes.
+/// Whether `$` names at the root are checked. A pipeline may compute them freely.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Names {
     Checked,
     Free,
 }
 
-/// Writes `new` with its `_id`, or else the old one, in front.
+/// Writes `new` with the `_id` first: its own, or else the old one.
 pub fn replace(
     old: Doc<'_>,
     new: Doc<'_>,
@@ -157,7 +157,7 @@ fn check_id_kept(old: ValueRef<'_>, new: ValueRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The document without a `_ts` at its root.
+/// Returns the document without a root field `_ts`.
 pub fn without_ts(doc: Doc<'_>) -> Vec<u8> {
     if !doc.has(TS_FIELD) {
         return doc.bytes().to_vec();

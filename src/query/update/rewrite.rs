@@ -1,4 +1,4 @@
-//! One walk over a document's bytes beside the tree of paths: copies what is not meant, writes what is.
+//! One walk over a document's bytes along the tree of paths. It copies what no path touches and writes the rest.
 
 use smallvec::SmallVec;
 
@@ -13,9 +13,10 @@ use super::modify::{At, Change, Missing, Modify, Trail};
 use super::path::index;
 use super::tree::{Elements, Fields, Node, merge};
 
-/// How many nulls an index behind the end of an array may bring in.
+/// The maximum number of nulls that an index past the end of an array may add.
 const MAX_PADDING: usize = 1_500_000;
-/// How many merged trees are kept while an array is gone through: elements can be chosen in as many ways as there are elements.
+/// The maximum number of merged trees that are cached during a walk over an array. There may be as many combinations as
+/// elements.
 const MAX_MERGED: usize = 64;
 
 pub struct Rewrite<'v> {
@@ -23,13 +24,13 @@ pub struct Rewrite<'v> {
     pub root: Doc<'v>,
     pub apply: &'v Apply<'v>,
     pub filters: Option<&'v ArrayFilters>,
-    /// Where the new document is written, behind what stands there already.
+    /// Receives the new document, after the bytes that it already contains.
     pub out: &'v mut Vec<u8>,
-    /// Where it begins.
+    /// The offset of the new document in `out`.
     pub start: usize,
 }
 
-/// What stands in the way of a path: a scalar, or an array that is asked for a name.
+/// A value that blocks a path: a scalar, or an array that is accessed by a name.
 struct Obstacle<'t> {
     value: ValueRef<'t>,
     trail: &'t Trail<'t>,
@@ -37,13 +38,13 @@ struct Obstacle<'t> {
     part: &'t str,
 }
 
-/// Which children still wait for their field.
+/// The set of children whose field was not found yet.
 struct Open(SmallVec<[u64; 2]>);
 
 // === impl Rewrite ===
 
 impl Rewrite<'_> {
-    /// Writes the whole document; whether anything changed.
+    /// Writes the whole document, and returns whether anything changed.
     pub fn run(&mut self, fields: &Fields) -> Result<bool> {
         self.document(fields, self.root, None)
     }
@@ -60,13 +61,13 @@ impl Rewrite<'_> {
         let mut open = Open::all(fields.children.len());
         let mut waiting = fields.children.len();
         let mut changed = false;
-        // Up to `copied` the old bytes are written, up to `at` they are walked.
+        // The old bytes are written up to `copied` and examined up to `at`.
         let (mut copied, mut at) = (0, 0);
         let mut elems = doc.iter();
         while waiting > 0 {
             let Some(elem) = elems.next() else { break };
             let end = body.len() - elems.rest().len();
-            // Only the first field of a name counts, should a document have two.
+            // If a document has two fields of one name, only the first one counts.
             if let Some(place) = fields.find(elem.name_bytes())
                 && open.take(place)
                 && let Some(child) = fields.children.get(place)
@@ -92,14 +93,14 @@ impl Rewrite<'_> {
         Ok(changed)
     }
 
-    /// An array, entered by index.
+    /// Rewrites an array that paths enter by index.
     fn array(&mut self, fields: &Fields, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
         let fields = fields.resolved(self.apply.position, Some(trail))?;
         let start = self.begin();
         let mut open = Open::all(fields.children.len());
         let mut changed = false;
         let mut count = 0;
-        // Children that are indexes come first and in order.
+        // Children that are indexes come first, in ascending order.
         let mut next = 0;
         for elem in doc {
             let child = fields
@@ -132,7 +133,7 @@ impl Rewrite<'_> {
                 self.blocked(&child.node, &below, &obstacle)?;
                 continue;
             };
-            // Two spellings of one index ("1" and "01").
+            // The path has two spellings of one index ("1" and "01").
             if wanted < count {
                 return Err(Error::new(
                     Code::ConflictingUpdateOperators,
@@ -165,15 +166,15 @@ impl Rewrite<'_> {
         Ok(changed)
     }
 
-    /// An array of which `$[]` and `$[identifier]` choose the elements.
+    /// Rewrites an array whose elements are selected by `$[]` and `$[identifier]`.
     fn elements(&mut self, node: &Elements, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
         let start = self.begin();
         let mut changed = false;
         let mut scratch = Vec::new();
-        // Merged trees, by the children that take part in them.
+        // Merged trees, keyed by the children that they combine.
         let mut merged: Vec<(SmallVec<[usize; 4]>, Node)> = Vec::new();
         for elem in doc {
-            // Many elements, many identifiers and many of their combinations multiply.
+            // The work is the product of elements, identifiers and their combinations.
             let looked_at = 1 + node.children.len() + merged.len();
             aside::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
@@ -214,7 +215,7 @@ impl Rewrite<'_> {
         Ok(changed)
     }
 
-    /// A field (or an array element) that exists and lies on the path.
+    /// Rewrites an existing field or array element on the path.
     fn element(&mut self, node: &Node, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
         match node {
             Node::Leaf(leaf) => self.leaf(&**leaf, elem, trail),
@@ -283,7 +284,7 @@ impl Rewrite<'_> {
         Ok(true)
     }
 
-    /// A field that does not exist yet; whether it does now.
+    /// Creates a field that does not exist yet. Returns whether it was created.
     fn create(
         &mut self,
         node: &Node,
@@ -328,7 +329,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Whatever lies behind an obstacle: an error, except for those who had nothing to do there.
+    /// Reports the error for a path behind an obstacle, unless the operator has nothing to do there.
     fn blocked(&self, node: &Node, trail: &Trail<'_>, obstacle: &Obstacle<'_>) -> Result<()> {
         match node {
             Node::Leaf(leaf) => {
@@ -410,7 +411,8 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// The output only grows, so too much is too much at once, however many elements would follow.
+    /// Rejects too large a document as soon as it is too large. The output only grows, so the remaining elements do not
+    /// matter.
     #[inline]
     fn check_size(&self) -> Result<()> {
         check::check_size(self.out.len() - self.start)
@@ -424,7 +426,7 @@ fn must_exist(trail: &Trail<'_>) -> Error {
     ))
 }
 
-/// A new field inside `_id` changes it as much as a new value would.
+/// Rejects a new field inside `_id`, which would change the `_id`.
 fn created_below_id(trail: Option<&Trail<'_>>, doc: Doc<'_>) -> Result<()> {
     match trail {
         Some(trail) if trail.root_name() == "_id" => Err(Error::new(
@@ -456,7 +458,7 @@ impl Open {
             .is_some_and(|word| word & (1 << (place % 64)) != 0)
     }
 
-    /// Closes a place; whether it was open.
+    /// Removes a child from the set, and returns whether it was there.
     #[inline]
     fn take(&mut self, place: usize) -> bool {
         let was = self.has(place);

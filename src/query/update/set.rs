@@ -32,7 +32,7 @@ pub fn parse_set_on_insert(argument: &Argument<'_>) -> Result<Leaf> {
 
 impl Modify for Set {
     fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<Change<'v>> {
-        // The same bytes are no change; 1 and 1.0 are different here.
+        // Identical bytes are no change. 1 and 1.0 differ here.
         if (self.only_on_insert && !at.apply.inserting) || old == self.value.as_ref() {
             return Ok(Change::Same);
         }

@@ -1,4 +1,4 @@
-//! Every update operator.
+//! The table of all update operators.
 
 use super::modify::{Argument, Leaf};
 use super::path::UpdatePath;
@@ -8,11 +8,11 @@ use super::{
 use crate::error::Result;
 use crate::vocabulary::{Entry, Vocabulary, ready};
 
-/// Parses the argument for one field.
+/// The parser of an operator's argument for one field.
 #[derive(Clone, Copy)]
 pub enum Parse {
     Field(ParseField),
-    /// `$rename` alone changes a second field.
+    /// Only for `$rename`, which changes a second field.
     TwoFields(ParseTwoFields),
 }
 

@@ -1,4 +1,4 @@
-//! Tables over the whole language: document, update, and the document or code that comes of it.
+//! Tables over the whole language: document, update, and the resulting document or error code.
 
 #[path = "../../../tests/support/literal.rs"]
 #[allow(dead_code)]
@@ -13,7 +13,7 @@ use crate::value::{Doc, DocBuf, Millis, Value};
 
 const NOW: Millis = Millis(1_700_000_000_123);
 
-/// Applies an update; what the words between update and result say is given with it.
+/// Applies an update. `words` gives the options between update and result.
 pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Option<Document>> {
     let filters = match words.strip_prefix("filters ") {
         Some(filters) => literal::value(filters).expect(filters),
@@ -32,7 +32,7 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
     let before = DocBuf::from(document);
     let after = update.apply(before.as_doc(), &apply);
     if let Some(patch) = update.patch(before.as_doc(), &apply) {
-        // The short way never leads elsewhere than the long one.
+        // A patch must give the same result as a full rewrite.
         let after = after.as_ref().expect("what fails is no patch");
         assert_eq!(patch.is_empty(), after.is_none());
         let mut patched = before.bytes().to_vec();
@@ -46,7 +46,7 @@ pub(super) fn run(document: &Document, update: &Bson, words: &str) -> Result<Opt
     Ok(after.map(|bytes| Document::from_reader(&bytes[..]).expect("a whole document")))
 }
 
-/// What an update makes of a document's bytes, the long way and the short one.
+/// Applies an update to a document's bytes, once by a full rewrite and once by a patch.
 fn both_ways(before: &[u8], update: Document) -> (Result<Option<Vec<u8>>>, Option<Vec<u8>>) {
     let update = DocBuf::from(doc! {"u": update});
     let update = Update::parse(update.as_doc().get("u"), None, &Scope::new()).unwrap();
@@ -73,7 +73,7 @@ fn values_of_the_same_width_are_changed_where_they_stand() {
     for (update, in_place) in [
         (doc! {"$inc": {"n": 1}}, true),
         (doc! {"$set": {"s": "xyz"}}, true),
-        // Another type of the same width.
+        // A different type of the same width.
         (doc! {"$set": {"x": 3_i64}}, true),
         (doc! {"$max": {"n2": 9_i64}, "$set": {"t": true}}, true),
         (doc! {"$min": {"n": 5}}, true),
@@ -95,7 +95,7 @@ fn values_of_the_same_width_are_changed_where_they_stand() {
             assert_eq!(short, long, "{update}");
         }
     }
-    // The first of two fields of a name.
+    // If a document has two fields of one name, the first one changes.
     let mut twice = DocBuf::from(doc! {"a": 1, "b": 1}).bytes().to_vec();
     let second = twice.len() - 1 - 7 + 1;
     twice[second] = b'a';
@@ -119,7 +119,7 @@ fn a_replacement_is_put_together_only_where_it_must_be() {
         let after = after.map(Option::unwrap).map_err(|error| error.code());
         assert_eq!(after, expected, "{replacement}");
     }
-    // Whichever way it goes, it is no larger than a document may be.
+    // Either way, the result may not exceed the size limit.
     for front in [true, false] {
         let text = "x".repeat(crate::value::MAX_DOCUMENT);
         let large = match front {
@@ -131,8 +131,8 @@ fn a_replacement_is_put_together_only_where_it_must_be() {
     }
 }
 
-/// Rows of `document | update | result`, or `document | update | words | result`. A result is a document, `same` or
-/// `error` and a code.
+/// Checks rows of `document | update | result`, or `document | update | words | result`. A result is a document, `same`,
+/// or `error` and a code.
 fn check(table: &str) {
     let mut failed = Vec::new();
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
@@ -147,7 +147,7 @@ fn check(table: &str) {
         let got = run(document.as_document().expect(row), &update, words);
         let good = match &got {
             Ok(None) => wanted == "same",
-            // By bytes: types, the order of fields and NaN count.
+            // Compares bytes, because types, field order and NaN count.
             Ok(Some(got)) => literal::value(wanted)
                 .ok()
                 .and_then(|wanted| wanted.as_document()?.to_vec().ok())
@@ -532,7 +532,7 @@ fn too_deep_and_too_large_are_refused() {
         deep = doc! {"a": deep};
     }
     let big = "x".repeat(9 << 20);
-    // A path is walked level by level: one like this would overflow the stack.
+    // A path is walked recursively, so this one would overflow the stack.
     let long = vec!["x"; 100_000].join(".");
     for (before, update, code) in [
         (doc! {"_id": 1}, doc! {"$set": {&long: 1}}, 15),

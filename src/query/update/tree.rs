@@ -1,6 +1,6 @@
-//! The paths of an update as a tree: shared beginnings once, conflicts found while it grows.
+//! The paths of an update as a tree. Common prefixes are shared, and conflicts are found during insertion.
 //!
-//! Children are kept in the order in which mongod creates new fields: by name, array indexes by number.
+//! Children are kept in the order in which mongod creates new fields: by name, with array indexes by number.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,22 +11,22 @@ use super::check;
 use super::modify::{self, Trail};
 use super::path::{self, UpdatePath};
 
-/// A path with more parts than mongod takes, and than any document is deep.
+/// The maximum number of parts of a path. mongod accepts no more, and no document is that deep.
 const MAX_PARTS: usize = 250;
 
 #[derive(Clone)]
 pub enum Node {
     Leaf(modify::Leaf),
-    /// Steps into a document by name, or into an array by index.
+    /// Descends into a document by name, or into an array by index.
     Fields(Fields),
-    /// Steps into the elements of an array: `$[]` and `$[identifier]`.
+    /// Descends into the elements of an array: `$[]` and `$[identifier]`.
     Elements(Elements),
 }
 
 #[derive(Clone, Default)]
 pub struct Fields {
     pub children: Vec<Child>,
-    /// What hangs below `$`. Its place among the children shows when a document is matched.
+    /// The subtree below `$`. Its position among the children is known once a document has matched.
     pub positional: Option<Box<Node>>,
 }
 
@@ -44,7 +44,7 @@ pub struct Elements {
 #[derive(Clone)]
 pub struct Each {
     pub identifier: Box<str>,
-    /// Which array filter selects the elements; `None` for `$[]`, which takes all.
+    /// The array filter that selects the elements, or `None` for `$[]`, which selects all.
     pub filter: Option<usize>,
     pub node: Node,
 }
@@ -55,21 +55,21 @@ pub type FindFilter<'f> = dyn FnMut(&str) -> Option<usize> + 'f;
 // === impl Fields ===
 
 impl Fields {
-    /// Hangs a leaf at the end of `path`.
+    /// Inserts a leaf at the end of `path`.
     pub fn insert(
         &mut self,
         path: &UpdatePath<'_>,
         leaf: modify::Leaf,
         filters: &mut FindFilter<'_>,
     ) -> Result<()> {
-        // Everything that walks the tree calls itself for each level of it.
+        // All walks over the tree are recursive, so its depth must be bounded.
         if path.parts.len() > MAX_PARTS {
             return Err(check::too_deep());
         }
         insert(Parent::Fields(self), path, 0, leaf, filters)
     }
 
-    /// The same where the path is the name of a field.
+    /// Inserts a leaf for a path that is a plain field name.
     pub fn insert_field(&mut self, name: &str, leaf: modify::Leaf) -> Result<()> {
         let Err(at) = self.search(name) else {
             return Err(conflict(name, name));
@@ -79,7 +79,7 @@ impl Fields {
         Ok(())
     }
 
-    /// The child with that name, among those that `open` still waits for.
+    /// Returns the position of the child with that name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         if self.children.len() <= 8 {
@@ -93,7 +93,7 @@ impl Fields {
             .ok()
     }
 
-    /// The children with `$` in its place, now that the document is known.
+    /// Returns the children with `$` replaced by the array index of the matched document.
     pub fn resolved(
         &self,
         position: Option<usize>,
@@ -140,7 +140,7 @@ impl Fields {
         self.children.get_mut(at).map(|child| &mut child.node)
     }
 
-    /// The child with that name, made where there is none yet.
+    /// Returns the child with that name, and creates it if there is none.
     fn entry(&mut self, name: &str, make: impl FnOnce() -> Node) -> &mut Node {
         if name == "$" {
             return self.positional.get_or_insert_with(|| Box::new(make()));
@@ -204,7 +204,7 @@ fn insert(
 }
 
 impl<'p> Parent<'p> {
-    /// The child for one part of a path, made where there is none yet.
+    /// Returns the child for one part of a path, and creates it if there is none.
     fn step(
         self,
         part: &str,
@@ -268,7 +268,7 @@ fn conflict(path: &str, at: &str) -> Error {
 
 // === merging ===
 
-/// Two trees that turn out to mean the same element (`a.$.x` and `a.0.y`, `a.$[].x` and `a.$[i].y`) as one.
+/// Merges two trees that select the same element, such as `a.$.x` and `a.0.y`, or `a.$[].x` and `a.$[i].y`.
 pub fn merge(left: &Node, right: &Node, trail: &Trail<'_>) -> Result<Node> {
     match (left, right) {
         (Node::Fields(left), Node::Fields(right)) => {
@@ -314,7 +314,7 @@ fn merge_into(both: &mut Fields, name: &str, node: &Node, trail: &Trail<'_>) -> 
     Ok(())
 }
 
-/// The order of whole paths: that of their parts.
+/// Compares whole paths part by part.
 pub fn path_order(left: &str, right: &str) -> Ordering {
     let (mut left, mut right) = (left.split('.'), right.split('.'));
     loop {
@@ -330,7 +330,7 @@ pub fn path_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Array indexes by number, before names by their bytes.
+/// Compares names: array indexes by number come before other names by bytes.
 fn order(left: &[u8], right: &[u8]) -> Ordering {
     let number = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
     match (number(left), number(right)) {

@@ -10,7 +10,7 @@ use super::modify::{At, Change, Leaf, Missing, Modify};
 
 struct Unset;
 
-/// The argument may be anything; it says nothing.
+/// Accepts any argument and ignores it.
 pub fn parse(_: &Argument<'_>) -> Result<Leaf> {
     Ok(Arc::new(Unset))
 }

@@ -1,4 +1,4 @@
-//! What an upsert inserts when nothing matches: the filter's equalities, then the update over them, `_id` in front.
+//! The document that an upsert inserts: the filter's equalities, then the update applied to them, with `_id` first.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, TS_FIELD, Value};
@@ -10,7 +10,8 @@ use super::{Apply, Update};
 // === impl Update ===
 
 impl Update {
-    /// Builds the document. `equalities` are the filter's; `new_id` makes an `_id` where neither filter nor update has one.
+    /// Builds the document. `equalities` come from the filter. `new_id` generates an `_id` if neither filter nor update
+    /// has one.
     pub fn upsert(
         &self,
         equalities: &[(&str, &Value)],
@@ -43,7 +44,7 @@ impl Update {
             }
             taken.push((path, value));
         }
-        // mongod goes through them by path.
+        // mongod applies the equalities in path order.
         taken.sort_by_key(|(path, _)| *path);
         let mut base = Vec::new();
         document_of(&taken, &apply, &mut base)?;
