@@ -1,4 +1,4 @@
-//! `$addFields` and `$set`: further fields, each computed from the document as it came in.
+//! `$addFields` and `$set`: add fields, each computed from the input document.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) fn parse_set(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dy
     parse_fields("$set", value, place)
 }
 
-/// The fields that are set.
+/// Visits the fields that the stage sets.
 pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     for field in spec.as_doc().into_iter().flatten() {
         visit(field.name());

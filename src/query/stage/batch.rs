@@ -1,37 +1,38 @@
-//! Rows on their way through a pipeline: one buffer of documents, one behind the other, that is used again and again.
+//! Batches of rows that pass through a pipeline: one reused buffer that holds documents one after another.
 
 use crate::value::{Doc, DocBuilder};
 
-/// How many rows, and how many bytes, a batch holds before whoever fills it should stop.
+/// The number of rows, and of bytes, at which the producer of a batch should stop.
 pub const TARGET_ROWS: usize = 256;
 pub const TARGET_BYTES: usize = 128 * 1024;
 
-/// The stored document that a row stands for. A row keeps it through every stage that makes one row of one row, so that
-/// a document that ends before its row leaves the cursor does not leave it; a row computed from several has none.
+/// The stored document that a row stands for.
+///
+/// A row keeps its origin through every stage that maps one row to one row. A document that ends before its row leaves the
+/// cursor is then left out. A row that is computed from several documents has no origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Which of the cursor's collections: an index into the handles that engine keeps.
+    /// The collection, as an index into the handles that the engine keeps for the cursor.
     pub source: u32,
     pub record: u64,
 }
 
-/// One row.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     pub doc: Doc<'a>,
     pub origin: Option<Origin>,
 }
 
-/// A buffer of rows. Stages append to it; what stands in it already is never theirs to touch.
+/// A buffer of rows. Stages append to it and never change the rows that it already holds.
 #[derive(Debug, Clone)]
 pub struct Batch {
     bytes: Vec<u8>,
     ends: Vec<End>,
-    /// Fillers stop at this many rows.
+    /// Producers stop at this many rows.
     target: usize,
 }
 
-/// Where a row ends (it begins where the one before it ends).
+/// The end of a row, which begins where the previous row ends.
 #[derive(Debug, Clone, Copy)]
 struct End {
     at: usize,
@@ -55,13 +56,14 @@ impl Batch {
         }
     }
 
-    /// Empties it and sets how many rows are wanted at most: a stage asks its input for no more than it was asked for.
+    /// Clears the batch and sets how many rows the caller wants at most. A stage asks its input for no more than its
+    /// caller asked for.
     pub fn restart(&mut self, wanted: usize) {
         self.clear();
         self.target = wanted.clamp(1, TARGET_ROWS);
     }
 
-    /// Empties it. The buffer stays for the next round, unless one huge document has blown it up.
+    /// Clears the batch. The buffer is kept for reuse, unless a huge document has enlarged it.
     pub fn clear(&mut self) {
         if self.bytes.capacity() > 4 * TARGET_BYTES {
             self.bytes = Vec::new();
@@ -70,7 +72,7 @@ impl Batch {
         self.ends.clear();
     }
 
-    /// The rows in it wait for a while: an empty one lets its buffers go. Says how many bytes stay.
+    /// Prepares for a wait: an empty batch frees its buffers. Returns the bytes that remain.
     pub fn at_rest(&mut self) -> usize {
         if self.is_empty() {
             self.bytes = Vec::new();
@@ -87,18 +89,18 @@ impl Batch {
         self.ends.is_empty()
     }
 
-    /// Whether fillers should stop.
+    /// Returns whether producers should stop.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.ends.len() >= self.target || self.bytes.len() >= TARGET_BYTES
     }
 
-    /// How many more rows are wanted.
+    /// Returns how many more rows are wanted.
     pub fn room(&self) -> usize {
         self.target.saturating_sub(self.ends.len())
     }
 
-    /// Sets how many rows it is to hold in all, and returns what was set before.
+    /// Sets the total number of rows that are wanted, and returns the previous setting.
     pub fn set_target(&mut self, rows: usize) -> usize {
         std::mem::replace(&mut self.target, rows)
     }
@@ -136,14 +138,13 @@ impl Batch {
         })
     }
 
-    /// Appends a row.
     #[inline]
     pub fn push(&mut self, doc: Doc<'_>, origin: Option<Origin>) {
         self.bytes.extend_from_slice(doc.bytes());
         self.close(origin);
     }
 
-    /// Appends a row that `write` puts together behind the others; nothing stays of it where `write` fails or says no.
+    /// Appends a row that `write` produces. If `write` fails or returns `false`, nothing is appended.
     pub fn push_with<E>(
         &mut self,
         origin: Option<Origin>,
@@ -182,7 +183,7 @@ impl Batch {
         }
     }
 
-    /// Removes `count` rows from the row `first` on.
+    /// Removes `count` rows, starting with row `first`.
     pub fn remove(&mut self, first: usize, count: usize) {
         let count = count.min(self.len().saturating_sub(first));
         if count == 0 {
@@ -196,8 +197,8 @@ impl Batch {
         }
     }
 
-    /// Keeps those rows from `first` on that `keep` says yes to; what stays moves together. After an error the batch is
-    /// cut at `first`.
+    /// Keeps the rows from `first` on for which `keep` returns `true`, and closes the gaps. After an error the batch is
+    /// truncated at `first`.
     pub fn retain<E>(
         &mut self,
         first: usize,

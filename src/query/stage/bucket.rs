@@ -1,4 +1,4 @@
-//! `$bucket`: rows grouped by the range that a value falls in. A `$group` and a `$sort` in other words.
+//! `$bucket`: groups rows by the range of a value. It is parsed into a `$group` and a `$sort`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::query::sort::Sort;
 use crate::query::{Expr, Survey, Vars};
 use crate::value::{Doc, DocBuf, Millis, Type, Val, Value, ValueRef, compare};
 
-/// Ranges, each from one boundary up to but not including the next.
+/// Ranges. Each one includes its lower boundary and excludes the upper one.
 pub(super) struct Buckets {
     by: Expr,
     boundaries: Vec<Value>,
@@ -64,7 +64,7 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// The field `groupBy`; `wanted` is the code, the stage and the words of its complaint.
+/// Parses the field `groupBy`. `wanted` holds the code, the stage and the wording of its error.
 pub(super) fn group_by(
     given: ValueRef<'_>,
     place: &Place<'_>,
@@ -81,7 +81,7 @@ pub(super) fn group_by(
     Expr::parse(given, place.scope)
 }
 
-/// The field `output`; `words` are those for what is no object.
+/// Parses the field `output`. `words` is the message if it is not an object.
 pub(super) fn output(option: Arg<'_>, place: &Place<'_>, code: i32, words: &str) -> Result<Fields> {
     let fields = option.expect(ValueRef::as_doc, code, words)?;
     Fields::parse(fields, place.scope)
@@ -108,7 +108,7 @@ fn parse_default(given: ValueRef<'_>, place: &Place<'_>) -> Result<Value> {
     Ok(constant.to_value())
 }
 
-/// The default stands for none of the ranges.
+/// Checks that the default lies outside all ranges.
 fn check_default(default: Option<&Value>, boundaries: &[Value]) -> Result<()> {
     if let (Some(default), Some(first), Some(last)) =
         (default, boundaries.first(), boundaries.last())
@@ -123,7 +123,7 @@ fn check_default(default: Option<&Value>, boundaries: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// "$path" or `{$operator: ...}`: what `groupBy` takes.
+/// Returns whether the value is a "$path" or `{$operator: ...}`, as `groupBy` requires.
 fn is_expression(value: ValueRef<'_>) -> bool {
     match value.ty() {
         Type::String => value.as_str().is_some_and(|text| text.starts_with('$')),
@@ -142,7 +142,7 @@ fn parse_boundaries(option: Arg<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
     for elem in array {
         let expr = Expr::parse(elem.value, place.scope)?;
         let Some(constant) = expr.as_const() else {
-            // A constant that fails to be computed fails here.
+            // A constant expression that cannot be evaluated reports its own error.
             if !expr.reads_document() {
                 expr.eval(Doc::EMPTY, &Vars::at(Millis(0)))?;
             }
@@ -194,7 +194,7 @@ impl Buckets {
         survey.expr(&self.by);
     }
 
-    /// The lower boundary of the range that a row falls in, which is its group's `_id`.
+    /// Returns the lower boundary of the range that contains the row. It is the `_id` of the row's group.
     pub fn find<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         let value = self.by.eval(doc, vars)?;
         let above = self

@@ -1,4 +1,4 @@
-//! `$bucketAuto`: rows in order of a value, cut into so many buckets of about the same size.
+//! `$bucketAuto`: sorts rows by a value and splits them into buckets of about equal size.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ struct BucketAutoRows {
     input: Box<dyn Rows>,
     stage: Arc<BucketAuto>,
     batch: Batch,
-    /// Rows under the value they are ordered by: `{v: value, d: document}`.
+    /// Rows with the value they are sorted by: `{v: value, d: document}`.
     held: RunSorter,
     key: Vec<u8>,
     complete: bool,
-    /// Rows for each bucket, and how many buckets have begun.
+    /// The number of rows per bucket, and the number of buckets that were started.
     size: usize,
     begun: i32,
-    /// The row that did not fit into the last bucket.
+    /// The first row of the next bucket.
     next: Option<DocBuf>,
-    /// Where the last bucket ended, for buckets with round bounds.
+    /// The end of the last bucket, for buckets with rounded bounds.
     last_end: Option<Value>,
 }
 
@@ -175,7 +175,7 @@ impl BucketAutoRows {
         Ok(())
     }
 
-    /// Fills the next bucket and appends its row; `false` when no row is left.
+    /// Fills the next bucket and appends its row. Returns `false` if no row is left.
     fn bucket(&mut self, cx: &Cx<'_>, out: &mut Batch) -> Result<bool> {
         let Some(first) = self.next.take().or_else(|| self.pop()) else {
             return Ok(false);
@@ -187,7 +187,7 @@ impl BucketAutoRows {
             max: value,
             states: Vec::new(),
         };
-        // A bucket gets its key when it is full: there is none yet that an accumulator could look at.
+        // A bucket's key is known only when it is full, so accumulators cannot read it.
         self.stage
             .fields
             .start(ValueRef::NULL, cx.vars, &mut bucket.states)?;
@@ -226,7 +226,7 @@ impl BucketAutoRows {
                 };
             }
             None => {
-                // Equal values stay together.
+                // Equal values stay in one bucket.
                 while let Some(row) =
                     next.take_if(|row| compare(bucket.max.as_ref(), row.as_doc().get("v")).is_eq())
                 {
@@ -266,7 +266,7 @@ impl Rows for BucketAutoRows {
                     self.size = (share.round() as usize).max(1);
                     self.held.finish(None);
                     self.complete = true;
-                    // What the stages in front hold is not held behind them as well.
+                    // This frees the memory of the stages before this one, which are no longer needed.
                     self.input = Box::new(Empty);
                 }
                 Flow::More if !cx.out_of_time() => {}

@@ -1,4 +1,4 @@
-//! `$collStats`: figures of the collection, as one row.
+//! `$collStats`: statistics of the collection, as one row.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::query::Survey;
 use crate::value::{Doc, Type, ValueRef};
 
-/// A stage that reports instead of reading.
+/// A stage that reports on a collection or on the server and reads no input.
 pub(super) struct Reports {
     pub on: Target,
     pub what: Report,
@@ -55,13 +55,13 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// Whether nothing but the number of documents is asked for.
+/// Returns whether the stage asks only for the number of documents.
 pub(super) fn only_counts(spec: ValueRef<'_>) -> bool {
     let mut options = spec.as_doc().into_iter().flatten();
     options.all(|option| option.name() == "count")
 }
 
-/// Whether figures without options are asked for; null asks for nothing.
+/// Returns whether the option is an empty object. Null means that the client does not ask for these figures.
 fn empty(option: Arg<'_>) -> Result<bool> {
     match option.doc()? {
         None => Ok(false),
@@ -73,7 +73,7 @@ fn empty(option: Arg<'_>) -> Result<bool> {
     }
 }
 
-/// `{histograms}`
+/// Parses `{histograms}`.
 fn histograms(options: Doc<'_>) -> Result<bool> {
     let mut wanted = false;
     for option in fields("$collStats.latencyStats", options) {
@@ -85,7 +85,7 @@ fn histograms(options: Doc<'_>) -> Result<bool> {
     Ok(wanted)
 }
 
-/// `{scale}`: by what sizes are divided.
+/// Parses `{scale}`, the divisor of all sizes.
 fn scale(options: Doc<'_>) -> Result<f64> {
     let mut scale = 1.0;
     for option in fields("$collStats.storageStats", options) {

@@ -1,4 +1,4 @@
-//! `$count`: one row that says how many there were; none where there were none.
+//! `$count`: one row with the number of input rows, or no row if there are none.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Rows for CountRows {
     }
 }
 
-/// Counts are int32 as long as they fit, as `{$sum: 1}` yields them.
+/// Writes a count as an int32 if it fits, like `{$sum: 1}`.
 pub(super) fn put_count(doc: &mut DocBuilder<'_>, field: &str, count: i64) {
     match i32::try_from(count) {
         Ok(count) => doc.put_i32(field, count),

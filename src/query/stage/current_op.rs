@@ -1,4 +1,4 @@
-//! `$currentOp`: what runs now, one row each. The server knows that, not a collection; the command hands the list in.
+//! `$currentOp`: one row for each running operation. The server knows them, and the command passes the list in.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
-/// What is asked for besides the commands that run. `localOps` and `idleSessions` change nothing: there is one node, and no
-/// session holds a lock.
+/// The options of the stage. `localOps` and `idleSessions` have no effect: there is only one node, and no session holds a
+/// lock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CurrentOps {
-    /// Not only what whoever asks does, where somebody has to log in.
+    /// Lists the operations of all users, not only those of the caller. It matters only if the server requires a login.
     pub all_users: bool,
     pub idle_connections: bool,
     pub idle_cursors: bool,
-    /// Long commands are shown as text that is cut.
+    /// Shows long commands as truncated text.
     pub truncate: bool,
 }
 

@@ -1,22 +1,23 @@
-//! How deep rows may nest: MongoDB's 200 levels. A stage can put its whole input a few levels down
-//! (`{$set: {a: {b: "$$ROOT"}}}`), and a thousand stages can do that one behind the other; whatever reads documents
-//! level by level relies on the bound.
+//! The nesting limit of rows: MongoDB's 200 levels.
 //!
-//! To walk through every row behind every stage would cost more than most stages do. But a stage adds no more levels
-//! than its own specification has (and one), and a stored document leaves room for twenty: a pipeline is only looked at
-//! where that may not suffice.
+//! A stage can nest its whole input a few levels deeper (`{$set: {a: {b: "$$ROOT"}}}`), and a thousand stages can do so in
+//! sequence. All code that recurses over documents relies on the limit.
+//!
+//! Checking every row after every stage would cost more than most stages do. But a stage adds at most one level more than
+//! its own specification has, and a stored document leaves room for twenty levels. So a pipeline is checked only if it may
+//! exceed that.
 
 use super::{Batch, Cx, Flow, Rows};
 use crate::error::Result;
 use crate::query::expr::{MAX_DEPTH, check_depth, nesting};
 use crate::value::ValueRef;
 
-/// What a stored document leaves free: its own bound is 180.
+/// The levels that a stored document leaves free: its own limit is 180.
 const ROOM: usize = 20;
-/// How many levels may be added unseen: nobody has to be afraid of so many more.
+/// The number of levels that stages may add before the next check. Recursion over that many more levels is safe.
 const UNSEEN: usize = 100;
 
-/// How much deeper rows can be than those that came in.
+/// Tracks how much deeper rows can be than the input rows.
 #[derive(Default)]
 pub(super) struct Depth {
     added: usize,
@@ -25,7 +26,7 @@ pub(super) struct Depth {
 
 struct Checked(Box<dyn Rows>);
 
-/// How many levels a stage can add.
+/// Returns how many levels a stage can add.
 pub(super) fn levels(spec: ValueRef<'_>) -> usize {
     1 + nesting(spec, MAX_DEPTH)
 }
@@ -33,7 +34,7 @@ pub(super) fn levels(spec: ValueRef<'_>) -> usize {
 // === impl Depth ===
 
 impl Depth {
-    /// Behind a stage that can add so many levels.
+    /// Accounts for a stage that can add this many levels, and checks its output if needed.
     pub fn behind(&mut self, levels: usize, rows: Box<dyn Rows>) -> Box<dyn Rows> {
         self.added += levels;
         self.since_check += levels;
@@ -44,7 +45,7 @@ impl Depth {
         Box::new(Checked(rows))
     }
 
-    /// Behind the last stage.
+    /// Checks the output of the last stage if needed.
     pub fn at_end(self, rows: Box<dyn Rows>) -> Box<dyn Rows> {
         if self.since_check == 0 || self.added <= ROOM {
             return rows;

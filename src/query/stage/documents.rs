@@ -1,4 +1,4 @@
-//! `$documents`: rows that the command itself brings.
+//! `$documents`: rows that the command itself contains.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ struct Documents {
 
 struct DocumentsRows {
     stage: Arc<Documents>,
-    /// The array, once it has been computed, and how far it has been read.
+    /// The array once it is computed, and the offset of the next element.
     array: Option<Value>,
     offset: usize,
 }

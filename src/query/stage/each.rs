@@ -1,4 +1,4 @@
-//! What makes one row of one row: each only says how a document becomes another one.
+//! Stages that map one row to one row. Such a stage only says how a document becomes another one.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::value::Doc;
 
 /// Turns a document into another one.
 pub trait Each: Send + Sync {
-    /// Appends the new document to `out`; `false` where the row goes away (what was appended is then dropped).
+    /// Appends the new document to `out`. Returns `false` if the row is dropped; appended bytes are then discarded.
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool>;
 
-    /// Shows the fields that it names.
+    /// Reports the fields that the stage names.
     fn survey(&self, survey: &mut Survey<'_>);
 }
 
@@ -24,12 +24,12 @@ struct MappedRows<F> {
     input: Box<dyn Rows>,
     write: F,
     batch: Batch,
-    /// The next row of the batch, and what was said of the rows behind it.
+    /// The next row of the batch, and the input's answer after it filled the batch.
     row: usize,
     flow: Flow,
 }
 
-/// The rows of `input`, each written anew (or left out, where `write` says `false`).
+/// Returns the rows of `input`, each rewritten by `write`, or dropped if `write` returns `false`.
 pub fn map<F>(input: Box<dyn Rows>, write: F) -> Box<dyn Rows>
 where
     F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send + 'static,
@@ -70,7 +70,7 @@ where
             self.flow = self.input.fill(cx, &mut self.batch)?;
         }
         for row in self.batch.iter_from(self.row) {
-            // What is small on the way in may be large on the way out.
+            // A small input row can become a large output row.
             if out.is_full() {
                 return Ok(Flow::More);
             }
@@ -78,7 +78,7 @@ where
             out.push_with(row.origin, |bytes| (self.write)(row, cx.vars, bytes))?;
             self.row += 1;
         }
-        // A large document stands in one stage at a time, however many there are.
+        // A large document stays in one stage at a time, no matter how many stages there are.
         self.batch.clear();
         self.row = 0;
         Ok(self.flow)

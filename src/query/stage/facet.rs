@@ -1,7 +1,7 @@
-//! `$facet`: several pipelines over the same rows, their results side by side in one row.
+//! `$facet`: several pipelines over the same rows, with their results side by side in one row.
 //!
-//! Each batch of the input is laid before every pipeline in turn: a pipeline's source hands it out once and then pauses, which
-//! stages pass on, so that all of them go through the input together and none of it is kept.
+//! Each batch of the input is given to every pipeline in turn. The source of a pipeline returns the batch once and then
+//! pauses, and stages pass the pause on. So all pipelines advance through the input together, and the input is not stored.
 
 use std::sync::Arc;
 
@@ -21,27 +21,27 @@ struct FacetRows {
     input: Box<dyn Rows>,
     stage: Arc<Facet>,
     parts: Vec<FacetBranch>,
-    /// The part that is being run on the current batch.
+    /// The part that processes the current batch.
     at: usize,
     begun: bool,
-    /// Bytes of all results so far.
+    /// The bytes of all results so far.
     held: usize,
 }
 
-/// Each part may take what any pipeline takes, and many of them together no more than this many may.
+/// The number of full memory budgets that all parts share. Up to this many parts have the budget of a whole pipeline each.
 const SHARES: usize = 10;
 
 struct FacetBranch {
     rows: Box<dyn Rows>,
     feed: Arc<Mutex<Feed>>,
     found: Batch,
-    /// Elements of the result, as the body of an array.
+    /// The elements of the result, as the body of an array.
     result: Vec<u8>,
     count: u32,
     done: bool,
 }
 
-/// What lies before a pipeline.
+/// The current input of a pipeline.
 #[derive(Default)]
 struct Feed {
     batch: Arc<Batch>,
@@ -66,7 +66,7 @@ const WITHIN: InnerRules = InnerRules {
     },
 };
 
-/// The pipelines in a specification.
+/// Visits the pipelines in a specification.
 pub(super) fn inner<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
     let parts = spec.as_doc().into_iter().flatten();
     parts
@@ -156,7 +156,7 @@ impl FacetBranch {
         }
     }
 
-    /// Runs the pipeline until it wants the next batch (`true`) or the time is up (`false`).
+    /// Runs the pipeline. Returns `true` if it needs the next batch or is done, and `false` if the time slice is over.
     fn run(&mut self, cx: &mut Cx<'_>, held: &mut usize) -> Result<bool> {
         while !self.done {
             self.found.restart(usize::MAX);
@@ -257,7 +257,7 @@ impl FacetRows {
     }
 }
 
-/// The array with these elements.
+/// Builds an array of these elements.
 fn array_of(elements: &[u8]) -> Value {
     let mut bytes = Vec::with_capacity(elements.len() + 5);
     let mut array = DocBuilder::begin(&mut bytes);

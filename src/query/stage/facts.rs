@@ -1,7 +1,7 @@
-//! What the row of a stage says: everything that others have to know of a stage before, or without, running it.
+//! The facts in the row of a stage: all that other code must know about a stage without running it.
 //!
-//! A stage that is not built yet says the same, so that its rights, its place and its part in the stable API are right on the
-//! day when it is.
+//! A planned stage states its facts too. So its privileges, its position and its part in the stable API are already right
+//! when it is built.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ pub type Entry = vocabulary::Entry<Parse, StageFacts>;
 pub struct StageFacts {
     pub position: Position,
     pub runs_on: RunsOn,
-    /// May stand in a pipeline of `$facet`.
+    /// Whether it may be used in a pipeline of `$facet`.
     pub in_facet: bool,
-    /// May stand in the pipeline of `$lookup` or `$unionWith`.
+    /// Whether it may be used in the pipeline of `$lookup` or `$unionWith`.
     pub in_sub: bool,
-    /// May stand in the definition of a view.
+    /// Whether it may be used in the definition of a view.
     pub in_view: bool,
     pub rows_from: RowsFrom,
     pub needs: Need,
     pub stable: Stable,
     pub changes: Changes,
-    /// Two queries that differ in this stage have plans of different shapes (explain's `planCacheShapeHash`).
+    /// Whether queries that differ in this stage have different plan shapes (explain's `planCacheShapeHash`).
     pub in_plan_shape: bool,
-    /// Shows the pipelines inside the stage, as the client wrote them.
+    /// Visits the pipelines inside the stage, as the client wrote them.
     pub inner: EachInner,
 }
 
-/// Parses the argument of a stage.
+/// The parser of a stage's argument.
 #[derive(Clone, Copy)]
 pub enum Parse {
-    /// Pushes what it comes to: mostly one stage, for some a row of simpler ones.
+    /// Pushes the parsed stages: mostly one, but some stages become several simpler ones.
     Stages(ParseStages),
-    /// One document comes out for each that goes in. Such stages may also stand in an update.
+    /// The stage maps one document to one document. Such stages may also be used in an update.
     Each(ParseEach),
 }
 
@@ -46,24 +46,24 @@ pub type ParseStages = fn(ValueRef<'_>, &Place<'_>, &mut dyn FnMut(Stage)) -> Re
 pub type ParseEach = fn(ValueRef<'_>, &Place<'_>) -> Result<Arc<dyn Each>>;
 pub type EachInner = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(Doc<'v>));
 
-/// Where in a pipeline a stage may stand.
+/// Where in a pipeline a stage is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     Any,
-    /// `code`: what mongod refuses it with anywhere else.
+    /// `code` is mongod's error code for any other position.
     First {
         code: i32,
     },
     Last,
 }
 
-/// What an aggregate that begins with the stage has to name.
+/// The namespace that an aggregate needs if it begins with the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunsOn {
     Collection,
     Database,
     Both,
-    /// This collection and no other.
+    /// This collection only.
     Only {
         db: &'static str,
         coll: &'static str,
@@ -73,21 +73,21 @@ pub enum RunsOn {
 /// Where the rows come from if a pipeline begins with the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsFrom {
-    /// Documents of the collection, read in front of the stage.
+    /// Documents of the collection, read before the stage.
     Input,
-    /// The command itself: no collection is needed.
+    /// The command itself. No collection is needed.
     Command,
-    /// The stage finds or makes them itself.
+    /// The stage finds or creates them itself.
     Stage,
-    /// The state of the server. Only the read concern `local` makes sense of it.
+    /// The state of the server. Only the read concern `local` is valid.
     Server,
 }
 
-/// What a user must be allowed to do if a pipeline begins with the stage, with the collection (or database) that it runs on.
+/// The privilege that a user needs if a pipeline begins with the stage, on the collection (or database) that it runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     Find,
-    /// To have logged in.
+    /// The user is logged in.
     LoggedIn,
     ChangeStream,
     CollStats,
@@ -95,12 +95,12 @@ pub enum Need {
     ListCatalog,
     ListSearchIndexes,
     PlanCacheRead,
-    /// To see what runs: one's own commands always, those of others with a right of their own.
+    /// Permission to see operations: users always see their own, those of others need an additional privilege.
     CurrentOp,
-    /// The same for sessions.
+    /// Permission to see sessions, with the rule of [`Need::CurrentOp`].
     ListSessions,
     QueryStats,
-    /// A matter of the whole server for which no built-in role but root is enough here.
+    /// A server-wide privilege that, here, only the built-in role root has.
     Everything,
 }
 
@@ -109,32 +109,32 @@ pub enum Need {
 pub enum Stable {
     Always,
     Never,
-    /// With these options, or it is refused with these words.
+    /// Only with these options. Otherwise it is rejected with this message.
     If(fn(ValueRef<'_>) -> bool, &'static str),
 }
 
-/// What the stage does to the fields of its rows.
+/// How the stage changes the fields of its rows.
 #[derive(Debug, Clone, Copy)]
 pub enum Changes {
-    /// Rows pass as they are, or not at all.
+    /// Rows pass unchanged or are dropped.
     Nothing,
-    /// Shows the paths that are set or removed; all other fields pass.
+    /// Visits the paths that are set or removed. All other fields pass.
     Fields(EachPath),
-    /// Shows the paths that are set or removed; the second function says which paths pass.
+    /// Visits the paths that are set or removed. The second function tells which paths pass.
     Selection(EachPath, fn(ValueRef<'_>, &str) -> bool),
-    /// Other rows come out.
+    /// The output rows are new.
     Everything,
 }
 
 pub type EachPath = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(&'v str));
 
-/// The usual code for a stage that has to be the first.
+/// The usual error code for a stage that must be the first.
 const NOT_FIRST: i32 = 40602;
 
 // === impl Changes ===
 
 impl Changes {
-    /// Shows the paths that a stage with this specification sets or removes by name.
+    /// Visits the paths that a stage with this specification sets or removes by name.
     pub fn each_written<'v>(&self, spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
         match self {
             Self::Nothing | Self::Everything => {}
@@ -142,7 +142,7 @@ impl Changes {
         }
     }
 
-    /// Whether what stands at a path comes out of the stage as it went in.
+    /// Returns whether the value at a path passes through the stage unchanged.
     pub fn passes(&self, spec: ValueRef<'_>, path: &str) -> bool {
         match self {
             Self::Nothing => true,
@@ -157,7 +157,7 @@ impl Changes {
     }
 }
 
-/// The first name of a path.
+/// Returns the first name of a path.
 pub(super) fn root(path: &str) -> &str {
     path.split('.').next().unwrap_or(path)
 }
@@ -197,12 +197,12 @@ impl Entry {
         Self::new(name, Status::Planned)
     }
 
-    /// Only at the beginning of a pipeline, with rows of its own.
+    /// Allows the stage only at the beginning of a pipeline, with rows of its own.
     pub(super) const fn first(self, rows_from: RowsFrom, needs: Need) -> Self {
         self.first_or(NOT_FIRST, rows_from, needs)
     }
 
-    /// The same, where mongod refuses it elsewhere with a code of its own.
+    /// Allows the stage only at the beginning of a pipeline. Anywhere else, mongod rejects it with this code.
     pub(super) const fn first_or(mut self, code: i32, rows_from: RowsFrom, needs: Need) -> Self {
         self.facts.position = Position::First { code };
         self.facts.in_facet = false;
@@ -211,25 +211,25 @@ impl Entry {
         self
     }
 
-    /// The same, for a collection or a database as a whole.
+    /// Lets the stage run on a collection or on a whole database.
     pub(super) const fn on_both(mut self) -> Self {
         self.facts.runs_on = RunsOn::Both;
         self
     }
 
-    /// The same, for a database alone. A view is made of a collection.
+    /// Lets the stage run on a database only. A view needs a collection.
     pub(super) const fn on_database(mut self) -> Self {
         self.facts.runs_on = RunsOn::Database;
         self.not_in_view()
     }
 
-    /// The same, for one collection alone.
+    /// Lets the stage run on one collection only.
     pub(super) const fn on_only(mut self, db: &'static str, coll: &'static str) -> Self {
         self.facts.runs_on = RunsOn::Only { db, coll };
         self.not_in_view()
     }
 
-    /// Only at the end of a pipeline: it writes.
+    /// Allows the stage only at the end of a pipeline, because it writes.
     pub(super) const fn last(mut self) -> Self {
         self.facts.position = Position::Last;
         self.not_in_facet().not_in_sub().not_in_view()

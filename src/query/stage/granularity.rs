@@ -1,4 +1,4 @@
-//! Round bounds for `$bucketAuto`: the preferred numbers of ISO 3 and IEC 60063, and powers of two.
+//! Rounded bounds for `$bucketAuto`: the preferred numbers of ISO 3 and IEC 60063, and powers of two.
 
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Value, ValueRef};
@@ -10,7 +10,7 @@ pub(super) enum Granularity {
     PowersOfTwo,
 }
 
-/// Name and numbers. Each series repeats for every power of ten.
+/// Name and numbers of each series, which repeats for every power of ten.
 const SERIES: &[(&str, &[f64])] = &[
     ("1-2-5", &[1.0, 2.0, 5.0]),
     (
@@ -116,7 +116,7 @@ impl Granularity {
             .ok_or_else(|| Error::location(40257, format!("Unknown rounding granularity '{name}'")))
     }
 
-    /// Only numbers that are not negative can be rounded.
+    /// Rejects values that cannot be rounded. Only non-negative numbers can.
     pub fn check(&self, value: ValueRef<'_>) -> Result<()> {
         let Some(number) = value.as_num() else {
             return Err(Error::location(
@@ -145,12 +145,12 @@ impl Granularity {
         Ok(())
     }
 
-    /// The next round number above (a round number itself goes up to the next one).
+    /// Returns the next greater round number, also for a value that is round itself.
     pub fn round_up(&self, value: ValueRef<'_>) -> Value {
         self.round(value, true)
     }
 
-    /// The next round number below.
+    /// Returns the next smaller round number.
     pub fn round_down(&self, value: ValueRef<'_>) -> Value {
         self.round(value, false)
     }
@@ -169,7 +169,7 @@ impl Granularity {
         };
         match number {
             Num::Decimal(_) => Num::Decimal(Decimal::from_f64(rounded)).to_value(),
-            // Whole powers of two stay whole.
+            // Whole powers of two stay integers.
             Num::Int32(_) | Num::Int64(_)
                 if matches!(self, Self::PowersOfTwo) && (1.0..9e18).contains(&rounded) =>
             {
@@ -185,7 +185,7 @@ fn series(numbers: &[f64], plain: f64, up: bool) -> f64 {
     let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
         return plain;
     };
-    // Into the decade of the number.
+    // Finds the decade of the number.
     let mut power = 0;
     while power < 300 && plain >= at(last, power) {
         power += 1;
@@ -205,7 +205,7 @@ fn series(numbers: &[f64], plain: f64, up: bool) -> f64 {
     }
 }
 
-/// A number of a series times a power of ten. From whole numbers, so that 6.8 and -1 make 0.68 and not what lies beside it.
+/// Returns a number of a series times a power of ten. It computes with integers, so that 6.8 and -1 give exactly 0.68.
 fn at(round: f64, power: i32) -> f64 {
     let thousands = (round * 1000.0).round();
     if power >= 3 {

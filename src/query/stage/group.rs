@@ -1,4 +1,4 @@
-//! `$group`: one row for each key, with what its rows come to.
+//! `$group`: one row for each key, with the accumulated values of its rows.
 
 use std::sync::Arc;
 
@@ -12,38 +12,38 @@ use crate::query::accumulator::{Accumulator, State};
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
-/// What one group costs beyond its key, its `_id` and its accumulators.
+/// The bytes that one group needs besides its key, its `_id` and its accumulators.
 const OVERHEAD: usize = 64;
 
-/// Also what `$bucket`, `$sortByCount` and the like come to.
+/// The parsed form of `$group`. `$bucket`, `$sortByCount` and others are parsed into it too.
 pub(super) struct Group {
     key: Key,
     fields: Fields,
 }
 
-/// Which group a row belongs to.
+/// How to find the group of a row.
 pub(super) enum Key {
     Value(Expr),
-    /// A document with this field alone, which is null where its value is missing.
+    /// A document with this single field, which becomes null if its value is missing.
     SoleField(Box<str>, Expr),
     Buckets(super::bucket::Buckets),
 }
 
-/// The fields that are accumulated.
+/// The accumulated fields.
 pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
 
 struct GroupRows {
     input: Box<dyn Rows>,
     stage: Arc<Group>,
     batch: Batch,
-    /// From the bytes of a key to the number of its group.
+    /// Maps the bytes of a key to the number of its group.
     numbers: HashMap<Box<[u8]>, u32>,
     ids: Vec<Value>,
-    /// For group g and field f at g * fields + f.
+    /// The state of field f of group g is at g * fields + f.
     states: Vec<Box<dyn State>>,
     used: usize,
     scratch: Vec<u8>,
-    /// The next group to leave, once all have come.
+    /// The next group to return, once the input has ended.
     leaving: Option<usize>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn parse(
 }
 
 fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
-    // {a: 1} looks like an inclusion and is refused; anything else in a document is an expression.
+    // {a: 1} looks like an inclusion and is rejected. Any other document is an expression.
     let plain = value.as_doc().filter(|doc| {
         doc.first()
             .is_some_and(|first| !first.name().starts_with('$'))
@@ -103,8 +103,8 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
     })
 }
 
-/// A key that is not constant, as the reply shows it. MongoDB keeps keys in a form of its own on the way, from which
-/// code comes back as text and the two extreme keys come back in a document.
+/// Returns a non-constant key as the reply shows it. MongoDB stores such keys in an internal format. In it, code becomes a
+/// string, and MinKey and MaxKey are wrapped in a document.
 fn shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
         Type::Code => Value::new(Type::String, id.data()),
@@ -123,7 +123,7 @@ fn sole_null(name: &str) -> Value {
     Value::document(doc.into_bytes())
 }
 
-/// So many fields may take long for one row.
+/// From this many fields on, one row may take long.
 const MANY: usize = 16;
 
 // === impl Fields ===
@@ -137,7 +137,7 @@ impl Fields {
         Ok(fields)
     }
 
-    /// `{count: {$sum: 1}}`, which is what several stages yield where nothing else is asked for.
+    /// Returns `{count: {$sum: 1}}`, the default output of several stages.
     pub fn count(name: &str) -> Result<Self> {
         let one = DocBuf::build(|doc| {
             doc.put_i32("$sum", 1);
@@ -155,7 +155,7 @@ impl Fields {
         self.0.iter().any(|(known, _)| &**known == name)
     }
 
-    /// Takes one `name: {$operator: argument}`.
+    /// Parses and adds one `name: {$operator: argument}`.
     fn add(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
         let operator = value
             .as_doc()
@@ -196,7 +196,7 @@ impl Fields {
         Ok(())
     }
 
-    /// The states of the group with that `_id`.
+    /// Appends the states of the group with that `_id`.
     pub fn start(
         &self,
         id: ValueRef<'_>,
@@ -209,7 +209,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Takes a row into the states of its group; says by how many bytes they grew or shrank.
+    /// Adds a row to the states of its group. Returns by how many bytes they have grown or shrunk.
     #[inline]
     pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<isize> {
         if self.0.len() >= MANY {
@@ -229,7 +229,7 @@ impl Fields {
         check_size(out.len())
     }
 
-    /// Shows the fields that they look at.
+    /// Reports the fields that the accumulators read.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         for (_, accumulator) in &self.0 {
             accumulator.survey(survey);
@@ -250,7 +250,7 @@ impl Group {
         Self { key, fields }
     }
 
-    /// How many rows have each key.
+    /// Creates a group that counts the rows of each key.
     pub fn counting(key: Expr, name: &str) -> Result<Self> {
         Ok(Self::new(Key::Value(key), Fields::count(name)?))
     }
@@ -271,7 +271,7 @@ impl StageOp for Group {
         })
     }
 
-    /// As the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
+    /// Covers the count that drivers send: `{_id: 1, n: {$sum: 1}}`.
     fn only_counts(&self) -> bool {
         matches!(&self.key, Key::Value(expr) | Key::SoleField(_, expr) if !expr.reads_document())
             && !self.fields.reads_document()
@@ -303,7 +303,7 @@ impl GroupRows {
                 }
                 Key::Buckets(buckets) => buckets.find(row.doc, cx.vars)?,
             };
-            // A missing key is the null group's.
+            // A missing key belongs to the null group.
             let id = id.as_ref().or_null();
             self.scratch.clear();
             key::encode(id, false, &mut self.scratch);
@@ -352,7 +352,7 @@ impl Rows for GroupRows {
             match flow {
                 Flow::End => {
                     self.leaving = Some(0);
-                    // What the stages in front hold is not held behind them as well.
+                    // This frees the memory of the stages before this one, which are no longer needed.
                     self.input = Box::new(Empty);
                 }
                 Flow::More if !cx.out_of_time() => {}

@@ -1,4 +1,4 @@
-//! `$indexStats`: one row for each index, with how often it was used.
+//! `$indexStats`: one row for each index, with its usage count.
 
 use std::sync::Arc;
 

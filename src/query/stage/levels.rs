@@ -1,12 +1,12 @@
-//! Pipelines within pipelines, as the client wrote them: for checks that come before anything is parsed.
+//! Nested pipelines as the client wrote them, for checks that run before parsing.
 
 use super::facts::{Entry, RowsFrom};
 use super::table::STAGES;
 use crate::error::{Error, Result};
 use crate::value::{Doc, Elem, ValueRef};
 
-/// Shows every stage of a pipeline and of the pipelines inside its stages. Only a name that is no stage's is refused here; whatever
-/// else is wrong, [`super::Pipeline::parse`] says.
+/// Visits every stage of a pipeline, and of the pipelines inside its stages. It rejects only unknown stage names.
+/// [`super::Pipeline::parse`] reports all other errors.
 pub fn each_stage(
     stages: Doc<'_>,
     visit: &mut dyn FnMut(&'static Entry, ValueRef<'_>) -> Result<()>,
@@ -25,7 +25,7 @@ pub fn each_stage(
     Ok(())
 }
 
-/// Whether a pipeline brings the rows that it begins with, so that it needs no collection.
+/// Returns whether a pipeline begins with rows of its own, so that it needs no collection.
 pub(super) fn brings_rows(stages: Doc<'_>) -> bool {
     names(stages)
         .next()
@@ -39,14 +39,14 @@ pub(super) fn row_of(name: &str) -> Result<&'static Entry> {
     })
 }
 
-/// The name and the argument of each stage.
+/// Returns the name and the argument of each stage.
 pub fn names(stages: Doc<'_>) -> impl Iterator<Item = Elem<'_>> {
     stages
         .iter()
         .filter_map(|stage| stage.value.as_doc().and_then(Doc::first))
 }
 
-/// The inner pipeline of `$lookup` and `$unionWith`.
+/// Visits the inner pipeline of `$lookup` and `$unionWith`.
 pub(super) fn only_pipeline<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
     let pipeline = spec
         .as_doc()
@@ -56,7 +56,7 @@ pub(super) fn only_pipeline<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v
     }
 }
 
-/// The inner pipelines of `$rankFusion` and `$scoreFusion`.
+/// Visits the inner pipelines of `$rankFusion` and `$scoreFusion`.
 pub(super) fn fused<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
     let pipelines = spec
         .as_doc()

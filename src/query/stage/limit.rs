@@ -1,4 +1,4 @@
-//! `$limit`: no more than so many rows.
+//! `$limit`: passes a maximum number of rows.
 
 use super::number::non_negative;
 use super::{Batch, Cx, Flow, Place, Rows, Stage};
@@ -10,7 +10,7 @@ struct Limit {
     left: u64,
 }
 
-/// At most `count` rows of `input`.
+/// Returns at most `count` rows of `input`.
 pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
     Box::new(Limit { input, left: count })
 }
@@ -34,7 +34,7 @@ impl Rows for Limit {
             return Ok(Flow::End);
         }
         let before = out.len();
-        // The input is asked for no more than is wanted, so that a limit of 1 reads one document.
+        // The input is asked only for the rows that are needed, so a limit of 1 reads one document.
         let wanted = usize::try_from(self.left).unwrap_or(usize::MAX);
         let target = out.set_target(0);
         out.set_target(target.min(before.saturating_add(wanted)));

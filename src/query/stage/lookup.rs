@@ -1,6 +1,6 @@
-//! `$lookup`: the documents of another collection that belong to a row, as an array in it.
+//! `$lookup`: adds the related documents of another collection to a row, as an array.
 //!
-//! By equality of two fields, by a pipeline that may use the row's values through `let`, or by both.
+//! The relation is the equality of two fields, or a pipeline that may use the row's values through `let`, or both.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Path, Type, ValueRef};
 
 pub(super) use super::lookup_spec::{parse, written};
 
-/// What mongod lets the documents for one row come to.
+/// The most bytes that mongod allows for the joined documents of one row.
 const MAX_JOINED: usize = 100 * 1024 * 1024;
 
 struct LookupRows {
@@ -25,14 +25,14 @@ struct LookupRows {
     stage: Arc<Lookup>,
     batch: Batch,
     flow: Flow,
-    /// The row of `batch` that is next.
+    /// The next row of `batch`.
     row: usize,
-    /// What is being collected for it, where that takes more than one step.
+    /// The pipeline of that row, if it takes more than one step.
     inner: Option<RowPipeline>,
     found: Batch,
     array: Vec<u8>,
-    /// The array that every row gets, where it does not depend on the row; good for the command that found it. (Not for as long
-    /// as `now` stands: a rule may have changed in between.)
+    /// The array for every row, if it does not depend on the row. It is valid only for the command that found it.
+    /// Comparing `now` is not enough, because a TTL rule may have changed between two commands with the same `now`.
     same: Option<(u32, Vec<u8>)>,
 }
 
@@ -44,7 +44,7 @@ struct RowPipeline {
     count: u32,
 }
 
-/// Rows that are there already.
+/// Rows that are already in memory.
 struct BufferedRows(Batch);
 
 // === impl Lookup ===
@@ -69,7 +69,7 @@ impl StageOp for Lookup {
         if let Some(sub) = &self.sub {
             visit(&sub.whole, on);
         }
-        // To join by fields, the documents are read whatever the pipeline begins with.
+        // A join by fields reads the documents even if the pipeline has a source of its own.
         if self.fields.is_some() && self.from.is_some() {
             visit(&Pipeline::EMPTY, on);
         }
@@ -106,13 +106,13 @@ impl Rows for LookupRows {
                 }
                 self.row += 1;
                 if self.row == self.batch.len() {
-                    // A large document stands in one stage at a time, however many there are.
+                    // A large document stays in one stage at a time, no matter how many stages there are.
                     self.batch.clear();
                 }
                 if out.is_full() {
                     return Ok(Flow::More);
                 }
-                // A join by equality takes a microsecond: looking at the clock each time would be felt.
+                // A join by equality takes about a microsecond, so reading the clock each time would be noticeable.
                 if self.row.is_multiple_of(8) && cx.out_of_time() {
                     return Ok(Flow::Pause);
                 }
@@ -134,7 +134,7 @@ impl Rows for LookupRows {
     fn at_rest(&mut self) -> usize {
         self.array = Vec::new();
         self.found = Batch::new();
-        // The next command has to look again.
+        // The next command must search again.
         self.same = None;
         let inner = self.inner.as_mut().map_or(0, RowPipeline::at_rest);
         self.batch.at_rest() + inner + self.input.at_rest()
@@ -142,7 +142,7 @@ impl Rows for LookupRows {
 }
 
 impl LookupRows {
-    /// Appends the next row with its documents; `false` when the time is up before all of them are found.
+    /// Appends the next row with its documents. Returns `false` if the time slice ends before all of them are found.
     fn join(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<bool> {
         let Some(row) = self.batch.get(self.row) else {
             return Ok(true);
@@ -180,8 +180,8 @@ impl LookupRows {
     }
 }
 
-/// Appends the row with the documents that `find` gives, each copied once. `false`, with nothing appended, where `find` has no
-/// fast way.
+/// Appends the row with the documents that `find` returns, each copied once. Returns `false` and appends nothing if `find`
+/// has no fast path.
 fn join_at_once(
     into: &Path,
     row: Row<'_>,
@@ -226,7 +226,8 @@ fn check_joined(size: usize, from: &Target) -> Result<()> {
 // === impl RowPipeline ===
 
 impl RowPipeline {
-    /// The rows that belong to `row`. `None` where there is a fast way to them: then `row` was appended with them at once.
+    /// Opens the rows that belong to `row`. Returns `None` if there is a fast path: `row` was then appended with its
+    /// documents at once.
     fn open(
         stage: &Lookup,
         row: Row<'_>,
@@ -275,7 +276,7 @@ impl RowPipeline {
                     }
                 }
             }
-            // Rows that the pipeline brings itself are compared as they come.
+            // If the pipeline has rows of its own, they are compared as they arrive.
             (Some((local, foreign)), None) => match &stage.sub {
                 Some(sub) => {
                     let keys = keys_of(row.doc, local);
@@ -296,7 +297,7 @@ impl RowPipeline {
         }))
     }
 
-    /// Collects; `false` when the time is up.
+    /// Collects the documents. Returns `false` if the time slice is over.
     fn run(&mut self, cx: &Cx<'_>, found: &mut Batch, from: Option<&Target>) -> Result<bool> {
         let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));
         loop {
@@ -341,7 +342,7 @@ impl Rows for BufferedRows {
     }
 }
 
-/// The values that a row is joined by.
+/// Returns the values by which a row is joined.
 fn keys_of<'d>(row: Doc<'d>, local: &Path) -> SmallVec<[ValueRef<'d>; 8]> {
     let mut keys = local.join_values(row);
     if keys.is_empty() {
@@ -351,8 +352,9 @@ fn keys_of<'d>(row: Doc<'d>, local: &Path) -> SmallVec<[ValueRef<'d>; 8]> {
     keys
 }
 
-/// `{field: {$eq: key}}`, or `{field: {$in: [...]}}` for several, which an index serves. Equality is to the letter: `$in`
-/// would match by a regular expression, so where there is one it becomes `{$or: [{field: {$eq: key}}, ...]}`.
+/// Builds `{field: {$eq: key}}`, or `{field: {$in: [...]}}` for several keys, which an index can serve. The join needs
+/// exact equality, but `$in` matches by regular expressions. So keys with a regex become `{$or: [{field: {$eq: key}},
+/// ...]}`.
 fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
     let equal = |doc: &mut DocBuilder<'_>, key: ValueRef<'_>| {
         let mut equal = doc.doc(field);
@@ -390,7 +392,7 @@ pub(super) struct Sub {
     pub whole: Pipeline,
     spec: SourceSpec,
     rest: Pipeline,
-    /// For the same variables it yields the same rows.
+    /// True if the same variables always give the same rows.
     pub deterministic: bool,
 }
 
@@ -405,13 +407,13 @@ impl Sub {
         }
     }
 
-    /// Opens a pipeline that brings its own rows, with a filter right behind them.
+    /// Opens a pipeline that has rows of its own, with a filter directly after them.
     fn open_filtered(&self, filter: Arc<Filter>) -> Box<dyn Rows> {
         let (first, rest) = self.whole.clone().split_first();
         rest.open(super::filter(first.open(Box::new(Empty)), filter))
     }
 
-    /// Opens the pipeline on a collection, or on the rows that it brings itself.
+    /// Opens the pipeline on a collection, or on its own rows.
     pub fn open(&self, cx: &Cx<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
         match from {
             Some(from) if !self.whole.is_own_source() => {

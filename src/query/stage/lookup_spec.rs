@@ -1,4 +1,4 @@
-//! What a `$lookup` says, in all its forms.
+//! The specification of `$lookup`, in all its forms.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::query::{Expr, scope};
 use crate::value::{Doc, Path, Type, ValueRef};
 
 pub(super) struct Lookup {
-    /// None where the pipeline brings its own rows.
+    /// `None` if the pipeline has rows of its own.
     pub from: Option<Target>,
     pub into: Path,
-    /// localField and foreignField.
+    /// `localField` and `foreignField`.
     pub fields: Option<(Path, Path)>,
     pub lets: Vec<(Box<str>, Expr)>,
     pub sub: Option<Sub>,
 }
 
-/// What is given, before any of it is looked at.
+/// The options as given, before they are checked.
 #[derive(Default)]
 struct Options<'a> {
     from: Option<Arg<'a>>,
@@ -31,7 +31,7 @@ struct Options<'a> {
     foreign: Option<Arg<'a>>,
     lets: Option<Arg<'a>>,
     pipeline: Option<Arg<'a>>,
-    /// The first that there is no such option for. Mongod looks at `from` before it complains.
+    /// The first unknown option. mongod checks `from` before it reports it.
     unknown: Option<Arg<'a>>,
 }
 
@@ -41,7 +41,7 @@ const WITHIN: InnerRules = InnerRules {
     not_a_document: stage_is_no_document,
 };
 
-/// The field that the stage sets.
+/// Visits the field that the stage sets.
 pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     let into = spec.as_doc().and_then(|spec| spec.get("as").as_str());
     into.into_iter().for_each(visit);
@@ -61,7 +61,7 @@ pub(super) fn parse(
         .and_then(|pipeline| pipeline.value().as_array());
     let from = match given.from {
         Some(from) => Some(parse_from(from.value(), place)?),
-        // A pipeline that brings its own rows needs no collection.
+        // A pipeline with rows of its own needs no collection.
         None if stages.is_some_and(brings_rows) => None,
         None => {
             return Err(Error::failed_to_parse(
@@ -100,12 +100,12 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// A field that is text.
+/// Reads an optional string.
 fn text<'a>(option: Option<Arg<'a>>) -> Result<Option<&'a str>> {
     option.map_or(Ok(None), |option| option.str())
 }
 
-/// localField and foreignField.
+/// Parses `localField` and `foreignField`.
 fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
     let local = text(given.local)?.filter(|text| !text.is_empty());
     let foreign = text(given.foreign)?.filter(|text| !text.is_empty());
@@ -121,7 +121,7 @@ fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
     }
 }
 
-/// The variables that the pipeline gets, computed for each row.
+/// Parses the variables of the pipeline, which are computed for each row.
 fn parse_let(given: &Options<'_>, place: &Place<'_>) -> Result<Vec<(Box<str>, Expr)>> {
     let Some(lets) = given.lets.map_or(Ok(None), |lets| lets.doc())? else {
         return Ok(Vec::new());
@@ -156,13 +156,13 @@ fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
             _ => return Err(option.unknown()),
         };
     }
-    // Only a few internal collections may be joined across databases.
+    // Only a few internal collections can be joined across databases.
     Err(Error::failed_to_parse(
         "$lookup with syntax {from: {db:<>, coll:<>},..} is not supported for this db and collection",
     ))
 }
 
-/// The name of a collection beside the one the command names.
+/// Checks the name of a collection in the command's database.
 pub(super) fn collection(db: &str, coll: &str) -> Result<Target> {
     if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
         return Err(Error::new(
@@ -205,7 +205,7 @@ impl<'a> Options<'a> {
 // === impl Lookup ===
 
 impl Lookup {
-    /// Whether every row gets the same documents.
+    /// Returns whether every row gets the same documents.
     pub fn is_uncorrelated(&self) -> bool {
         self.fields.is_none()
             && self.lets.is_empty()

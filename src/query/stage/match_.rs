@@ -1,4 +1,4 @@
-//! `$match`: only the rows that a filter says yes to.
+//! `$match`: passes only the rows that match a filter.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ struct Match {
     filter: Arc<Filter>,
 }
 
-/// The rows of `input` that `filter` matches.
+/// Returns the rows of `input` that `filter` matches.
 pub fn rows(input: Box<dyn Rows>, filter: Arc<Filter>) -> Box<dyn Rows> {
     Box::new(Match { input, filter })
 }
@@ -30,7 +30,7 @@ pub(super) fn parse(
     Ok(())
 }
 
-/// Operators that a find takes and a pipeline does not.
+/// Rejects operators that find accepts and a pipeline does not.
 fn check(filter: Doc<'_>, first: bool) -> Result<()> {
     for elem in filter {
         match elem.name() {

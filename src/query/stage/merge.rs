@@ -1,4 +1,4 @@
-//! `$merge`: each row goes into a collection, beside or over the document it belongs to.
+//! `$merge`: writes each row into a collection, as a new document or into the matching one.
 
 use std::sync::Arc;
 
@@ -12,16 +12,15 @@ use crate::query::expr::FieldPath;
 use crate::query::{Expr, Scope, Survey, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
-/// What a `$merge` says. Engine does it.
+/// A parsed `$merge`. The engine executes it.
 pub struct Merge {
     pub into: Target,
-    /// The fields by which a row and a document are the same; `_id` where none are given. Engine checks that a unique index
-    /// stands behind them.
+    /// The fields by which a row matches a document; `_id` by default. The engine checks that a unique index covers them.
     pub on: Vec<Box<str>>,
     pub when_matched: WhenMatched,
     pub when_not_matched: WhenNotMatched,
-    /// Variables of the pipeline of `when_matched`, in the slots behind those of the command; computed from the row.
-    /// The row itself is `$$new`, in the slot before them.
+    /// The variables of the `when_matched` pipeline, computed from the row. Their slots follow those of the command's
+    /// variables and of `$$new`, which is the row itself.
     pub lets: Vec<(Box<str>, Expr)>,
 }
 
@@ -30,7 +29,7 @@ pub enum WhenMatched {
     KeepExisting,
     Merge,
     Fail,
-    /// An update, parsed when the first row comes (as mongod does): in reach are `$$new` and the variables of `let`.
+    /// An update, parsed when the first row arrives, as in mongod. It can use `$$new` and the variables of `let`.
     Pipeline {
         stages: Value,
         scope: Scope,
@@ -44,7 +43,7 @@ pub enum WhenNotMatched {
     Fail,
 }
 
-/// What is given, before most of it is looked at.
+/// The options as given, before most of them are checked.
 #[derive(Default)]
 struct Options<'a> {
     into: Option<Target>,
@@ -57,7 +56,7 @@ struct Options<'a> {
 // === impl Merge ===
 
 impl Merge {
-    /// Shows the fields that it names in rows and, by `$$new`, in the row as a whole.
+    /// Reports the fields that the stage names in rows and, through `$$new`, in the row as a whole.
     pub(super) fn survey(&self, survey: &mut Survey<'_>) {
         for path in &self.on {
             survey.parts(path.split('.'));
@@ -67,7 +66,7 @@ impl Merge {
         }
         if let WhenMatched::Pipeline { stages, scope } = &self.when_matched {
             survey.carry();
-            // What cannot be parsed is refused when the first row comes.
+            // An invalid pipeline is rejected when the first row arrives.
             let stages = stages.as_ref().as_array().unwrap_or(Doc::EMPTY);
             if let Ok(transform) = Transform::parse(stages, scope) {
                 transform.survey(survey);
@@ -254,7 +253,7 @@ fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
     })
 }
 
-/// `whenMatched` as a pipeline, and the variables that it sees.
+/// Parses `whenMatched` as a pipeline, and the variables that it uses.
 fn parse_update(
     stages: Doc<'_>,
     lets: Option<Doc<'_>>,
@@ -309,7 +308,7 @@ impl<'a> Options<'a> {
                 "let" => given.lets = Some(option),
                 "whenMatched" => given.matched = Some(option),
                 "whenNotMatched" => given.not_matched = Some(option),
-                // Sent by mongos to shards.
+                // mongos sends these to shards.
                 "targetCollectionVersion" | "allowMergeOnNullishValues" => {}
                 _ => return Err(option.unknown()),
             }

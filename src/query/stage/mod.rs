@@ -1,11 +1,14 @@
-//! Stages: a pipeline is parsed into typed stages and runs as a pull of batches.
+//! Stages: a pipeline is parsed into typed stages and runs by pulling batches of rows.
 //!
-//! [`Pipeline::parse`] looks every stage up in [`STAGES`]; what a planner can do of it (filter, sort, skip, limit) is split off
-//! ([`Pipeline::split_source`]), the rest is opened behind the rows that engine makes of that. At run time a stage is
-//! [`Rows`]: it owns its input and appends to a [`Batch`] when it is asked to. Nothing is locked between two pulls, and
-//! every pull ends soon ([`Flow::Pause`]). Other collections are reached through [`Sources`], which engine implements. To add
-//! a stage: write its file, and add its `mod` line, its row and its case. The row holds all that others need to know about a stage
-//! ([`StageFacts`]): rights, place, stable API, updates, views, inner pipelines. There is no other list of stages.
+//! [`Pipeline::parse`] looks up every stage in [`STAGES`]. [`Pipeline::split_source`] splits off the part that a planner
+//! can handle (filter, sort, skip, limit). The engine turns that part into rows, and the other stages are opened on these
+//! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`Batch`] of its caller. It holds no lock
+//! between two pulls, and every pull ends soon ([`Flow::Pause`]). Stages know no storage: they reach other collections
+//! through [`Sources`], which the engine implements.
+//!
+//! To add a stage, write its file, and add its `mod` line, its row and its case. The row holds all that other code needs
+//! to know about a stage ([`StageFacts`]): privileges, position, stable API, updates, views, inner pipelines. There is no
+//! other list of stages.
 
 mod add_fields;
 mod batch;

@@ -1,8 +1,8 @@
-//! Counts that clients give to stages.
+//! Counts in the arguments of stages.
 
 use crate::value::{Num, ValueRef};
 
-/// A number that is whole and not negative; else why not, in mongod's words.
+/// Returns a whole non-negative number. Otherwise returns the reason, in mongod's words.
 pub(super) fn non_negative(value: ValueRef<'_>, name: &str) -> Result<u64, String> {
     let shown = || format!("{name}: {}", value);
     let Some(number) = value.as_num() else {

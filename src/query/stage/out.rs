@@ -1,4 +1,5 @@
-//! `$out`: the rows become a collection. And what `$out` and `$merge` share: a stage that writes and yields nothing.
+//! `$out`: writes the rows into a new collection. Also the part that `$out` and `$merge` share: a stage that writes and
+//! returns no rows.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ pub(super) fn writes(output: Output) -> Stage {
     Stage::StageOp(Arc::new(Writes(Arc::new(output))))
 }
 
-/// `{db, coll, timeseries}`: the target, and whether it is to be a time-series collection.
+/// Parses `{db, coll, timeseries}`. Returns the target, and whether a time-series collection is requested.
 fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
     let (mut db, mut coll, mut timeseries) = (None, None, None);
     for option in fields("$out", spec) {
@@ -73,7 +74,7 @@ fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
     Ok((Target::new(db, coll), timeseries.flatten().is_some()))
 }
 
-/// A namespace that could exist.
+/// Checks that the namespace is valid.
 pub(super) fn check_target(into: &Target) -> Result<()> {
     let Target { db, coll } = into;
     let bad_db =

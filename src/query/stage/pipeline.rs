@@ -1,4 +1,4 @@
-//! A pipeline, parsed: the list of its stages, which part of it a source can do, and how it is put to work.
+//! A parsed pipeline: its stages, the part that a source can handle, and how it is opened.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::query::sort::Sort;
 use crate::value::{Doc, Elem, Type, Value};
 use crate::vocabulary::Status;
 
-/// MongoDB's bound on the number of stages.
+/// MongoDB's limit on the number of stages.
 const MAX_STAGES: usize = 1000;
 
 /// The stages of an `aggregate`, or of a pipeline inside a stage.
@@ -31,11 +31,11 @@ pub struct Step {
     pub row: &'static Entry,
     pub spec: Value,
     pub stage: Stage,
-    /// How many levels of nesting it can add to a row.
+    /// The number of nesting levels that it can add to a row.
     levels: usize,
 }
 
-/// What a stage is once it is parsed. Those that a planner looks at have a variant of their own.
+/// A parsed stage. Stages that a planner examines have variants of their own.
 #[derive(Clone)]
 pub enum Stage {
     Match(Arc<Filter>),
@@ -45,40 +45,40 @@ pub enum Stage {
     StageOp(Arc<dyn StageOp>),
 }
 
-/// Any other stage: parsed once, opened as often as it is run.
+/// Any other stage. It is parsed once and opened each time it runs.
 pub trait StageOp: Send + Sync {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows>;
 
-    /// Where the stage writes to.
+    /// Returns the target that the stage writes to.
     fn output(&self) -> Option<&Arc<Output>> {
         None
     }
 
-    /// Of its input, only the number of rows matters.
+    /// Returns whether only the number of input rows matters.
     fn only_counts(&self) -> bool {
         false
     }
 
-    /// The same input gives the same output (no `$sample`), whatever its inner pipelines do.
+    /// Returns whether equal input gives equal output (not so for `$sample`), regardless of its inner pipelines.
     fn is_deterministic(&self) -> bool {
         true
     }
 
-    /// Shows the fields that it names, and those that its inner pipelines do.
+    /// Reports the fields that the stage and its inner pipelines name.
     fn survey(&self, survey: &mut Survey<'_>);
 
-    /// Shows every pipeline directly within, and what it runs on. A collection whose documents the stage reads itself is
-    /// shown with [`Pipeline::EMPTY`].
+    /// Visits every pipeline directly inside the stage, with its input. If the stage itself reads the documents of a
+    /// collection, it passes [`Pipeline::EMPTY`] with that collection.
     fn inner(&self, _: &mut dyn FnMut(&Pipeline, On<'_>)) {}
 }
 
-/// What a pipeline runs on.
+/// The input of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub enum On<'a> {
     Collection(&'a Target),
-    /// The input of the stage around it.
+    /// The input of the enclosing stage.
     SameRows,
-    /// No collection: it begins with a stage that brings its own rows.
+    /// No collection. The pipeline begins with a stage that has rows of its own.
     Nothing,
 }
 
@@ -119,14 +119,14 @@ impl Pipeline {
         self.steps.is_empty()
     }
 
-    /// The pipeline begins with a stage that brings its own rows (`$documents`, `$collStats`).
+    /// Returns whether the pipeline begins with a stage that has rows of its own (`$documents`, `$collStats`).
     pub fn is_own_source(&self) -> bool {
         self.steps
             .first()
             .is_some_and(|step| step.row.facts.rows_from != RowsFrom::Input)
     }
 
-    /// Where it writes to, if it does.
+    /// Returns the target that the pipeline writes to, if any.
     pub fn output(&self) -> Option<&Arc<Output>> {
         match &self.steps.last()?.stage {
             Stage::StageOp(op) => op.output(),
@@ -134,7 +134,7 @@ impl Pipeline {
         }
     }
 
-    /// Shows this pipeline and every one within, at whatever level.
+    /// Visits this pipeline and all nested ones, at every level.
     pub fn each_level(&self, on: On<'_>, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
         visit(self, on);
         for step in &self.steps {
@@ -144,7 +144,7 @@ impl Pipeline {
         }
     }
 
-    /// Shows the fields that its stages name, in their order.
+    /// Reports the fields that the stages name, in their order.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         for step in &self.steps {
             match &step.stage {
@@ -168,7 +168,7 @@ impl Pipeline {
         all
     }
 
-    /// Splits off what a source can do: filter, then sort, then skip, then limit.
+    /// Splits off the part that a source can handle: filter, then sort, then skip, then limit.
     pub fn split_source(mut self) -> (SourceSpec, Pipeline) {
         let mut spec = SourceSpec::default();
         let mut taken = 0;
@@ -194,13 +194,13 @@ impl Pipeline {
         (spec, self)
     }
 
-    /// The first stage, and the others.
+    /// Splits off the first stage.
     pub(super) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.steps.split_off(self.steps.len().min(1));
         (self, Pipeline { steps: rest })
     }
 
-    /// Splits off the stage that writes, if the last one does.
+    /// Splits off the last stage if it writes.
     pub fn split_output(mut self) -> (Pipeline, Option<Step>) {
         let output = match self.output() {
             Some(_) => self.steps.pop(),
@@ -209,12 +209,12 @@ impl Pipeline {
         (self, output)
     }
 
-    /// Puts the stages to work behind a source.
+    /// Opens the stages on a source.
     pub fn open(&self, source: Box<dyn Rows>) -> Box<dyn Rows> {
         self.open_with(source, |_, rows| rows)
     }
 
-    /// The same, with something put behind every stage.
+    /// Opens the stages on a source. `behind` wraps the output of every stage.
     pub fn open_with(
         &self,
         source: Box<dyn Rows>,
@@ -230,7 +230,7 @@ impl Pipeline {
                 Stage::Limit(count) => limit::rows(rows, *count),
                 Stage::StageOp(op) => op.clone().open(rows),
                 Stage::Sort(by) => {
-                    // A sort that is cut right behind keeps no more rows than will be wanted.
+                    // If a limit follows the sort, the sort keeps only as many rows as are needed.
                     let mut skipped = 0u64;
                     let mut bound = None;
                     for next in steps.clone() {
@@ -252,7 +252,7 @@ impl Pipeline {
     }
 }
 
-/// The name of a stage and what it is told.
+/// Returns the name and the argument of a stage.
 pub(super) fn only_field(stage: Doc<'_>) -> Result<Elem<'_>> {
     let mut fields = stage.iter();
     match (fields.next(), fields.next()) {
@@ -264,7 +264,7 @@ pub(super) fn only_field(stage: Doc<'_>) -> Result<Elem<'_>> {
     }
 }
 
-/// Parses one stage document and checks that it may stand where it stands.
+/// Parses one stage document and checks that the stage is allowed at this place.
 fn parse_stage(
     spec: Doc<'_>,
     index: usize,
@@ -337,7 +337,7 @@ fn parse_stage(
     }
 }
 
-/// A few stages must not have a collection in front of them.
+/// Rejects a stage that must run without a collection, or on one certain collection.
 fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(

@@ -1,35 +1,35 @@
-//! Where a pipeline stands while it is parsed, and what is allowed there.
+//! The place of a pipeline during parsing, and what is allowed there.
 
 use crate::error::{Code, Error, Result};
 use crate::query::Scope;
 use crate::value::{Type, ValueRef};
 
-/// How deep pipelines may stand within pipelines.
+/// The maximum nesting depth of pipelines.
 const MAX_DEPTH: u32 = 20;
 
-/// The surroundings of a stage that is being parsed.
+/// The context of a stage that is being parsed.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     pub scope: &'a Scope,
     pub db: &'a str,
-    /// The collection the command names; none for `{aggregate: 1}`.
+    /// The collection that the command names, or `None` for `{aggregate: 1}`.
     pub coll: Option<&'a str>,
-    /// The stage whose inner pipeline this is; none for the pipeline of the command.
+    /// The stage that contains this pipeline, or `None` for the pipeline of the command.
     pub within: Option<&'static InnerRules>,
-    /// The `$facet` around it, near or far.
+    /// The enclosing `$facet`, at any level.
     pub in_facet: Option<&'static InnerRules>,
-    /// The stage is the first of its pipeline.
+    /// True if the stage is the first of its pipeline.
     pub first: bool,
     depth: u32,
 }
 
-/// What a stage with inner pipelines says of them.
+/// The rules of a stage for its inner pipelines.
 pub struct InnerRules {
-    /// Its pipelines run over its own input, not over a collection.
+    /// True if the pipelines run over the stage's own input, not over a collection.
     pub same_rows: bool,
-    /// The code and, behind the name of a stage, the words for one that may not stand there.
+    /// The code and the message for a stage that is not allowed there. The message follows the name of the stage.
     pub refusal: (i32, &'static str),
-    /// What is said of a stage that is no document.
+    /// Creates the error for a stage that is not a document.
     pub not_a_document: fn(Type) -> Error,
 }
 
@@ -48,17 +48,17 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The place of a stage of this pipeline.
+    /// Returns the place of a stage of this pipeline.
     pub(super) fn at(self, first: bool) -> Self {
         Self { first, ..self }
     }
 
-    /// The rows in front of the pipeline are those of the stage around it.
+    /// Returns whether the pipeline's input is that of the enclosing stage.
     pub(super) fn is_over_same_rows(self) -> bool {
         self.within.is_some_and(|within| within.same_rows)
     }
 
-    /// The place of a pipeline inside a stage that stands here.
+    /// Returns the place of a pipeline inside a stage at this place.
     pub fn inside(self, within: &'static InnerRules, scope: &'a Scope) -> Result<Self> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::new(
@@ -79,7 +79,7 @@ impl<'a> Place<'a> {
 // === impl InnerRules ===
 
 impl InnerRules {
-    /// Refuses a stage by name.
+    /// Creates the error that rejects a stage by name.
     pub fn refuse(&self, stage: &str) -> Error {
         let (code, words) = self.refusal;
         Error::location(code, format!("{stage} is not allowed {words}"))
@@ -90,7 +90,7 @@ pub(super) fn stage_is_no_document(_: Type) -> Error {
     Error::type_mismatch("Each element of the 'pipeline' array must be an object")
 }
 
-/// The elements of a `pipeline` argument.
+/// Returns the elements of a `pipeline` argument.
 pub(super) fn stages_of<'v>(value: ValueRef<'v>) -> Result<crate::value::Doc<'v>> {
     value
         .as_array()

@@ -1,4 +1,4 @@
-//! `$project`: which fields stay, which go, which are computed.
+//! `$project`: keeps, drops and computes fields.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::query::projection::{Kind, Projection};
 use crate::query::{Survey, Vars};
 use crate::value::{Doc, Elem, Type, ValueRef, is_true};
 
-/// A projection as a stage; also what `$unset` comes to.
+/// A projection as a stage. `$unset` is parsed into it too.
 pub(super) struct Project(pub Projection);
 
-/// The rows of `input`, projected (a find's projection, too, where it needs no positional `$`).
+/// Returns the projected rows of `input`. A find uses it too, if its projection has no positional `$`.
 pub fn rows(input: Box<dyn Rows>, projection: Projection) -> Box<dyn Rows> {
     map(input, move |row, vars, out| {
         projection.apply(row.doc, vars, None, out)?;
@@ -22,8 +22,8 @@ pub fn rows(input: Box<dyn Rows>, projection: Projection) -> Box<dyn Rows> {
     })
 }
 
-/// The rows of `input`, which have passed `filter`, projected by a find's projection with a positional `$`: it has to
-/// know which array element made the document pass.
+/// Returns the rows of `input`, which have passed `filter`, projected with a positional `$`. That projection needs to know
+/// which array element made the document match.
 pub fn found_rows(
     input: Box<dyn Rows>,
     projection: Projection,
@@ -45,7 +45,7 @@ pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Ar
     Ok(Arc::new(Project(projection)))
 }
 
-/// The fields that are computed or left out by name; those that are named to stay do not count.
+/// Visits the fields that are computed or dropped by name. Fields that are included do not count.
 pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     for field in spec.as_doc().into_iter().flatten() {
         if flag(field.value) != Some(true) {
@@ -54,7 +54,7 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     }
 }
 
-/// Whether what stands at a path comes out as it went in. What is named only in part does not.
+/// Returns whether the value at a path passes unchanged. A value that is only partly named does not.
 pub(super) fn passes(spec: ValueRef<'_>, path: &str) -> bool {
     let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
     let mut named = spec.iter().filter(|elem| root(elem.name()) == root(path));
@@ -68,7 +68,7 @@ pub(super) fn passes(spec: ValueRef<'_>, path: &str) -> bool {
     })
 }
 
-/// Whether a field that is not named is left out. The first other field than `_id` decides, at whatever level.
+/// Returns whether unnamed fields are dropped. The first field other than `_id` decides, at any level.
 fn includes(spec: Doc<'_>) -> bool {
     let decides = |elem: &Elem<'_>| elem.name() != "_id" || spec.count() == 1;
     spec.iter().find(decides).is_some_and(|elem| {
@@ -81,7 +81,7 @@ fn includes(spec: Doc<'_>) -> bool {
     })
 }
 
-/// `1` and `true`, `0` and `false`; nothing for what is computed.
+/// Reads `1`, `true`, `0` and `false`. Returns `None` for a computed field.
 fn flag(value: ValueRef<'_>) -> Option<bool> {
     let is_flag = value.ty() == Type::Bool || value.ty().is_number();
     is_flag.then(|| is_true(value))

@@ -1,4 +1,4 @@
-//! `$redact`: parts of a document that say of themselves who may see them.
+//! `$redact`: keeps or removes parts of a document, as an expression decides from the content of each part.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const KEEP: &str = "keep";
 
 struct Redact {
     expr: Expr,
-    /// The slot of `$$ROOT`, which stays the whole document.
+    /// The slot of `$$ROOT`, which remains the whole document.
     root: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn parse(
 
 impl Each for Redact {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
-        // Fields are those of the part that is judged; `$$ROOT` stays the whole.
+        // Field paths refer to the part that is being judged. `$$ROOT` remains the whole document.
         let root = std::iter::once(Value::document(doc.bytes().to_vec()));
         let vars = vars.with(root.chain([DESCEND, PRUNE, KEEP].map(Value::string)));
         match self.judge(doc, &vars)? {
@@ -68,7 +68,7 @@ impl Each for Redact {
     }
 }
 
-/// Whether the variable in a slot is read.
+/// Returns whether the expression reads the variable in a slot.
 fn uses(expr: &Expr, of: Option<usize>) -> bool {
     let mut found = matches!(expr, Expr::Var { slot, .. } if Some(*slot) == of);
     expr.each(&mut |within| found |= uses(within, of));
@@ -76,7 +76,7 @@ fn uses(expr: &Expr, of: Option<usize>) -> bool {
 }
 
 impl Redact {
-    /// What the expression says of a document, which it sees as if it were the whole.
+    /// Evaluates the expression on a document, which it sees as the whole.
     fn judge(&self, doc: Doc<'_>, vars: &Vars) -> Result<Verdict> {
         aside::tick(1)?;
         let value = self.expr.eval(doc, vars)?;

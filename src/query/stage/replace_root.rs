@@ -1,4 +1,4 @@
-//! `$replaceRoot` and `$replaceWith`: another document in the place of the row.
+//! `$replaceRoot` and `$replaceWith`: replace the row by another document.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::value::{Doc, ValueRef};
 
 struct ReplaceRoot {
     root: Expr,
-    /// What the error calls the expression.
+    /// The name of the expression in error messages.
     argument: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Resu
     let root = required(root, "$replaceRoot", "newRoot")?;
     Ok(Arc::new(ReplaceRoot {
         root,
-        // The second space is mongod's.
+        // mongod's message has a second space here too.
         argument: "'newRoot' expression ",
     }))
 }

@@ -1,30 +1,30 @@
-//! Pull of batches: what a stage is at run time, and what it is handed with every pull.
+//! Pulling batches: a stage at run time, and the context of every pull.
 
 use super::{Batch, Sources};
 use crate::error::Result;
 use crate::query::Vars;
 
-/// A running stage (or the source in front of the first one). It owns its input and holds no lock between two calls.
+/// A running stage, or the source before the first one. It owns its input and holds no lock between two calls.
 pub trait Rows: Send {
-    /// Appends rows to `out`, until it is full or the time slice is used up.
+    /// Appends rows to `out` until it is full or the time slice is over.
     fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow>;
 
-    /// Nobody asks until the next command: lets go of buffers that can be made again, its input's too, and says how many bytes
-    /// stay.
+    /// Prepares for a wait until the next command. Frees the buffers that can be rebuilt, also those of the input, and
+    /// returns the bytes that remain.
     fn at_rest(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Call again, at once if you like. Rows may have been appended or not (a filter may have dropped all of them).
+    /// The caller may call again at once. Rows may have been appended or not (a filter may have dropped all of them).
     More,
-    /// The time slice is used up: call again after others had their turn. Rows may have been appended.
+    /// The time slice is over. The caller calls again after other tasks had their turn. Rows may have been appended.
     Pause,
-    /// There are no more rows; this very call may still have appended the last of them. Not to be called again.
+    /// There are no more rows, though this call may have appended the last ones. The caller must not call again.
     End,
 }
 
-/// What a pull may use.
+/// The context of a pull.
 pub struct Cx<'c> {
     /// The command's variables and its `now`.
     pub vars: &'c Vars,
@@ -33,24 +33,24 @@ pub struct Cx<'c> {
     pub sources: &'c dyn Sources,
 }
 
-/// Says when a step has run for long enough. Engine implements it, since this room does not ask for the time.
+/// Tells when a step has run long enough. The engine implements it, because this module does not read the clock.
 pub trait Slice {
     fn is_over(&self) -> bool;
 }
 
-/// Never over: for tests, and for work that is short by its nature.
+/// A slice that is never over, for tests and for work that is always short.
 pub struct Endless;
 
-/// What a pipeline may take up.
+/// The resource limits of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes that one blocking stage may hold.
+    /// The bytes that one blocking stage may hold.
     pub memory: usize,
-    /// The command's `allowDiskUse`. Nothing is ever written to disk here: it only changes what an error says.
+    /// The command's `allowDiskUse`. Nothing is ever written to disk here, so it only changes an error message.
     pub allow_disk_use: bool,
 }
 
-/// No rows at all: the input of a stage that is its own source.
+/// A source without rows: the input of a stage that has rows of its own.
 pub struct Empty;
 
 // === impl Cx ===
@@ -61,7 +61,7 @@ impl Cx<'_> {
         self.slice.is_over()
     }
 
-    /// The same with other variables, for a pipeline inside a stage.
+    /// Returns this context with other variables, for a pipeline inside a stage.
     pub fn with_vars<'a>(&'a self, vars: &'a Vars) -> Cx<'a> {
         Cx {
             vars,
@@ -83,7 +83,7 @@ impl Slice for Endless {
 // === impl Limits ===
 
 impl Default for Limits {
-    /// MongoDB's 100 MB.
+    /// Returns MongoDB's limit of 100 MB.
     fn default() -> Self {
         Self {
             memory: 100 * 1024 * 1024,

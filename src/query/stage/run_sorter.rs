@@ -1,28 +1,28 @@
-//! What a blocking stage holds: rows with a sort key each, in large pieces of memory, and their order.
+//! The memory of a blocking stage: rows with their sort keys, in large blocks, and their order.
 //!
-//! Keys are order-preserving bytes, so order is `memcmp`; the first eight of them stand in the entry itself. Rows are put in
-//! order in runs as they come and the runs are merged as they leave, so that no step has to sort everything at once.
+//! Keys are order-preserving bytes, so they compare with `memcmp`. The entry itself holds the first eight bytes. Rows are
+//! sorted in runs as they arrive, and the runs are merged as they leave, so that no step must sort everything at once.
 
 use std::cmp::Ordering;
 
 use super::{Batch, Origin, Row};
 use crate::value::Doc;
 
-/// Rows of a piece of memory.
+/// The bytes of one block of memory.
 const PIECE: usize = 1 << 20;
-/// Rows that are put in order at once: about half a millisecond.
+/// The number of rows that are sorted at once, which takes about half a millisecond.
 const RUN: usize = 4096;
 
-/// Rows in the order of their keys; equal keys in the order in which they came.
+/// Rows in the order of their keys. Rows with equal keys stay in input order.
 #[derive(Default)]
 pub(super) struct RunSorter {
     pieces: Vec<Vec<u8>>,
     size: usize,
-    /// Whole runs, each in order, and how much of each has left; the last one is being filled.
+    /// Sorted runs, each with its next row. `last` is the run that is being filled.
     runs: Vec<Run>,
     last: Vec<Entry>,
     came: u64,
-    /// Runs that still have rows, as a heap: the one with the least row first.
+    /// A heap of the runs that still have rows. The run with the least row is first.
     heap: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ struct Run {
     next: usize,
 }
 
-/// A key and, right behind it, its row.
+/// The location of a key and its row, which directly follows it.
 #[derive(Clone, Copy)]
 struct Entry {
     prefix: u64,
@@ -47,14 +47,14 @@ struct Entry {
 // === impl RunSorter ===
 
 impl RunSorter {
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn size(&self) -> usize {
         let entries =
             self.last.len() + self.runs.iter().map(|run| run.entries.len()).sum::<usize>();
         self.size + entries * size_of::<Entry>()
     }
 
-    /// Bytes of memory, also those that are not in use yet.
+    /// Returns the allocated bytes, including those not in use yet.
     pub fn memory(&self) -> usize {
         let entries = self.last.capacity()
             + self
@@ -77,8 +77,8 @@ impl RunSorter {
         }
     }
 
-    /// The same, where no more than the first `bound` rows are wanted. Once there are more, what cannot be among them
-    /// is let go, and its memory with it.
+    /// Adds a row if only the first `bound` rows are wanted. Once there are too many, rows that cannot be among the first
+    /// are dropped and their memory is freed.
     pub fn push_bounded(
         &mut self,
         key: &[u8],
@@ -99,7 +99,7 @@ impl RunSorter {
         }
     }
 
-    /// Keeps the first `bound` of the open run, in order.
+    /// Sorts the open run and keeps its first `bound` rows.
     fn cut(&mut self, bound: usize) {
         let mut entries = std::mem::take(&mut self.last);
         entries.sort_unstable_by(|a, b| self.order(a, b));
@@ -121,7 +121,7 @@ impl RunSorter {
             .last()
             .is_none_or(|piece| piece.capacity() - piece.len() < needed)
         {
-            // Small sorts take small pieces.
+            // Small sorts use small blocks.
             let wanted = if self.pieces.is_empty() {
                 16 * 1024
             } else {
@@ -169,7 +169,7 @@ impl RunSorter {
         }
     }
 
-    /// All rows have come: from here on they only leave.
+    /// Ends the input. From here on, rows only leave.
     pub fn finish(&mut self, bound: Option<usize>) {
         self.close_run();
         if let (Some(bound), [run]) = (bound, self.runs.as_mut_slice()) {
@@ -209,7 +209,7 @@ impl RunSorter {
         }
     }
 
-    /// Takes the first row that has not left yet. It stands until the next call.
+    /// Removes and returns the first remaining row. It is valid until the next call.
     pub fn pop(&mut self) -> Option<Row<'_>> {
         let entry = *self.head(0)?;
         let run = &mut self.runs[self.heap[0] as usize];
@@ -225,7 +225,7 @@ impl RunSorter {
         })
     }
 
-    /// Moves rows out until the batch is full; `false` when none is left.
+    /// Moves rows out until the batch is full. Returns `false` if none is left.
     pub fn drain_into(&mut self, out: &mut Batch) -> bool {
         while !out.is_full() {
             match self.pop() {

@@ -1,4 +1,4 @@
-//! `$sample`: so many rows, drawn by chance.
+//! `$sample`: a number of randomly chosen rows.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
 // === impl Sample ===
 
 impl StageOp for Sample {
-    /// Orders the rows by a random key and keeps the first ones: drawn without repeats, and in random order.
+    /// Sorts the rows by a random key and keeps the first ones. So no row is drawn twice, and the order is random.
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         let seed = RandomState::new().hash_one(self.size);
         let drawn = Sorted::new(input, By::Chance(seed), Some(self.size));
@@ -55,7 +55,7 @@ impl StageOp for Sample {
     fn survey(&self, _: &mut Survey<'_>) {}
 }
 
-/// The next number of a splitmix64 generator.
+/// Returns the next number of a splitmix64 generator.
 pub(super) fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,4 +1,4 @@
-//! `$skip`: without the first so many rows.
+//! `$skip`: drops the first rows.
 
 use super::number::non_negative;
 use super::{Batch, Cx, Flow, Place, Rows, Stage};
@@ -11,7 +11,7 @@ struct Skip {
     batch: Batch,
 }
 
-/// `input` without its first `count` rows.
+/// Returns `input` without its first `count` rows.
 pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
     if count == 0 {
         return input;

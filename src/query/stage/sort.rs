@@ -1,4 +1,4 @@
-//! `$sort`: all rows in order; with a bound, only the first so many.
+//! `$sort`: all rows in order or, with a bound, only the first ones.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::value::{Doc, ValueRef};
 
-/// Beyond so many rows a bound saves nothing: whoever asked for it cuts the rows as they leave.
+/// Larger bounds are ignored, because they save nothing. The caller limits the rows anyway.
 const MAX_BOUND: usize = 50_000;
 
-/// What rows are ordered by.
+/// The sort order of rows.
 pub(super) enum By {
     Sort(Arc<Sort>),
-    /// A random key: the state of a generator (`$sample`).
+    /// A random key, drawn from the state of a generator (`$sample`).
     Chance(u64),
 }
 
@@ -23,14 +23,14 @@ pub(super) struct Sorted {
     by: By,
     bound: Option<usize>,
     held: RunSorter,
-    /// The key that a row has to come before to be among the first `bound`.
+    /// A row must come before this key to be among the first `bound`.
     worst: Option<Vec<u8>>,
     batch: Batch,
     key: Vec<u8>,
     complete: bool,
 }
 
-/// The rows of `input` in order; no more than `bound` of them where one is given.
+/// Returns the rows of `input` in order. With a bound, rows beyond it may be left out.
 pub fn rows(input: Box<dyn Rows>, by: Arc<Sort>, bound: Option<u64>) -> Box<dyn Rows> {
     Box::new(Sorted::new(input, By::Sort(by), bound))
 }
@@ -107,7 +107,7 @@ impl Rows for Sorted {
                 Flow::End => {
                     self.held.finish(self.bound);
                     self.complete = true;
-                    // What the stages in front hold is not held behind them as well.
+                    // This frees the memory of the stages before this one, which are no longer needed.
                     self.input = Box::new(Empty);
                 }
                 Flow::More if !cx.out_of_time() => {}
@@ -128,7 +128,7 @@ impl Rows for Sorted {
     }
 }
 
-/// Refuses what does not fit. MongoDB would go on to disk where it may; there is no disk here.
+/// Creates the error for too much memory. MongoDB would spill to disk if it may; Sundown never does.
 pub(super) fn too_much(what: &str, cx: &Cx<'_>) -> Error {
     let limit = cx.limits.memory;
     Error::new(

@@ -1,4 +1,5 @@
-//! `$sortByCount`: how often each value occurs, the most frequent first. A `$group` and a `$sort` in other words.
+//! `$sortByCount`: the number of occurrences of each value, most frequent first. It is parsed into a `$group` and a
+//! `$sort`.
 
 use std::sync::Arc;
 

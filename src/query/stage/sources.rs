@@ -1,5 +1,4 @@
-//! What a pipeline needs from outside, stated here and implemented by engine: other collections to read, a place to
-//! write to, figures to report.
+//! The interface of a pipeline to the outside: collections to read and to write, and reports. The engine implements it.
 
 use std::sync::Arc;
 
@@ -9,34 +8,34 @@ use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::value::{Doc, ValueRef};
 
-/// A collection by its name.
+/// The name of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     pub db: String,
     pub coll: String,
 }
 
-/// What a source is asked for: the part of a pipeline (or of a find) that an index may serve. In this order: filter,
-/// sort, skip, limit.
+/// The part of a pipeline (or of a find) that an index may serve. The order is: filter, sort, skip, limit.
 #[derive(Clone, Default)]
 pub struct SourceSpec {
     pub filter: Option<Arc<Filter>>,
     pub sort: Option<Arc<Sort>>,
     pub skip: u64,
     pub limit: Option<u64>,
-    /// Only the number of rows matters: they may be empty documents.
+    /// True if only the number of rows matters. The rows may then be empty documents.
     pub count_only: bool,
 }
 
-/// Collections, as a running pipeline sees them. All of it is for one command: a collection that a cursor reads is
-/// opened anew by no one but the stage that wants it.
+/// The collections that one command, and the cursor that it leaves open, can reach. Each stage opens the collections that
+/// it reads. No other code reopens them for a later command of the cursor.
 pub trait Sources: Send + Sync {
-    /// The rows of a collection. One that does not exist has none. The rows hold what they need of `spec`.
+    /// Opens the rows of a collection. A collection that does not exist has none. The rows keep what they need of `spec`.
     fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>>;
 
-    /// Hands over the documents whose `field` equals one of `keys` (as `{field: {$eq: key}}` means it: null also matches a
-    /// missing field, an array is looked into), each once, if an index answers that fast. `false`, with nothing
-    /// handed over, where none does. They are read under a lock: copy them and come back.
+    /// Passes each document whose `field` equals one of `keys` to `each` once, if an index makes that fast. Equality is
+    /// that of `{field: {$eq: key}}`: null also matches a missing field, and array elements match too. Returns `false`,
+    /// and passes no document, if no index does. Documents are read under a lock, so `each` must copy them and return
+    /// soon.
     fn find_equal(
         &self,
         cx: &Cx<'_>,
@@ -46,32 +45,33 @@ pub trait Sources: Send + Sync {
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
     ) -> Result<bool>;
 
-    /// Begins to write. Nothing is visible in an `$out` target before [`Sink::finish`].
+    /// Begins to write. An `$out` target shows nothing before [`Sink::finish`].
     fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>>;
 
-    /// Which command of the cursor is running, counted from its first: what an earlier one has found need not be there any more.
+    /// Returns the number of the cursor's current command, counted from its first. Documents that an earlier command found
+    /// may no longer exist.
     fn command(&self) -> u32 {
         0
     }
 
-    /// Appends the documents that a reporting stage yields.
+    /// Appends the documents that a reporting stage returns.
     fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()>;
 }
 
-/// Where `$out` and `$merge` write to. Dropped unfinished, `$out` leaves its target as it was.
+/// A writer for `$out` and `$merge`. If `$out` is dropped before it finishes, its target stays as it was.
 pub trait Sink: Send {
     fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()>;
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 }
 
 pub enum Output {
-    /// `$out`: the collection is replaced as a whole.
+    /// `$out` replaces the whole collection.
     Replace(Target),
-    /// `$merge`: document by document.
+    /// `$merge` writes document by document.
     Merge(Arc<Merge>),
 }
 
-/// The stages that report about a collection or the server instead of reading.
+/// The stages that report on a collection or on the server and read no input.
 pub enum Report {
     CollStats {
         latency: Option<bool>,

@@ -1,4 +1,4 @@
-//! Every stage.
+//! The table of all stages.
 
 use super::facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
 use super::levels::{fused, only_pipeline};
@@ -116,7 +116,7 @@ const ROWS: &[Entry] = &[
     planned_search("$vectorSearch"),
 ];
 
-/// A stage about the server as a whole.
+/// Declares a stage that reports on the server as a whole.
 const fn planned_server(name: &'static str, needs: Need) -> Entry {
     Entry::planned(name)
         .first(RowsFrom::Server, needs)
@@ -124,14 +124,14 @@ const fn planned_server(name: &'static str, needs: Need) -> Entry {
         .stable(Stable::Never)
 }
 
-/// A stage that asks a search index.
+/// Declares a stage that queries a search index.
 const fn planned_search(name: &'static str) -> Entry {
     Entry::planned(name)
         .first(RowsFrom::Stage, Need::Find)
         .stable(Stable::Never)
 }
 
-/// The fields of `output`, as `$fill` and `$setWindowFields` write them.
+/// Visits the fields of `output`, which `$fill` and `$setWindowFields` write.
 fn output<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     let output = spec.as_doc().and_then(|spec| spec.get("output").as_doc());
     for field in output.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A pipeline over one document: what an update with a pipeline and `$merge` with `whenMatched: [...]` run.
+//! A pipeline over one document, for pipeline updates and for `$merge` with `whenMatched: [...]`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::query::{Scope, Survey, Vars};
 use crate::value::{Doc, ValueRef};
 use crate::vocabulary::Status;
 
-/// Stages that make one document of one document, one behind the other.
+/// A sequence of stages that map one document to one document.
 #[derive(Clone, Default)]
 pub struct Transform {
     stages: Vec<Arc<dyn Each>>,
@@ -36,7 +36,7 @@ impl Transform {
         Ok(parsed)
     }
 
-    /// Parses one more stage.
+    /// Parses and appends one stage.
     pub fn push(&mut self, name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<()> {
         let row = row_of(name)?;
         let Status::Ready(Parse::Each(parse)) = row.status else {
@@ -50,7 +50,7 @@ impl Transform {
         Ok(())
     }
 
-    /// Shows the fields that the stages name.
+    /// Reports the fields that the stages name.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         for stage in &self.stages {
             stage.survey(survey);
@@ -58,7 +58,7 @@ impl Transform {
         }
     }
 
-    /// The document that comes of `doc`.
+    /// Returns the transformed document.
     pub fn apply(&self, doc: Doc<'_>, vars: &Vars) -> Result<Vec<u8>> {
         let mut current = doc.bytes().to_vec();
         let mut next = Vec::new();

@@ -1,4 +1,4 @@
-//! `$unionWith`: behind the rows, those of another collection.
+//! `$unionWith`: appends the rows of another collection.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct UnionWith {
 
 struct UnionWithRows {
     stage: Arc<UnionWith>,
-    /// The input, and once it has ended the other collection.
+    /// The input and, after its end, the other collection.
     rows: Box<dyn Rows>,
     second: bool,
 }

@@ -1,4 +1,4 @@
-//! `$unset`: without these fields. An exclusion in other words.
+//! `$unset`: removes fields. It is parsed into an exclusion.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::query::expr::FieldPath;
 use crate::query::projection::{Kind, Projection};
 use crate::value::{DocBuf, Type, ValueRef};
 
-/// The fields that are removed.
+/// Visits the fields that are removed.
 pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     let list = spec.as_array().into_iter().flatten().map(|elem| elem.value);
     let fields = std::iter::once(spec).chain(list);
@@ -44,7 +44,7 @@ pub(super) fn parse_unset(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<
             ));
         }
     }
-    // A field name with a zero byte cannot stand in a document: it is refused before one is made of it.
+    // A document cannot contain a field name with a null byte, so the name is rejected before the exclusion is built.
     if fields.iter().any(|field| field.contains('\0')) {
         return Err(Error::location(
             9527900,

@@ -11,7 +11,7 @@ use crate::value::{Doc, Path, Value, ValueRef};
 
 struct Unwind {
     path: Path,
-    /// Rows without an element to show stay as they are.
+    /// True if rows without an element stay as they are.
     preserve: bool,
     index: Option<Path>,
 }
@@ -20,9 +20,9 @@ struct UnwindRows {
     input: Box<dyn Rows>,
     stage: Arc<Unwind>,
     batch: Batch,
-    /// What the input said when it filled `batch`.
+    /// The input's answer when it filled `batch`.
     flow: Flow,
-    /// The row of `batch` that is being unwound, how far into its array in bytes, and the index of the next element.
+    /// The row of `batch` that is being unwound, the byte offset in its array, and the index of the next element.
     row: usize,
     offset: usize,
     next: i64,
@@ -73,7 +73,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
     Ok(())
 }
 
-/// The field that gets the index of each element.
+/// Parses the field that receives the index of each element.
 fn index_field<'a>(option: Arg<'a>) -> Result<&'a str> {
     let read = |value: ValueRef<'a>| value.as_str().filter(|name| !name.is_empty());
     let words =
@@ -159,7 +159,7 @@ impl Rows for UnwindRows {
                         }
                     }
                 } else if !found.is_nullish() {
-                    // A value that is no array counts as an array of one.
+                    // A value that is not an array counts as an array with one element.
                     put(found, None);
                 } else if stage.preserve {
                     put(found, None);
@@ -168,7 +168,7 @@ impl Rows for UnwindRows {
                 self.offset = 0;
                 self.next = 0;
                 if self.row == self.batch.len() {
-                    // A large document stands in one stage at a time, however many there are.
+                    // A large document stays in one stage at a time, no matter how many stages there are.
                     self.batch.clear();
                 }
                 if out.is_full() {

@@ -1,4 +1,4 @@
-//! Laws of the table of stages.
+//! Invariants of the table of stages.
 
 use bson::{Bson, bson};
 
@@ -10,7 +10,7 @@ fn argument(spec: &Bson) -> DocBuf {
     DocBuf::from(doc! {"v": spec.clone()})
 }
 
-/// What a row shows of the pipelines inside a specification is what the parsed stage runs.
+/// The inner pipelines that a row visits are those that the parsed stage runs.
 #[test]
 fn rows_and_parsed_stages_show_the_same_inner_pipelines() {
     let empty = bson!([]);
@@ -45,7 +45,7 @@ fn rows_and_parsed_stages_show_the_same_inner_pipelines() {
     }
 }
 
-/// Every stage whose specification shows pipelines is one of the rows above, or not built yet.
+/// Every stage whose specification contains pipelines is one of the rows above, or not built yet.
 #[test]
 fn which_stages_have_inner_pipelines() {
     let stages = bson!([{"$limit": 1}]);
@@ -72,7 +72,7 @@ fn which_stages_have_inner_pipelines() {
     assert_eq!(having, expected);
 }
 
-/// What rows say of a stage fits together.
+/// The facts of a row are consistent.
 #[test]
 fn facts_agree() {
     for row in STAGES.entries() {
@@ -150,7 +150,7 @@ fn fields_that_are_written() {
     }
 }
 
-/// The paths whose values come out of a stage as they went in.
+/// The paths whose values pass through a stage unchanged.
 #[test]
 fn fields_that_pass() {
     let rows: Vec<(&str, Bson, &[&str])> = vec![

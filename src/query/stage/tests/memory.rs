@@ -1,4 +1,4 @@
-//! Collections in memory, and pipelines run over them twice: at one go, and with a time slice that is always over.
+//! Collections in memory. Pipelines run over them twice: in one go, and with a time slice that is always over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Slice for Over {
 
 impl Rows for List {
     fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
-        // Small batches, so that even short lists come in several.
+        // Batches are small, so that even a short list needs several.
         for _ in 0..3 {
             let Some(doc) = self.docs.get(self.next) else {
                 return Ok(Flow::End);
@@ -152,7 +152,7 @@ pub fn run_with(
             return Ok((found, origins));
         }
         if slice.is_over() {
-            // As between two commands: it goes on as if nothing had been let go.
+            // As between two commands, the stages free their buffers. The result must not change.
             rows.at_rest();
         }
     }

@@ -298,7 +298,7 @@ fn what_blocks_is_bounded() {
             "{pipeline} {error:?}"
         );
     }
-    // What a group no longer holds does not count: of the large texts there is one at a time, or two.
+    // Memory that a group has freed does not count: only one or two of the large texts are held at a time.
     let texts: Vec<Document> = (0..40)
         .map(|n| doc! {"_id": n, "t": "x".repeat(if n % 2 == 0 { 300_000 } else { 1 })})
         .collect();
@@ -315,7 +315,7 @@ fn what_blocks_is_bounded() {
         );
         assert_eq!(found.unwrap().len(), 1, "{accumulator}");
     }
-    // A bound keeps the memory small, however many rows come.
+    // A bound keeps the memory small, no matter how many rows arrive.
     let first = run(
         &big,
         &stages(bson!([{"$addFields": {"q": 1}}, {"$sort": {"_id": -1}}, {"$limit": 5}])),
@@ -442,7 +442,7 @@ fn rows_nest_no_deeper_than_documents_may() {
     many.push(doc! {"$group": {"_id": "$a", "n": {"$push": "$$ROOT"}}});
     many.push(doc! {"$sort": {"_id": 1}});
     assert_eq!(code(&many), 15);
-    // Names that stand for each other multiply what is written.
+    // Variables that refer to each other produce a result far deeper than the expression itself.
     let bound = (0..40).fold(
         bson!("$$x"),
         |inner, _| bson!({"$let": {"vars": {"x": wrap(90, "$$x".into())}, "in": inner}}),
