@@ -4,6 +4,7 @@ use super::state::{Input, State};
 use crate::error::Result;
 use crate::value::Value;
 
+/// The running mean and squared distances of numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Deviation {
     count: u64,

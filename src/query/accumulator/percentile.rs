@@ -13,6 +13,7 @@ use crate::query::expr::Argument;
 use crate::query::{Expr, Scope, Vars};
 use crate::value::{ArrayBuilder, Value, ValueRef};
 
+/// A parsed `$median` or `$percentile`.
 #[derive(Debug, Clone)]
 pub struct Percentile {
     /// Holds one rank for `$median`.

@@ -9,6 +9,7 @@ use crate::query::expr::Argument;
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, Type, ValueRef};
 
+/// A parsed accumulator.
 #[derive(Debug, Clone)]
 pub struct Accumulator {
     rule: Arc<dyn Rule>,

@@ -2,6 +2,7 @@
 
 use crate::value::{ArrayBuilder, Doc, DocBuilder, ValueRef};
 
+/// A parsed `$slice` of a find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceField {
     /// Counted from the end if negative.

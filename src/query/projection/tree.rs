@@ -49,6 +49,7 @@ pub(super) struct Slot<'t, 'p> {
     name: &'p str,
 }
 
+/// The treatment of one name.
 #[derive(Debug)]
 pub(super) enum Node {
     Keep,

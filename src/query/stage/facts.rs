@@ -14,6 +14,7 @@ use crate::vocabulary::{self, Status};
 /// One row of the table.
 pub type Entry = vocabulary::Entry<Parse, StageFacts>;
 
+/// What the table states about one stage.
 pub struct StageFacts {
     pub position: Position,
     pub runs_on: RunsOn,

@@ -12,6 +12,7 @@ use crate::query::expr::FieldPath;
 use crate::query::{Expr, scope};
 use crate::value::{Doc, Path, Type, ValueRef};
 
+/// A parsed `$lookup`.
 pub(super) struct Lookup {
     /// `None` if the pipeline has rows of its own.
     pub from: Option<Target>,

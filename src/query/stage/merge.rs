@@ -24,6 +24,7 @@ pub struct Merge {
     pub lets: Vec<(Box<str>, Expr)>,
 }
 
+/// The treatment of a row that matches a document.
 pub enum WhenMatched {
     Replace,
     KeepExisting,
@@ -36,6 +37,7 @@ pub enum WhenMatched {
     },
 }
 
+/// The treatment of a row that matches no document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenNotMatched {
     Insert,

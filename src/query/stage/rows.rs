@@ -14,6 +14,7 @@ pub trait Rows: Send {
     fn at_rest(&mut self) -> usize;
 }
 
+/// The answer of [`Rows::fill`]: whether and when to call it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// The caller may call again at once. Rows may have been appended or not (a filter may have dropped all of them).

@@ -18,6 +18,7 @@ pub(super) enum By {
     Chance(u64),
 }
 
+/// The running form of `$sort` and `$sample`.
 pub(super) struct Sorted {
     input: Box<dyn Rows>,
     by: By,

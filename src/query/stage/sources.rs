@@ -64,6 +64,7 @@ pub trait Sink: Send {
     fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 }
 
+/// The output of a pipeline that writes.
 pub enum Output {
     /// `$out` replaces the whole collection.
     Replace(Target),

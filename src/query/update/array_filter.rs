@@ -7,6 +7,7 @@ use crate::query::survey::MANY;
 use crate::query::{Scope, Vars};
 use crate::value::{Doc, DocBuilder, Type, ValueRef};
 
+/// One element of `arrayFilters`.
 pub struct ArrayFilter {
     pub identifier: Box<str>,
     filter: Filter,

@@ -45,6 +45,7 @@ pub struct Argument<'a> {
 /// A leaf as the tree holds it. Merged trees share their leaves.
 pub type Leaf = Arc<dyn Modify>;
 
+/// The change to an existing value.
 pub enum Change<'v> {
     /// The value stays, and the document does not count as modified.
     Same,
@@ -53,6 +54,7 @@ pub enum Change<'v> {
     Remove,
 }
 
+/// The action for a path that does not exist.
 pub enum Missing<'v> {
     /// Creates the field, and the documents on the path to it.
     Create(Val<'v>),

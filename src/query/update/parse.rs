@@ -33,6 +33,7 @@ pub(super) enum UpdateKind {
     Pipeline(Pipeline),
 }
 
+/// A parsed update with operators.
 pub(super) struct Operators {
     root: Fields,
     filters: ArrayFilters,

@@ -10,6 +10,7 @@ use super::check::check_size;
 use super::parse::check_reserved;
 use super::replace::{Names, replace, without_ts};
 
+/// A parsed pipeline update.
 pub struct Pipeline {
     stages: Transform,
     /// True if some stage reads the root field `_ts`.

@@ -7,6 +7,7 @@ use super::Apply;
 use super::check::{self, element};
 use super::current_date::timestamp;
 
+/// A parsed replacement document.
 pub struct Replacement {
     /// The client's document without `_ts`, which belongs to the server.
     document: DocBuf,

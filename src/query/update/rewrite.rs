@@ -19,6 +19,7 @@ const MAX_PADDING: usize = 1_500_000;
 /// elements.
 const MAX_MERGED: usize = 64;
 
+/// The state of one rewrite.
 pub struct Rewrite<'v> {
     /// The document before the update.
     pub root: Doc<'v>,

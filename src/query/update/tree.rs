@@ -23,6 +23,7 @@ pub enum Node {
     Elements(Elements),
 }
 
+/// The children of a document, or of an array that is entered by index.
 #[derive(Clone, Default)]
 pub struct Fields {
     pub children: Vec<Child>,
@@ -36,11 +37,13 @@ pub struct Child {
     pub node: Node,
 }
 
+/// The children of an array whose elements are selected by `$[]` or `$[identifier]`.
 #[derive(Clone, Default)]
 pub struct Elements {
     pub children: Vec<Each>,
 }
 
+/// The subtree for the elements that one `$[]` or `$[identifier]` selects.
 #[derive(Clone)]
 pub struct Each {
     pub identifier: Box<str>,
