@@ -3,8 +3,8 @@
 use super::expr::Expr;
 use crate::value::Path;
 
-/// Finds out whether the trees of a command name a given root field of the documents they read, and whether they are slow.
-/// Every tree reports its parts to the survey: filters, sorts, projections, stages, expressions.
+/// A survey of the parsed trees of a command: whether they name a given root field of the documents they read, and whether
+/// they are slow. Every tree reports its parts to the survey: filters, sorts, projections, stages, expressions.
 ///
 /// # Naming
 ///
@@ -19,7 +19,7 @@ use crate::value::Path;
 ///
 /// # Slow
 ///
-/// A tree is slow if it may take long with a single document. Whether it does shows only at run time. A command with a
+/// A tree is slow if it may take long with a single document. Only the run shows whether it does. A command with a
 /// slow tree starts as a task and does not run at once, because a client can kill only what is on the list of operations.
 /// A slow filter is tested on copies of the documents, because all writers wait while a scan holds the lock. These are
 /// slow:

@@ -17,7 +17,7 @@ const ROOM: usize = 20;
 /// The number of levels that stages may add before the next check. Recursion over that many more levels is safe.
 const UNSEEN: usize = 100;
 
-/// Tracks how much deeper rows can be than the input rows.
+/// A count of the levels by which rows can be deeper than the input rows.
 #[derive(Default)]
 pub(super) struct Depth {
     added: usize,
