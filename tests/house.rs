@@ -97,7 +97,7 @@ const CLOCK_CALLS: &[&str] = &[
 /// `file: text` of what may ask nevertheless.
 const MAY_ASK: &[&str] = &[
     // Names the process, and is never taken for a time.
-    "src/command/context.rs: process: bson::oid::ObjectId::new().bytes(),",
+    "src/command/frame/context.rs: process: bson::oid::ObjectId::new().bytes(),",
 ];
 
 fn root() -> &'static Path {
@@ -283,7 +283,7 @@ const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["ReadPoint::at("],
-        &["src/command/call.rs"],
+        &["src/command/frame/call.rs"],
         "a read point that is made anew from a moment loses what a transaction adds to it",
     ),
 ];
