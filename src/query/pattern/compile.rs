@@ -1,4 +1,4 @@
-//! A pattern as filters and expressions hold it: checked, compiled, and cached by thread.
+//! A pattern as filters and expressions hold it: checked, compiled, and cached per thread.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::{
     value::{Type, ValueRef},
 };
 
-/// A compiled pattern.
+/// A compiled regular expression with its source and flags.
 #[derive(Clone)]
 pub struct Pattern {
     source: Box<str>,
@@ -20,18 +20,18 @@ pub struct Pattern {
     matcher: Arc<Matcher>,
 }
 
-/// Longer patterns are refused, as by mongod.
+/// The longest source in bytes. Longer patterns are refused, as in mongod.
 const MAX_LENGTH: usize = 32764;
-/// How many compiled patterns a thread caches. Compiling costs some microseconds, so a repeated query gains.
+/// How many compiled patterns a thread caches. Compiling takes some microseconds, so a repeated query gains from the cache.
 const CACHED_PER_THREAD: usize = 64;
 
 // === impl Pattern ===
 
 impl Pattern {
-    /// The units of work that a search counts as: the worst takes some milliseconds.
+    /// The units of work that one search counts as. The slowest takes some milliseconds.
     pub(crate) const UNITS: u32 = 256;
 
-    /// From a BSON regular expression.
+    /// Compiles a BSON regular expression.
     pub(crate) fn from_value(value: ValueRef<'_>) -> Result<Self> {
         let (source, flags) = value
             .as_regex()
@@ -70,18 +70,18 @@ impl Pattern {
         &self.flags
     }
 
-    /// Whether a search may take long ([`Survey`](crate::query::Survey)).
+    /// Returns whether a search may take long ([`Survey`](crate::query::Survey)).
     pub(crate) fn is_slow(&self) -> bool {
         self.matcher.is_slow()
     }
 
-    /// Searches with errors and captures, for callers that need more than yes or no.
+    /// Returns the matcher, for callers that need errors or captures and not only yes or no.
     pub(crate) fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 
-    /// Whether the text has a match. An interrupted search answers no: a caller that searches many texts has to check
-    /// afterwards whether its command was interrupted.
+    /// Returns whether the text has a match. An interrupted search returns `false`, so a caller that searches many texts must
+    /// check afterwards whether its command was interrupted.
     #[inline]
     pub(crate) fn is_found_in(&self, text: &[u8]) -> bool {
         let _ = aside::tick(Self::UNITS);
@@ -89,7 +89,8 @@ impl Pattern {
         self.matcher.is_match(text).unwrap_or(false)
     }
 
-    /// Whether a stored value matches: strings and symbols are searched, a stored regular expression has to be the same one.
+    /// Returns whether a stored value matches. Strings and symbols are searched; a stored regular expression must have the same
+    /// source and flags.
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         match value.ty() {
             Type::String | Type::Symbol => value

@@ -1,16 +1,16 @@
-//! The cost of a search, predicted from the source of a pattern.
+//! Predicts the cost of a search from the source of a pattern.
 //!
-//! Most patterns are simple: letters, classes, a repeat or two, alternatives. A match can begin at each position of the text;
-//! from there every repeat may pass over the rest of the text, and every alternative may double the work that follows. Patterns
-//! with more in them (repeated groups, lookaround, backreferences) get no estimate.
+//! Most patterns are simple: letters, classes, a repeat or two, alternatives. A match can begin at each position of the text.
+//! From there every repeat may pass over the rest of the text, and every alternative may double the work that follows. Patterns
+//! with anything else (repeated groups, lookaround, backreferences) get no estimate.
 
 /// The factors of a simple pattern's cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostEstimate {
     length: usize,
-    /// Each repeat multiplies by the length of the text.
+    /// Each repeat multiplies the cost by the length of the text.
     repeats: u32,
-    /// Each alternative and each optional item multiplies by two.
+    /// Each alternative and each optional item doubles the cost.
     choices: u32,
 }
 
@@ -20,10 +20,10 @@ const SIMPLE_ESCAPES: &[u8] = b"dDwWsSbBAzZntrfvhH";
 // === impl CostEstimate ===
 
 impl CostEstimate {
-    /// `None` where the pattern is not simple. This is no validation: a pattern without an estimate may be valid, and one with
-    /// an estimate may be refused by PCRE2.
+    /// Estimates the cost of a pattern, or returns `None` if it is not simple. This does not validate the pattern: one without
+    /// an estimate may be valid, and PCRE2 may refuse one with an estimate.
     pub fn of(source: &str, flags: &str) -> Option<Self> {
-        // White space could hide which item a quantifier repeats.
+        // With the flag `x`, white space could hide which item a quantifier repeats.
         if flags.contains('x') {
             return None;
         }
@@ -62,7 +62,7 @@ impl CostEstimate {
         Some(estimate)
     }
 
-    /// The most bytes that a search through a text of this length may pass over.
+    /// Returns the most bytes that a search through a text of this length may pass over.
     pub fn bytes_passed(self, text: usize) -> usize {
         let from_each = text
             .saturating_pow(self.repeats)
@@ -72,7 +72,7 @@ impl CostEstimate {
     }
 }
 
-/// Skips a class like `[a-z]`. A class that holds another, or a name like `[:digit:]`, is not simple.
+/// Skips a class like `[a-z]`. A class that contains another class, or a name like `[:digit:]`, is not simple.
 fn skip_class(letters: &mut impl Iterator<Item = u8>) -> Option<()> {
     let mut is_first = true;
     loop {

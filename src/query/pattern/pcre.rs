@@ -1,6 +1,6 @@
-//! PCRE2 itself, behind an interface that cannot be misused: compiled patterns, searches with limits, and their matches.
+//! A safe interface to PCRE2: compiled patterns, searches with limits, and their matches.
 //!
-//! Everything unsafe about patterns is in this file. Which limits a search gets is decided in [`super::search`].
+//! All unsafe code for patterns is in this file. [`super::search`] decides which limits a search gets.
 
 #![allow(unsafe_code)] // a C library
 
@@ -15,49 +15,49 @@ use pcre2_sys as sys;
 /// A pattern compiled by PCRE2.
 pub struct PcreCode {
     code: NonNull<sys::pcre2_code_8>,
-    /// The whole match and each group.
+    /// The number of offset pairs: one for the whole match and one for each group.
     pairs: u32,
     has_backreferences: bool,
-    /// Machine code needs no heap.
+    /// Whether the pattern was compiled to machine code. A search by machine code needs no heap.
     has_jit: bool,
 }
 
-/// The text that is searched.
+/// The text to search.
 #[derive(Clone, Copy)]
 pub enum Text<'t> {
     Str(&'t str),
-    /// May be invalid UTF-8: PCRE2 checks it first, and fails then.
+    /// Bytes that may be invalid UTF-8. PCRE2 checks them first, and the search fails if they are invalid.
     Bytes(&'t [u8]),
 }
 
-/// Where the last search found the whole match and each group: PCRE2's match data.
+/// The offsets of the whole match and of each group in the last search: PCRE2's match data.
 pub struct Captures {
     data: NonNull<sys::pcre2_match_data_8>,
     pairs: u32,
-    /// The last search found something. Until then the offsets must not be read.
+    /// Whether the last search found a match. If not, the offsets must not be read.
     is_set: bool,
 }
 
-/// Called before every item of a pattern, with the position in the text. It returns whether to go on.
+/// A callback that runs before every item of a pattern, with the position in the text. It returns whether the search continues.
 pub type OnItem<'a> = &'a mut dyn FnMut(usize) -> bool;
 
-/// How far a search may go.
+/// The limits of one search.
 pub struct SearchLimits<'a> {
-    /// Backtracking steps from each position where a match could begin: PCRE2's match limit.
+    /// Backtracking steps from each position where a match can begin: PCRE2's match limit.
     pub steps: u32,
-    /// The last such position, for [`CompileMode::Windowed`].
+    /// The last position where a match can begin, for [`CompileMode::Windowed`].
     pub last: Option<usize>,
-    /// Called for [`CompileMode::Interruptible`] only.
+    /// The callback, for [`CompileMode::Interruptible`] only.
     pub on_item: Option<OnItem<'a>>,
 }
 
-/// What a pattern is compiled for.
+/// The kind of search that a pattern is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompileMode {
     Plain,
-    /// To be interrupted ([`SearchLimits::on_item`]).
+    /// A search that can be interrupted ([`SearchLimits::on_item`]).
     Interruptible,
-    /// To search a part of a text ([`SearchLimits::last`]).
+    /// A search of a part of a text ([`SearchLimits::last`]).
     Windowed,
 }
 
@@ -65,21 +65,21 @@ pub enum CompileMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PcreError(c_int);
 
-/// A thread's context for searches, and memory that they reuse.
+/// A thread's search context, with memory that its searches reuse.
 struct MatchContext {
     raw: NonNull<sys::pcre2_match_context_8>,
     stack: Option<NonNull<sys::pcre2_jit_stack_8>>,
-    /// For searches that only tell whether there is a match.
+    /// Match data for searches that only return whether there is a match.
     whole: Captures,
 }
 
-/// What the callback gets.
+/// The data that PCRE2 passes to the callback.
 struct CalloutData<'a> {
     on_item: OnItem<'a>,
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// The beginning of `pcre2_callout_block` as `pcre2.h` has it; more may follow.
+/// The first fields of `pcre2_callout_block`, as in `pcre2.h`. The struct may continue after them.
 #[repr(C)]
 struct CalloutBlock {
     version: u32,
@@ -97,7 +97,7 @@ struct CalloutBlock {
 type Callback = unsafe extern "C" fn(*mut CalloutBlock, *mut c_void) -> c_int;
 
 unsafe extern "C" {
-    /// `pcre2-sys` does not name it.
+    /// `pcre2-sys` does not declare this function.
     fn pcre2_set_callout_8(
         context: *mut sys::pcre2_match_context_8,
         callback: Option<Callback>,
@@ -105,20 +105,20 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// The stack of a search by machine code: initial and largest size.
+/// The initial and the largest stack of a search by machine code, in bytes.
 const JIT_STACK: (usize, usize) = (32 << 10, 1 << 20);
 /// The heap that an interpreted search may use, in KiB.
 const HEAP_LIMIT: u32 = 20_000;
 
 // === impl PcreCode ===
 
-// SAFETY: a compiled pattern is not changed by searches, and PCRE2 allows them from several threads at once.
+// SAFETY: searches do not change a compiled pattern, and PCRE2 allows them from several threads at once.
 unsafe impl Send for PcreCode {}
 // SAFETY: as above.
 unsafe impl Sync for PcreCode {}
 
 impl PcreCode {
-    /// Options are PCRE2's; `jit` asks for machine code. The error is PCRE2's message.
+    /// Compiles a pattern. `options` are PCRE2's, and `jit` requests machine code. The error is PCRE2's message.
     pub fn compile(
         source: &str,
         options: u32,
@@ -133,7 +133,7 @@ impl PcreCode {
                 CompileMode::Windowed => sys::PCRE2_USE_OFFSET_LIMIT,
             };
         let (mut error, mut offset) = (0, 0);
-        // SAFETY: the pattern is readable for its length, both results are written to locals, and no context means the
+        // SAFETY: the pattern is readable for its length, both results are written to locals, and a null context means the
         // default one.
         let code = unsafe {
             sys::pcre2_compile_8(
@@ -158,16 +158,16 @@ impl PcreCode {
             // SAFETY: the pattern is valid, and no search uses it yet.
             let refused =
                 unsafe { sys::pcre2_jit_compile_8(code.as_ptr(), sys::PCRE2_JIT_COMPLETE) };
-            // Without machine code for this machine or this pattern, PCRE2 interprets.
+            // If PCRE2 has no machine code for this machine or this pattern, it interprets the pattern.
             made.has_jit = refused == 0;
         }
         Ok(made)
     }
 
-    /// A fact about the pattern that is a `uint32_t`.
+    /// Returns a property of the pattern whose type is `uint32_t`.
     fn info(&self, what: u32) -> u32 {
         let mut fact: u32 = 0;
-        // SAFETY: the pattern is valid, and both facts that callers ask for are of this type (pcre2api).
+        // SAFETY: the pattern is valid, and both properties that callers request have this type (pcre2api).
         unsafe { sys::pcre2_pattern_info_8(self.code.as_ptr(), what, (&raw mut fact).cast()) };
         fact
     }
@@ -180,7 +180,7 @@ impl PcreCode {
         self.has_backreferences
     }
 
-    /// Whether the text has a match that begins at `from` or later.
+    /// Returns whether the text has a match that begins at `from` or later.
     pub fn is_match(
         &self,
         text: Text<'_>,
@@ -191,12 +191,12 @@ impl PcreCode {
             if self.has_jit {
                 return self.search(text, from, limits, context.raw, &mut context.whole);
             }
-            // The heap of an interpreted search belongs to its match data, and is freed with it.
+            // An interpreted search allocates heap in its match data. Dropping the match data frees it.
             self.search(text, from, limits, context.raw, &mut Captures::new(1)?)
         })
     }
 
-    /// The same; `captures` get the offsets.
+    /// Finds the first match that begins at `from` or later, and writes its offsets to `captures`.
     pub fn find(
         &self,
         text: Text<'_>,
@@ -228,12 +228,12 @@ impl PcreCode {
             panic: None,
         });
         let last = limits.last.unwrap_or(sys::PCRE2_UNSET);
-        // An empty slice may point to unreadable memory, and PCRE2 has been known to read there.
+        // An empty slice may point to unreadable memory, and some versions of PCRE2 have read there.
         let subject = if bytes.is_empty() { &[0] } else { bytes };
-        // SAFETY: context, captures and pattern are valid and used by this thread alone while the search runs (`captures`
-        // is borrowed mutably, and the context is taken from its thread). The text is readable for its length. Where the
-        // check is left out it is UTF-8, searched from the beginning of a character. The callback's data outlives the
-        // search, and is removed from the context before the context is used again.
+        // SAFETY: context, captures and pattern are valid, and only this thread uses them while the search runs (`captures` is
+        // borrowed mutably, and the context is taken out of its thread-local). The text is readable for its length. If PCRE2's
+        // check is skipped, the text is UTF-8 and `from` is at the beginning of a character. The callback's data outlives the
+        // search, and it is removed from the context before the context is used again.
         let found = unsafe {
             sys::pcre2_set_match_limit_8(context.as_ptr(), limits.steps);
             sys::pcre2_set_offset_limit_8(context.as_ptr(), last);
@@ -261,7 +261,7 @@ impl PcreCode {
         }
         match found {
             sys::PCRE2_ERROR_NOMATCH => Ok(false),
-            // Zero: there are more groups than the match data has offsets for.
+            // Zero means that the pattern has more groups than the match data has offsets for.
             0.. => Ok(true),
             error => Err(PcreError(error)),
         }
@@ -270,15 +270,15 @@ impl PcreCode {
 
 impl Drop for PcreCode {
     fn drop(&mut self) {
-        // SAFETY: it was made by PCRE2 and is freed once.
+        // SAFETY: PCRE2 created it, and it is freed once.
         unsafe { sys::pcre2_code_free_8(self.code.as_ptr()) }
     }
 }
 
-/// PCRE2 calls it before an item. A panic must not pass through C, so it is kept until the search has ended.
+/// Runs the callback before an item. A panic must not unwind through C, so it is stored until the search has ended.
 unsafe extern "C" fn call_out(block: *mut CalloutBlock, data: *mut c_void) -> c_int {
-    // SAFETY: PCRE2 passes its block, which is valid during the call, and the pointer that the search gave it. That points to a
-    // `CalloutData` that outlives the search and that no other code touches meanwhile; its lifetime is only shortened here.
+    // SAFETY: PCRE2 passes its block, which is valid during the call, and the pointer that the search set. That points to a
+    // `CalloutData` that outlives the search, and no other code touches it meanwhile. Only its lifetime is shortened here.
     let (position, callout) = unsafe {
         let callout = &mut *data.cast::<CalloutData<'_>>();
         ((*block).current_position, callout)
@@ -306,20 +306,20 @@ impl Text<'_> {
 
 // === impl Captures ===
 
-// SAFETY: it is plain memory of PCRE2 that any one thread at a time may use.
+// SAFETY: it is plain PCRE2 memory that any thread may use, one at a time.
 unsafe impl Send for Captures {}
 
 impl Captures {
-    /// Space for the whole match and all groups of a pattern.
+    /// Allocates space for the whole match and all groups of a pattern.
     pub fn of(code: &PcreCode) -> Result<Self, PcreError> {
         Self::new(code.pairs)
     }
 
     fn new(pairs: u32) -> Result<Self, PcreError> {
-        // SAFETY: no context means the default one.
+        // SAFETY: a null context means the default one.
         let data = unsafe { sys::pcre2_match_data_create_8(pairs, ptr::null_mut()) };
         let data = NonNull::new(data).ok_or(PcreError::MEMORY)?;
-        // A pattern's pairs fit in sixteen bits, so PCRE2 allocates all of them.
+        // The pairs of a pattern fit in sixteen bits, so PCRE2 allocates all of them.
         Ok(Self {
             data,
             pairs,
@@ -327,13 +327,13 @@ impl Captures {
         })
     }
 
-    /// Start and end of the whole match (0) or a group. `None` for a group that took no part.
+    /// Returns the start and end of the whole match (0) or of a group. A group that took no part in the match gives `None`.
     pub fn get(&self, group: u32) -> Option<(usize, usize)> {
         if !self.is_set || group >= self.pairs {
             return None;
         }
         let at = 2 * group as usize;
-        // SAFETY: there are two offsets for each pair, and a match has set all of them (UNSET for groups that took no part).
+        // SAFETY: each pair has two offsets, and a match has set all of them (UNSET for groups that took no part).
         let (start, end) = unsafe {
             let offsets = sys::pcre2_get_ovector_pointer_8(self.data.as_ptr());
             (*offsets.add(at), *offsets.add(at + 1))
@@ -344,7 +344,7 @@ impl Captures {
 
 impl Drop for Captures {
     fn drop(&mut self) {
-        // SAFETY: it was made by PCRE2 and is freed once.
+        // SAFETY: PCRE2 created it, and it is freed once.
         unsafe { sys::pcre2_match_data_free_8(self.data.as_ptr()) }
     }
 }
@@ -357,7 +357,7 @@ impl PcreError {
     pub const NOT_UTF8: Self = Self(sys::PCRE2_ERROR_UTF8_ERR1);
 }
 
-/// In PCRE2's words, which mongod repeats.
+/// Writes PCRE2's own message, which mongod repeats.
 impl std::fmt::Display for PcreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&message(self.0))
@@ -377,7 +377,7 @@ fn message(error: c_int) -> String {
 impl MatchContext {
     fn new() -> Result<Self, PcreError> {
         let whole = Captures::new(1)?;
-        // SAFETY: no context means the default one. A null pointer is not used.
+        // SAFETY: a null context means the default one. A null result is not used.
         unsafe {
             let context = sys::pcre2_match_context_create_8(ptr::null_mut());
             let context = NonNull::new(context).ok_or(PcreError::MEMORY)?;
@@ -395,7 +395,7 @@ impl MatchContext {
         }
     }
 
-    /// Lends this thread's context. A search within a search would get a new one.
+    /// Lends this thread's context. A search inside another search would get a new one.
     fn with<R>(search: impl FnOnce(&mut Self) -> Result<R, PcreError>) -> Result<R, PcreError> {
         thread_local! {
             static CONTEXT: Cell<Option<Box<MatchContext>>> = const { Cell::new(None) };
@@ -412,7 +412,7 @@ impl MatchContext {
 
 impl Drop for MatchContext {
     fn drop(&mut self) {
-        // SAFETY: both were made by PCRE2 and are freed once; no search uses them any more.
+        // SAFETY: PCRE2 created both, they are freed once, and no search uses them any more.
         unsafe {
             sys::pcre2_match_context_free_8(self.raw.as_ptr());
             if let Some(stack) = self.stack {

@@ -1,9 +1,10 @@
-//! The literal text that every match of a pattern begins with, which an index can be searched for.
+//! The literal text that every match of a pattern begins with. The planner searches an index for it.
 
 use super::Pattern;
 
 impl Pattern {
-    /// The text that every match begins with, for a pattern like `^abc`, and whether every text with that prefix matches.
+    /// Returns the text that every match begins with, for a pattern like `^abc`, and whether every text with that prefix
+    /// matches.
     pub fn prefix(&self) -> Option<(String, bool)> {
         if self.flags().chars().any(|flag| flag != 's' && flag != 'u') {
             return None;
@@ -12,7 +13,7 @@ impl Pattern {
         let rest = source
             .strip_prefix('^')
             .or_else(|| source.strip_prefix("\\A"))?;
-        // An alternative anywhere could begin differently.
+        // An alternative anywhere could begin with another text.
         if rest.contains('|') {
             return None;
         }
@@ -33,7 +34,7 @@ impl Pattern {
                 }
                 letter => letter,
             };
-            // A quantifier makes the letter before it optional.
+            // These quantifiers make the letter before them optional.
             if matches!(letters.peek(), Some('*' | '?' | '{')) {
                 return nonempty(prefix, false);
             }

@@ -1,22 +1,22 @@
-//! How much memory all compiled patterns may take together.
+//! The limit on the memory that all compiled patterns take together.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::error::{Code, Error, Result};
 
-/// The share of one compiled pattern, given back when it is dropped.
+/// The memory share of one compiled pattern, returned when the pattern is dropped.
 #[derive(Debug)]
 pub(super) struct PatternQuota {
     bytes: usize,
 }
 
-/// The number of all compiled patterns, and about how many bytes they take.
+/// The number of all compiled patterns, and roughly how many bytes they take.
 static PATTERNS: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Patterns beyond this number are interpreted: machine code is several times as large.
+/// Patterns beyond this number are interpreted, because machine code is several times as large.
 const JIT_PATTERNS_MAX: usize = 1024;
 const TOTAL_BYTES_MAX: usize = 256 << 20;
-/// PCRE2 refuses to compile a pattern that would be larger.
+/// The largest compiled pattern. PCRE2 refuses to compile a larger one.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
 
 // === impl PatternQuota ===
@@ -38,7 +38,7 @@ impl PatternQuota {
         Ok(quota)
     }
 
-    /// Whether another pattern may become machine code.
+    /// Returns whether another pattern may become machine code.
     pub fn allows_jit() -> bool {
         PATTERNS.load(Relaxed) <= JIT_PATTERNS_MAX
     }
@@ -51,8 +51,8 @@ impl Drop for PatternQuota {
     }
 }
 
-/// About how many bytes a pattern compiles to: a class takes more than its source, and a repeated group is written as often as
-/// it is repeated.
+/// Estimates how many bytes a pattern compiles to. A class takes more than its source, and PCRE2 writes out a repeated group
+/// once for each repetition.
 fn compiled_size(source: &str) -> usize {
     const PER_PATTERN: usize = 512;
     const PER_BYTE: usize = 16;
@@ -100,7 +100,7 @@ mod tests {
         };
         assert_eq!(error.code(), Code::ExceededMemoryLimit);
         assert!(many.len() > JIT_PATTERNS_MAX, "{}", many.len());
-        // All of them can be used, and their memory is free for others again once they are dropped.
+        // All of them can be used. After they are dropped, their memory is available again.
         assert!(many.iter().all(|pattern| !pattern.is_found_in(b"x")));
         many.clear();
         assert!(Pattern::new("((ab|cd){100}){30}", "").is_ok());

@@ -1,11 +1,11 @@
-//! How a text is searched: plainly if that is safe, otherwise so that the search can be interrupted.
+//! Searches a text: plainly if that is safe, otherwise so that the search can be interrupted.
 //!
 //! A search by PCRE2 is one call that cannot be interrupted from outside. Its cost is at most the product of three numbers: the
-//! positions where a match can begin, the backtracking steps from each, and the bytes that one step passes over. The first try is
-//! plain where the prediction for the pattern is small ([`PREDICTED_MAX`]), or where the text is so short that a limit on the
-//! steps keeps the product small ([`TRIAL_MAX`]). If the trial runs out of steps, and for all other texts, the search starts
-//! again with a pattern that was compiled to call back before each of its items. The callback counts work, lets other tasks run,
-//! and ends the search with its command. The answer is the same.
+//! positions where a match can begin, the backtracking steps from each, and the bytes that one step passes over. The first
+//! search is plain if the predicted cost of the pattern is small ([`PREDICTED_MAX`]), or if the text is so short that a limit
+//! on the steps keeps the product small ([`TRIAL_MAX`]). If that trial runs out of steps, and for all other texts, the search
+//! starts again with a pattern that was compiled to call back before each of its items. The callback counts work, lets other
+//! tasks run, and stops the search when its command must end. The answer is the same.
 
 use std::sync::OnceLock;
 
@@ -17,14 +17,14 @@ use super::quota::PatternQuota;
 use crate::aside;
 use crate::error::{Error, Result};
 
-/// Searches texts for one pattern.
+/// A compiled pattern that searches texts.
 pub struct Matcher {
     source: Box<str>,
     options: u32,
     jit: bool,
     plain: PcreCode,
     cost: Option<CostEstimate>,
-    /// Compiled when a search first needs it.
+    /// The second compilation, made when a search first needs it.
     interruptible: OnceLock<InterruptibleCode>,
     _quota: PatternQuota,
 }
@@ -32,40 +32,41 @@ pub struct Matcher {
 /// The same pattern, compiled for searches that can be interrupted.
 struct InterruptibleCode {
     code: PcreCode,
-    /// With callouts the pattern would be larger than PCRE2 allows: the text is searched in windows instead.
+    /// Whether the text is searched in windows, because the pattern with callouts would be larger than PCRE2 allows.
     windowed: bool,
     _quota: PatternQuota,
 }
 
-/// Runs one PCRE2 search from a position.
+/// A function that runs one PCRE2 search from a position.
 type SearchFn<'a> =
     &'a mut dyn FnMut(&PcreCode, Text<'_>, usize, SearchLimits<'_>) -> Result<bool, PcreError>;
 
-/// Why a search has no answer.
+/// The reason why a search has no answer.
 #[derive(Debug)]
 pub enum SearchError {
-    /// The command was interrupted or its time is over.
+    /// The command was interrupted or its time limit has expired.
     Interrupted(Error),
-    /// The search reached one of PCRE2's limits. MongoDB takes that as no match in a filter, and as an error in an expression.
+    /// The search reached one of PCRE2's limits. MongoDB treats that as no match in a filter, and as an error in an expression.
     Failed(PcreError),
 }
 
-/// Backtracking steps from one position. PCRE2's own default is ten million. mongod is built with 200,000, and counts
-/// more steps for the same search.
+/// The limit of backtracking steps from one position. PCRE2's own default is ten million. mongod is built with 200,000, and
+/// counts more steps for the same search.
 const MATCH_LIMIT: u32 = 500_000;
-/// Texts up to this length get a trial first.
+/// The longest text that gets a trial first.
 const TRIAL_TEXT_MAX: usize = 1024;
-/// The largest cost of a trial, in bytes passed: some milliseconds.
+/// The largest cost of a trial, in bytes passed over: some milliseconds.
 const TRIAL_MAX: usize = 4_000_000;
-/// The largest predicted cost of a plain search. It may be higher than a trial's, since searches seldom reach the prediction.
+/// The largest predicted cost of a plain search. It may be higher than that of a trial, because searches seldom reach the
+/// prediction.
 const PREDICTED_MAX: usize = 32_000_000;
-/// Bytes passed that count as one unit of work.
+/// The number of bytes passed over that count as one unit of work.
 const BYTES_PER_UNIT: usize = 512;
 
 // === impl Matcher ===
 
 impl Matcher {
-    /// `jit` asks for machine code. The error is PCRE2's message.
+    /// Compiles a pattern. `jit` requests machine code. The error is PCRE2's message.
     pub(super) fn new(
         source: &str,
         flags: &str,
@@ -88,8 +89,8 @@ impl Matcher {
         })
     }
 
-    /// Whether a search may take milliseconds in a text of a few pages, of which an array may hold many. In a long text it may
-    /// then take any time.
+    /// Returns whether a search may take milliseconds in a text of a few pages. An array may hold many such texts, and in a long
+    /// text the search may then take any time.
     pub(super) fn is_slow(&self) -> bool {
         const PAGES: usize = 4096;
         self.cost
@@ -109,7 +110,7 @@ impl Matcher {
         self.search(Text::Bytes(text), 0, PcreCode::is_match)
     }
 
-    /// The first match that begins at `from` or later.
+    /// Finds the first match that begins at `from` or later, and writes its offsets to `captures`.
     pub fn find(
         &self,
         text: &str,
@@ -189,8 +190,8 @@ impl Matcher {
         })
     }
 
-    /// Searches in windows of the positions where a match may begin, with few steps from each. A search that needs more steps
-    /// fails. Only patterns of some thousand letters need this.
+    /// Searches in windows of the positions where a match may begin, with few steps from each position. A search that needs
+    /// more steps fails. Only patterns of some thousand letters need this.
     fn in_windows(
         &self,
         code: &PcreCode,
@@ -199,13 +200,13 @@ impl Matcher {
         run: SearchFn<'_>,
     ) -> Result<bool, SearchError> {
         const FEW_STEPS: usize = 16;
-        // These apply to a whole search; here they would apply to each window.
+        // These two apply to a whole search. Here they would apply to each window.
         if self.source.contains("\\G") || self.source.contains("(*") {
             return Err(SearchError::Failed(PcreError::MATCH_LIMIT));
         }
         let text = match text {
             Text::Str(text) => text,
-            // Checked once, rather than for each window.
+            // The text is checked once and not for each window.
             Text::Bytes(bytes) => {
                 std::str::from_utf8(bytes).map_err(|_| SearchError::Failed(PcreError::NOT_UTF8))?
             }
@@ -232,15 +233,15 @@ impl Matcher {
     }
 }
 
-/// One search that counts its work in callbacks, and stops when its command is to end.
+/// Runs one search that counts its work in callbacks, and stops when its command must end.
 fn with_callbacks(
     code: &PcreCode,
     text: Text<'_>,
     from: usize,
     run: SearchFn<'_>,
 ) -> Result<bool, SearchError> {
-    // The change of position tells how much an item has passed over, except for a backreference: it may have compared as
-    // much without success. And before each callback PCRE2 writes the offsets of all groups.
+    // The change of position shows how many bytes an item has passed over, except for a backreference, which may have compared
+    // as many bytes without success. PCRE2 also writes the offsets of all groups before each callback.
     let compared = match code.has_backreferences() {
         true => text.len() / BYTES_PER_UNIT,
         false => 0,
@@ -282,7 +283,7 @@ mod tests {
         Matcher::new(source, "", PatternQuota::take(source).unwrap(), true).unwrap()
     }
 
-    /// A match with its groups, or the reason why there is none.
+    /// Formats a match with its groups, or the reason why there is none.
     fn show(found: Result<bool, SearchError>, captures: &Captures, groups: u32) -> String {
         match found {
             Ok(false) => "none".to_owned(),
@@ -295,7 +296,7 @@ mod tests {
         }
     }
 
-    /// What one plain search finds.
+    /// Returns the result of one plain search.
     fn plainly(matcher: &Matcher, text: &str, from: usize) -> String {
         let mut captures = matcher.captures().unwrap();
         let limits = SearchLimits {
@@ -351,7 +352,7 @@ mod tests {
             from in 0usize..3,
         ) {
             let quota = PatternQuota::take(&source).unwrap();
-            // Some are invalid, like a quantifier after an anchor.
+            // Some sources are invalid, like a quantifier after an anchor.
             let Ok(matcher) = Matcher::new(&source, "", quota, jit) else { return Ok(()) };
             let from = text.floor_char_boundary(from);
             let expected = plainly(&matcher, &text, from);
@@ -370,10 +371,11 @@ mod tests {
         }
     }
 
-    /// Each of these searches would take minutes at least.
+    /// Each of these searches would take at least minutes.
     #[test]
     fn every_search_ends_with_its_command() {
-        // The pattern needs two of the last letter and the text has one: PCRE2 cannot refuse before it searches.
+        // The pattern needs the last letter twice and the text has it once, so PCRE2 cannot rule out a match before it
+        // searches.
         let long = format!("{}b", "a".repeat(4 << 20));
         let short = format!("{}b", "a".repeat(TRIAL_TEXT_MAX - 1));
         for (source, text) in [
@@ -436,7 +438,7 @@ mod tests {
                 .get()
                 .is_some_and(|interruptible| interruptible.windowed)
         );
-        // With callouts a pattern is small enough in nearly all cases.
+        // This pattern, like nearly all, is small enough with callouts.
         let matcher = super::tests::matcher(&"c".repeat(4_000));
         assert!(matcher.is_match("c".repeat(20_000).as_bytes()).unwrap());
         assert!(
