@@ -10,11 +10,11 @@ use crate::{
     value::{Doc, Type, ValueRef},
 };
 
-/// From this many plain values on, `$all` looks them up instead of testing one by one.
+/// The number of plain values from which `$all` looks values up in a sorted set instead of testing them one by one.
 const MANY: usize = 16;
 const ELEM_MATCH: &str = "$elemMatch";
 
-/// `$all` asks for each entry by itself: `{$all: [1, 2]}` is an equality with 1 and one with 2.
+/// Parses `$all`, which tests each entry separately: `{$all: [1, 2]}` is an equality with 1 and an equality with 2.
 pub(super) fn all(
     cx: &ParseContext<'_>,
     site: &Site<'_>,
@@ -84,7 +84,7 @@ fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Resu
         return Err(Error::bad_value("$elemMatch needs an Object"));
     };
     let cx = &ParseContext { inner: true, ..*cx };
-    // `{$gt: 1}` tests the elements themselves; `{$or: [...]}` and `{a: 1}` look into elements that are documents.
+    // `{$gt: 1}` tests the elements themselves. `{$or: [...]}` and `{a: 1}` test fields of elements that are documents.
     let of_values = is_operator_document(arg, true)
         && doc
             .first()

@@ -1,7 +1,7 @@
 //! `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet`, `$bitsAnyClear`.
 //!
-//! The mask is a number, binary data, or a list of positions; the field is a number (sign-extended without end) or binary data
-//! (zero beyond its last byte, least significant byte first).
+//! The mask is a number, binary data, or a list of positions. The field is a number (sign-extended without limit) or binary
+//! data (least significant byte first, zero beyond its last byte).
 
 use super::{
     Node, Test, integer,
@@ -16,17 +16,18 @@ use crate::{
 #[derive(Debug)]
 pub struct Bits {
     test: BitTest,
-    /// The mask for a number: positions 0 to 62, and in bit 63 every position from 63 on, all of which show the sign.
+    /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the sign.
     mask: u64,
     bits: BitMask,
 }
 
-/// The mask for binary data, kept as it came: a position can be two billion, and binary data can hold a hundred million.
+/// The mask for binary data, kept in the client's form: a position can be two billion, and binary data can hold a hundred
+/// million bits.
 #[derive(Debug)]
 enum BitMask {
-    /// In order, each once.
+    /// Sorted, without duplicates.
     Positions(Vec<u32>),
-    /// Without the zeros at its end: what is shorter than that lacks a bit.
+    /// Without the zeros at the end, so data shorter than this lacks a bit.
     Bytes(Box<[u8]>),
 }
 
@@ -53,7 +54,7 @@ impl Bits {
                 aside::tick(1)?;
                 positions.push(position(elem)?);
             }
-            // They nearly always come in order, and then this is one look at each.
+            // Positions nearly always come in order, and this check is then a single pass.
             if !positions.is_sorted() {
                 positions.sort_unstable();
             }
@@ -85,14 +86,14 @@ impl Bits {
         }
     }
 
-    /// The bits that are asked for, in order.
+    /// Returns the positions of the mask in ascending order.
     pub fn positions(&self) -> impl Iterator<Item = u32> {
         self.bits.positions()
     }
 
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         if let Some((_, bytes)) = value.as_binary() {
-            // Whoever goes through many values asks whether the command is to end.
+            // The error is ignored: a caller that tests many values checks whether the command must end.
             let _ = aside::tick_read(bytes.len());
             return match self.test {
                 BitTest::AllSet => self.bits.are_all_in(bytes),
@@ -125,11 +126,11 @@ impl BitMask {
         Self::Bytes(bytes[..end.map_or(0, |last| last + 1)].into())
     }
 
-    /// What of it a number can show ([`Bits::mask`]).
+    /// Returns the mask for numbers ([`Bits::mask`]).
     fn mask(&self) -> u64 {
         match self {
             Self::Positions(positions) => {
-                // In order: those behind the first that is 63 or more say nothing new.
+                // Positions are sorted, so the ones after the first that is 63 or more add nothing.
                 let seen = positions.partition_point(|&position| position < 63) + 1;
                 let told = positions.iter().take(seen);
                 told.fold(0, |mask, &position| mask | 1 << position.min(63))
@@ -153,7 +154,7 @@ impl BitMask {
         }
     }
 
-    /// How many bytes data must have to hold all of them.
+    /// Returns how many bytes data must have to contain all positions.
     fn reach(&self) -> usize {
         match self {
             Self::Positions(positions) => positions.last().map_or(0, |&last| last as usize / 8 + 1),
@@ -162,7 +163,7 @@ impl BitMask {
     }
 
     fn are_all_in(&self, data: &[u8]) -> bool {
-        // Before anything else: the time is then that of reading the data, however long the mask is.
+        // This check comes first. The time then depends on the length of the data and not on the length of the mask.
         if self.reach() > data.len() {
             return false;
         }
@@ -188,7 +189,7 @@ fn is_set(data: &[u8], position: u32) -> bool {
         .is_some_and(|byte| byte >> (position % 8) & 1 == 1)
 }
 
-/// One entry of a list of positions.
+/// Parses one entry of a list of positions.
 fn position(elem: Elem<'_>) -> Result<u32> {
     let number = integer::non_negative_int(elem.name(), elem.value).map_err(|why| {
         Error::bad_value(format!("Failed to parse bit position. {}", why.message()))
@@ -249,8 +250,8 @@ mod tests {
         })
     }
 
-    /// A mask of many bits is kept as it came: bytes without the zeros at their end, positions as a list. Spelled out, a position
-    /// of two billion would take 256 MB.
+    /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to bytes, a
+    /// position of two billion would take 256 MB.
     #[test]
     fn a_long_mask_is_kept_as_it_came() {
         const LONG: usize = 12 << 20;

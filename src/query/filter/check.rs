@@ -1,5 +1,5 @@
-//! For the tables of the operators' tests, from MongoDB's documented behaviour: a filter, and what passes it or why it
-//! is refused.
+//! Helpers for the table tests of the operators. A row has a filter, and the documents that pass it or the error that refuses
+//! it. Expectations come from MongoDB's documented behaviour.
 
 use bson::{Bson, Document};
 
@@ -19,7 +19,7 @@ pub fn decimal(text: &str) -> Bson {
     Bson::Decimal128(text.parse().unwrap())
 }
 
-/// Rows of (filter, documents that pass, documents that do not).
+/// Checks rows of (filter, documents that pass, documents that do not).
 pub fn passes(rows: &[(Document, Vec<Document>, Vec<Document>)]) {
     for (filter, yes, no) in rows {
         let parsed = parse(filter).unwrap_or_else(|error| panic!("{filter}: {error:?}"));
@@ -36,7 +36,7 @@ pub fn passes(rows: &[(Document, Vec<Document>, Vec<Document>)]) {
     }
 }
 
-/// Rows of (filter, code, part of the message).
+/// Checks rows of (filter, error code, part of the message).
 pub fn refused(rows: &[(Document, i32, &str)]) {
     for (filter, code, words) in rows {
         let error = parse(filter).expect_err(&format!("{filter} should be refused"));

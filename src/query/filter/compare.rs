@@ -28,7 +28,7 @@ pub enum Op {
 pub struct Comparison {
     pub op: Op,
     pub value: Value,
-    /// Equal values of this type have equal bytes.
+    /// Whether equal values of this type have equal bytes.
     plain: bool,
     nan: bool,
 }
@@ -92,7 +92,7 @@ impl Comparison {
     }
 }
 
-/// Types whose values are equal exactly when their bytes are (within the one type).
+/// Returns whether two values of this type are equal exactly when their bytes are equal.
 pub(super) fn has_plain_equality(ty: Type) -> bool {
     matches!(
         ty,
@@ -155,7 +155,7 @@ pub(super) fn ne(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Re
     Ok(node(site, Op::Eq, arg)?.map(Node::not))
 }
 
-/// `$ref`, `$id` and `$db` as names of fields, where the document of an `$elemMatch` is a DBRef.
+/// Parses `$ref`, `$id` and `$db` as field names, for an `$elemMatch` whose document is a DBRef.
 pub(super) fn reference(
     _: &ParseContext<'_>,
     name: &str,

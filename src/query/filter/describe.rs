@@ -136,7 +136,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
         }
         Test::Bits(bits) => {
             let mut positions = out.array(bits.name());
-            // A few megabytes of mask stand for more positions than a reply can hold.
+            // The limit is needed because a mask of a few megabytes has more positions than a reply can hold.
             for position in bits.positions().take(MOST_POSITIONS) {
                 aside::tick(1)?;
                 positions.push(Value::int64(position.into()).as_ref());
@@ -187,7 +187,7 @@ mod tests {
                 doc! {"$or": [{"a": {"$in": [2, 1]}}, {"a": {"$exists": false}}]},
                 doc! {"$or": [{"a": {"$in": [1, 2]}}, {"a": {"$not": {"$exists": true}}}]},
             ),
-            // As mongod joins them.
+            // mongod joins them in the same way.
             (
                 doc! {"$or": [{"b": 2}, {"c": 1}, {"b": 1}, {"b": bson::Bson::Null}]},
                 doc! {"$or": [{"c": {"$eq": 1}}, {"b": {"$in": [bson::Bson::Null, 1, 2]}}]},

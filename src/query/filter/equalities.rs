@@ -1,4 +1,4 @@
-//! What an upsert takes over from its filter: the equalities that every matching document would have to satisfy.
+//! The equalities of a filter that an upsert copies into the new document. Every matching document satisfies them.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,8 @@ use crate::{
 const MAX_DEPTH: usize = 200;
 
 impl Node {
-    /// The (path, value) pairs of the conjunctive equalities. The same path twice is refused, since no document could be built.
+    /// Returns the (path, value) pairs of the equalities in the conjunction. The same path twice is an error, because no
+    /// document could be built.
     pub(super) fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
         let mut pairs = Vec::new();
         if !self.is_never_true() {
@@ -27,7 +28,7 @@ impl Node {
             }
         }
         for (path, _) in &pairs {
-            // No document is deeper than that; a longer path fails when it is to be built.
+            // No document is deeper than that. A longer path fails when the document is built.
             for (dot, _) in path.match_indices('.').take(MAX_DEPTH) {
                 let outer = &path[..dot];
                 if paths.contains(outer) {
@@ -43,7 +44,7 @@ impl Node {
         Ok(pairs)
     }
 
-    /// Whether it says itself that nothing matches. mongod takes nothing over from such a filter.
+    /// Returns whether the filter is constantly false. mongod copies nothing from such a filter.
     fn is_never_true(&self) -> bool {
         match self {
             Self::False => true,
@@ -56,7 +57,7 @@ impl Node {
     fn collect<'n>(&'n self, pairs: &mut Vec<(&'n str, &'n Value)>) {
         match self {
             Self::And(nodes) => nodes.iter().for_each(|node| node.collect(pairs)),
-            // An alternative that is none.
+            // An `$or` with a single alternative is a plain condition.
             Self::Or(nodes) => {
                 if let [node] = nodes.as_slice() {
                     node.collect(pairs);

@@ -67,7 +67,7 @@ pub(super) fn sample_rate(
     }))
 }
 
-/// True with the given probability. Where the randomness comes from does not matter, only that it is spread evenly.
+/// Returns true with the given probability. The random source only has to be evenly distributed.
 pub(super) fn sample(rate: f64) -> bool {
     thread_local! {
         static STATE: (ahash::RandomState, Cell<u64>) = (ahash::RandomState::new(), Cell::new(0));

@@ -1,26 +1,26 @@
-//! Integers as operator arguments: `3`, `NumberLong(3)`, `3.0` and `NumberDecimal("3")` alike, with mongod's refusals.
+//! Integers as operator arguments: `3`, `NumberLong(3)`, `3.0` and `NumberDecimal("3")` are equivalent. Errors are mongod's.
 
 use crate::{
     error::{Error, Result},
     value::{Num, Type, ValueRef},
 };
 
-/// The number as an i64, if it is one exactly.
+/// Returns the number as an i64 if that is exact.
 pub(super) fn exact(value: ValueRef<'_>) -> Option<i64> {
     value.as_num()?.to_i64_exact()
 }
 
-/// The argument as mongod prints it in messages.
+/// Formats the argument as mongod prints it in messages.
 pub(super) fn show(value: ValueRef<'_>) -> String {
     value.to_string()
 }
 
-/// An operator with its argument as mongod prints it: `$size: -1`.
+/// Formats an operator with its argument as mongod prints it: `$size: -1`.
 fn element(name: &str, value: ValueRef<'_>) -> String {
     format!("{name}: {}", show(value))
 }
 
-/// An integral argument, or FailedToParse.
+/// Reads an integral argument, or returns FailedToParse.
 pub(super) fn long(name: &str, value: ValueRef<'_>) -> Result<i64> {
     let shown = || element(name, value);
     let Some(num) = value.as_num() else {
@@ -43,7 +43,7 @@ pub(super) fn long(name: &str, value: ValueRef<'_>) -> Result<i64> {
     }))
 }
 
-/// An integral argument that is not negative, or FailedToParse.
+/// Reads an integral argument that is not negative, or returns FailedToParse.
 pub(super) fn non_negative_long(name: &str, value: ValueRef<'_>) -> Result<i64> {
     let number = long(name, value)?;
     if number < 0 {
@@ -55,7 +55,7 @@ pub(super) fn non_negative_long(name: &str, value: ValueRef<'_>) -> Result<i64> 
     Ok(number)
 }
 
-/// The same within 32 bits.
+/// Reads an integral argument that is not negative and fits into an int32, or returns FailedToParse.
 pub(super) fn non_negative_int(name: &str, value: ValueRef<'_>) -> Result<i64> {
     let number = non_negative_long(name, value)?;
     if i32::try_from(number).is_err() {
@@ -67,7 +67,7 @@ pub(super) fn non_negative_int(name: &str, value: ValueRef<'_>) -> Result<i64> {
     Ok(number)
 }
 
-/// A number cut to an i64 towards zero, or why it cannot be.
+/// Truncates a number to an i64, towards zero, or returns the reason why that is impossible.
 pub(super) fn truncated(value: ValueRef<'_>) -> Result<i64, &'static str> {
     const RANGE: &str = "Out of bounds coercing to integral value";
     const INFINITE: &str = "Unable to coerce NaN/Inf to integral type";
@@ -93,7 +93,7 @@ pub(super) fn truncated(value: ValueRef<'_>) -> Result<i64, &'static str> {
     }
 }
 
-/// Whether the type can carry a number at all.
+/// Returns whether the value has a number type.
 pub(super) fn is_number(value: ValueRef<'_>) -> bool {
     matches!(
         value.ty(),

@@ -47,8 +47,8 @@ pub(super) fn or(cx: &ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result
     }))
 }
 
-/// Alternatives that are equalities of the same path become one `$in` behind the others, as in mongod: that is asked of a document
-/// once, however many there are.
+/// Joins alternatives that are equalities of the same path into one `$in` after the other alternatives, as mongod does. The
+/// document is then tested once, however many values there are.
 fn one_of(nodes: Vec<Node>) -> Vec<Node> {
     let mut paths: HashMap<&str, usize> = HashMap::new();
     for field in nodes.iter().filter_map(equality) {
@@ -76,7 +76,7 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
     for (path, values) in values {
         let members = Members::of(values);
         match members.single() {
-            // Still alternatives: an upsert takes nothing over from them.
+            // A single value stays as two alternatives, because an upsert must not copy it.
             Some(value) => rest.extend((0..2).map(|_| {
                 let same = Comparison::new(Op::Eq, value.as_ref());
                 Node::field(&path, Test::Compare(same))

@@ -1,12 +1,12 @@
-//! Whether a document passes.
+//! Tests whether a document passes.
 //!
 //! One evaluator ([`Node::matches`]) serves every place where conditions are tested. Its [`Subject`] is a document, a document
 //! inside an array (`$elemMatch` with conditions on fields), or a bare value (`$elemMatch` with conditions on the element).
 //!
-//! Most tests of a value cannot fail. When the command is interrupted they stop early with any answer; [`unless_interrupted`]
-//! then turns that answer into the error. The two entrances, [`Filter::matches`](super::Filter::matches) and
-//! [`Filter::position`](super::Filter::position), call it, so no test inside has to. (A single comparison of one value never stops
-//! early and goes without.)
+//! Most tests of a value cannot return an error. When the command is interrupted, they stop early with an arbitrary answer, and
+//! [`unless_interrupted`] then replaces that answer with the error. The two entry points,
+//! [`Filter::matches`](super::Filter::matches) and [`Filter::position`](super::Filter::position), call it, so the tests inside
+//! need not. (A single comparison of one value never stops early and skips the call.)
 
 use std::ops::ControlFlow;
 
@@ -18,17 +18,18 @@ use crate::{
     value::{Doc, Leaf, Type, ValueRef, is_true},
 };
 
-/// What conditions are tested on.
+/// The value or document that conditions are tested on.
 pub(super) trait Subject<'a>: Copy {
-    /// In bytes: about what one test has to read at most.
+    /// Returns the size in bytes, which is roughly the most that one test reads.
     fn size(self) -> usize;
 
     fn passes(self, field: &Field) -> bool;
 
-    /// For the conditions on a whole document (`$jsonSchema`, `$expr`). The parser refuses them for a bare value.
+    /// Returns the document, for conditions on a whole document (`$jsonSchema`, `$expr`). The parser refuses them for a bare
+    /// value.
     fn document(self) -> Option<Doc<'a>>;
 
-    /// For `$expr`. The parser refuses it inside `$elemMatch`.
+    /// Returns the variables for `$expr`. The parser refuses `$expr` inside `$elemMatch`.
     fn vars(self) -> Option<&'a Vars>;
 }
 
@@ -81,7 +82,7 @@ impl<'a> Subject<'a> for Doc<'a> {
     }
 }
 
-/// A bare value: every path below is empty, and the tests apply to the value itself.
+/// A bare value: every path inside is empty, and the tests apply to the value itself.
 impl<'a> Subject<'a> for ValueRef<'a> {
     fn size(self) -> usize {
         self.data().len()
@@ -124,7 +125,7 @@ impl Node {
         })
     }
 
-    /// The answer where the filter compares one value, as in nearly all scans. This cannot be interrupted.
+    /// Returns the answer if the filter is a single comparison, as in nearly all scans. This cannot be interrupted.
     #[inline]
     pub(super) fn compares(&self, doc: Doc<'_>) -> Option<bool> {
         match self {
@@ -156,8 +157,8 @@ fn any<'a>(nodes: &[Node], subject: impl Subject<'a>) -> Result<bool> {
     Ok(false)
 }
 
-/// A long list of conditions on a large document may take long, and so may short lists that are nested: the command can be
-/// interrupted between two conditions.
+/// Lets the command be interrupted between two conditions. A long list of conditions on a large document may take long, and so
+/// may nested short lists.
 #[inline]
 fn count_work(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     const MANY: usize = 16;
@@ -168,8 +169,8 @@ fn count_work(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     aside::tick_read(size)
 }
 
-/// The answer, or the error if the command was interrupted: a test that stopped early has set the counter so that this tick
-/// checks again.
+/// Returns the answer, or the error if the command was interrupted. A test that stopped early has set the counter so that this
+/// tick checks again.
 #[inline]
 pub(super) fn unless_interrupted<T>(answer: T) -> Result<T> {
     aside::tick(1)?;
@@ -185,7 +186,7 @@ impl Field {
             .unwrap_or_else(|| self.matches_walking(doc))
     }
 
-    /// The usual case, one name and no array, needs one walk over the document and nothing else.
+    /// Handles the usual case, one name and no array, in one walk over the document.
     #[inline]
     fn matches_plain(&self, doc: Doc<'_>) -> Option<bool> {
         if self.path.len() != 1 || matches!(self.test, Test::All(_)) {
@@ -210,7 +211,7 @@ impl Field {
             .is_break()
     }
 
-    /// Whether each member is among the values at the path.
+    /// Returns whether each member is among the values at the path.
     fn finds_all(&self, members: &Members, doc: Doc<'_>) -> bool {
         let mut found = vec![false; members.values().len()];
         let mut left = found.len();
@@ -234,7 +235,7 @@ impl Field {
 // === impl Test ===
 
 impl Test {
-    /// Whether an array at the end of the path is tested element by element too.
+    /// Returns whether an array at the end of the path is also tested element by element.
     #[inline]
     pub(super) fn leaf(&self) -> Leaf {
         match self {
@@ -248,7 +249,7 @@ impl Test {
         match self {
             Self::Compare(comparison) => comparison.passes(value),
             Self::In(members) => members.passes(value),
-            // For a whole field `finds_all` decides; a single value can only be one member.
+            // For a whole field `finds_all` decides. A single value can equal only one member.
             Self::All(members) => members.values().len() == 1 && members.passes(value),
             Self::Regex(pattern) => pattern.passes(value),
             Self::Exists => !value.is_missing(),
@@ -262,14 +263,14 @@ impl Test {
         }
     }
 
-    /// The index of the first element that an `$elemMatch` accepts.
+    /// Returns the index of the first element that an `$elemMatch` accepts.
     pub(super) fn element(&self, value: ValueRef<'_>) -> Option<usize> {
         let mut elements = value.as_array()?.iter().map(|elem| elem.value);
-        // An interrupted search ends with any answer.
+        // An interrupted search ends with an arbitrary answer.
         let accepts = |matched: Result<bool>| aside::tick(1).is_err() || matched.unwrap_or(true);
         match self {
             Self::ElemObject(node) => elements.position(|value| match value.ty() {
-                // An array inside the array counts as a document with the names "0", "1", ...
+                // An array inside the array is treated as a document with the names "0", "1", ...
                 Type::Document | Type::Array => accepts(node.matches(Doc::new(value.data()))),
                 _ => false,
             }),

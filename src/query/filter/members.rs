@@ -1,4 +1,4 @@
-//! `$in` and `$nin`: one of many values, or a match of one of many patterns.
+//! `$in` and `$nin`: equality with one of many values, or a match of one of many patterns.
 
 use super::{
     Node, Test,
@@ -10,7 +10,7 @@ use crate::{
     value::{self, Type, Value, ValueRef},
 };
 
-/// The right side of an `$in`: values in BSON order without repetition, and patterns.
+/// The right side of an `$in`: values in BSON order without duplicates, and patterns.
 #[derive(Debug)]
 pub struct Members {
     values: Vec<Value>,
@@ -51,7 +51,7 @@ impl Members {
         })
     }
 
-    /// A set of plain values.
+    /// Builds a set of plain values.
     pub(super) fn of(mut values: Vec<Value>) -> Self {
         values.sort_by(|a, b| value::compare(a.as_ref(), b.as_ref()));
         values.dedup_by(|a, b| value::compare(a.as_ref(), b.as_ref()).is_eq());
@@ -63,7 +63,7 @@ impl Members {
         }
     }
 
-    /// Which member a value is; a missing one is null.
+    /// Returns the index of the member that equals the value. A missing value counts as null.
     pub(super) fn find(&self, value: ValueRef<'_>) -> Option<usize> {
         let value = value.or_null();
         self.values
@@ -85,7 +85,7 @@ impl Members {
         &self.patterns
     }
 
-    /// The value, if there is one and nothing else.
+    /// Returns the value if there is exactly one and no pattern.
     pub fn single(&self) -> Option<&Value> {
         match (self.values.as_slice(), self.patterns.is_empty()) {
             ([value], true) => Some(value),

@@ -1,11 +1,14 @@
 //! The match language: `{a: 1, b: {$gt: 2}}`.
 //!
-//! A filter is parsed once ([`Filter::parse`]) into a typed tree ([`Node`], [`Test`]) or an error in mongod's words; matching
-//! ([`Filter::matches`]) then reads a document's bytes and meets no operator name. [`FILTERS`] lists MongoDB's whole vocabulary; what
-//! is not built is refused by name.
+//! [`Filter::parse`] turns a filter into a typed tree ([`Node`], [`Test`]) once, or returns an error with mongod's code and
+//! message. [`Filter::matches`] then tests the bytes of a document and looks at no operator name. [`FILTERS`] lists MongoDB's
+//! whole vocabulary; an operator that is not built is refused by name.
 //!
-//! Negations (`$ne`, `$nin`, `$not`, `$exists: false`) are a [`Node::Not`] around the positive test, which is why they
-//! also match documents that lack the field. `$all` is a conjunction of tests of the same path.
+//! A negation (`$ne`, `$nin`, `$not`, `$exists: false`) is a [`Node::Not`] around the positive test. This is why it also
+//! matches documents that lack the field. A short `$all` is a conjunction of tests of the same path; a long one is one
+//! [`Test::All`].
+//!
+//! This module knows no storage and no index. The planner reads the tree to choose an index.
 
 mod array;
 mod bits;

@@ -1,4 +1,4 @@
-//! `$mod: [divisor, remainder]`. Both, and the field's value, are cut to integers.
+//! `$mod: [divisor, remainder]`. Both numbers and the value of the field are truncated to integers.
 
 use super::{
     Node, Test, integer,

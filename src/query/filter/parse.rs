@@ -1,4 +1,4 @@
-//! From a filter document to the tree.
+//! Parses a filter document into the tree.
 
 use smallvec::SmallVec;
 
@@ -12,31 +12,32 @@ use crate::{
     vocabulary::{Entry, Status},
 };
 
-/// Parses an operator that stands where a field could. `None`: nothing to test (`$comment`).
+/// Parses an operator at the level of fields. `None` means that there is nothing to test (`$comment`).
 pub type TopParser = fn(&ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<Node>>;
-/// Parses an operator of a field's condition.
+/// Parses an operator inside a field's condition.
 pub type FieldParser = fn(&ParseContext<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>>;
 
-/// What a document asks, part by part. Mostly it is one.
+/// The conditions of one document. Usually there is only one.
 pub(super) type Nodes = SmallVec<[Node; 1]>;
 
-/// What is known while parsing.
+/// The context of the parser.
 #[derive(Clone, Copy)]
 pub struct ParseContext<'a> {
     pub scope: &'a Scope,
-    /// Inside `$elemMatch`: what needs the whole document (`$expr`, `$text`) cannot stand here.
+    /// Whether this is inside `$elemMatch`, where operators that need the whole document (`$expr`, `$text`) are refused.
     pub inner: bool,
-    /// A condition inside an update or a projection: `$expr`, `$jsonSchema` and what needs an index have no place here.
+    /// Whether this is a condition inside an update or a projection, where `$expr`, `$jsonSchema` and operators that need an
+    /// index are refused.
     pub plain: bool,
 }
 
-/// Where a field operator stands.
+/// The place of a field operator.
 pub struct Site<'a> {
-    /// The field's path; empty inside the value form of `$elemMatch`.
+    /// The path of the field; empty inside the value form of `$elemMatch`.
     pub path: &'a str,
-    /// The operator's own name.
+    /// The name of the operator.
     pub name: &'a str,
-    /// The whole condition, since `$regex` and `$options` look for each other.
+    /// The whole condition, because `$regex` and `$options` need each other.
     pub siblings: Doc<'a>,
 }
 
@@ -52,7 +53,7 @@ impl ParseContext<'_> {
     }
 }
 
-/// MongoDB's limit for how deep logic may nest.
+/// MongoDB's limit on the nesting of logical operators.
 const MAX_DEPTH: usize = 100;
 
 /// Parses a whole filter.
@@ -66,10 +67,10 @@ pub(super) fn parse(doc: Doc<'_>, scope: &Scope, plain: bool) -> Result<Node> {
     document(&cx, doc)
 }
 
-/// Bounds the recursion of everything below. Documents are at most 200 deep behind the door; a filter of that depth costs
-/// little stack, but one that was never validated must not get in either.
+/// Bounds the recursion of the parser. A request holds documents of at most 200 levels, and a filter of that depth needs little
+/// stack. A filter that was never validated must be refused as well.
 fn check_depth(doc: Doc<'_>) -> Result<()> {
-    /// A level takes a tag, a name's end and an empty document.
+    /// The least bytes of a level: a type tag, the end of a name and an empty document.
     const LEVEL: usize = 7;
     if doc.bytes().len() < 2 * MAX_DEPTH * LEVEL {
         return Ok(());
@@ -96,7 +97,7 @@ fn check_depth(doc: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Parses the conjunction that a document of fields and logical operators is.
+/// Parses a document of fields and logical operators into a conjunction.
 pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
     let mut nodes = Nodes::new();
     for elem in doc {
@@ -111,7 +112,7 @@ pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
     Ok(Node::and(nodes))
 }
 
-/// Called for each part of a filter with how many stand before it. Where there are many, reading them takes a while by itself.
+/// Counts work for each part of a filter, given the number of parts before it. Parsing many parts takes long by itself.
 pub(super) fn many(before: usize) -> Result<()> {
     match before < MANY {
         true => Ok(()),
@@ -184,7 +185,7 @@ pub(super) fn conditions(
         };
         match row.status {
             Status::Ready(Parse::Field(parse)) => nodes.extend(parse(cx, &site, elem.value)?),
-            // These sort, which a condition cannot do.
+            // These operators sort, which a condition cannot do.
             _ if cx.plain && matches!(name, "$near" | "$nearSphere" | "$geoNear") => {
                 return Err(Error::location(
                     5_626_500,
@@ -197,8 +198,8 @@ pub(super) fn conditions(
     Ok(())
 }
 
-/// Whether a value is a condition and not a document to compare with: its first name begins with `$`, and it is no DBRef
-/// (`{$ref, $id}`; with `incomplete` one of them or `$db` is enough).
+/// Returns whether a value is a condition and not a document to compare with. A condition's first name begins with `$`, and it
+/// is not a DBRef (`{$ref, $id}`; with `incomplete`, one of them or `$db` is enough).
 pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
     let Some(doc) = value.as_doc() else {
         return false;
@@ -216,18 +217,18 @@ pub fn is_operator_document(value: ValueRef<'_>, incomplete: bool) -> bool {
     dollar && !dbref()
 }
 
-/// The operator of that name, if it belongs to that level.
+/// Finds the operator with this name, if it belongs to this level.
 fn find(name: &str, level: Level) -> Option<&'static Entry<Parse, Level>> {
     let row = FILTERS.find(name.as_bytes())?;
     (row.facts == level).then_some(row)
 }
 
-/// Whether a name is an operator that stands where a field could.
+/// Returns whether a name is an operator at the level of fields.
 pub(super) fn is_top(name: &str) -> bool {
     find(name, Level::Top).is_some()
 }
 
-/// Whether a name is an operator of a field's condition.
+/// Returns whether a name is an operator inside a field's condition.
 pub(super) fn is_field(name: &str) -> bool {
     find(name, Level::Field).is_some()
 }

@@ -1,4 +1,4 @@
-//! Which array element made a document pass: what the positional `$` of an update or a projection stands for.
+//! Finds the array element that made a document pass. The positional `$` of an update or a projection refers to it.
 
 use std::ops::ControlFlow;
 
@@ -6,9 +6,9 @@ use super::{Field, Node, Op, Test, matches::RootDocument};
 use crate::value::Doc;
 
 impl Node {
-    /// The index, if the document passes. Of several conditions the last one that passed by way of an array decides, in the
-    /// order in which MongoDB puts them; alternatives name an element only if they are values of one field, which MongoDB reads
-    /// as an `$in`; a negation names none.
+    /// Returns the index if the document passes. The last condition that passed through an array decides, in MongoDB's order of
+    /// conditions. Alternatives give an index only if they are values of one field, which MongoDB treats as an `$in`. A
+    /// negation gives none.
     pub(super) fn position(&self, root: RootDocument<'_>) -> Option<usize> {
         match self {
             Self::Field(field) => field.position(root.doc),
@@ -30,7 +30,7 @@ impl Node {
         }
     }
 
-    /// MongoDB's order of conditions: by kind, then by path.
+    /// Returns the place in MongoDB's order of conditions: by kind, then by path.
     fn rank(&self) -> (u8, &str) {
         let Self::Field(field) = self else {
             return match self {
@@ -95,7 +95,7 @@ impl Field {
             if !self.test.passes(hit.value) {
                 return ControlFlow::Continue(());
             }
-            // The outermost array wins over the one that $elemMatch looks through.
+            // The outermost array takes precedence over the array that `$elemMatch` tests.
             ControlFlow::Break(
                 hit.index
                     .map(|index| index as usize)

@@ -1,4 +1,4 @@
-//! `$regex` with `$options`: a text or symbol is searched for a [`Pattern`].
+//! `$regex` with `$options`: searches a string or symbol for a [`Pattern`].
 
 use super::{
     Node, Test,
@@ -58,7 +58,7 @@ pub(super) fn regex(
     Ok(Some(Node::field(site.path, Test::Regex(pattern))))
 }
 
-/// `$options` is read with its `$regex`; alone it means nothing.
+/// Checks that `$options` comes with a `$regex`, which reads it.
 pub(super) fn options(
     _: &ParseContext<'_>,
     site: &Site<'_>,

@@ -10,12 +10,12 @@ pub enum Parse {
     Field(FieldParser),
 }
 
-/// Where an operator stands. Each place has names of its own.
+/// The place of an operator in a filter. Each place has its own names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Where a field could stand: `$and`.
+    /// At the level of fields: `$and`.
     Top,
-    /// In the condition of a field: `$gt`.
+    /// Inside the condition of a field: `$gt`.
     Field,
 }
 

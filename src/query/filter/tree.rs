@@ -1,4 +1,4 @@
-//! The typed tree that a filter becomes.
+//! The typed tree of a parsed filter.
 
 use super::{
     Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe,
@@ -18,25 +18,25 @@ pub struct Filter {
     slow: bool,
 }
 
-/// What is asked of a document (or, inside `$elemMatch`, of one element).
+/// A condition on a document or, inside `$elemMatch`, on one element.
 #[derive(Debug)]
 pub enum Node {
     True,
     False,
-    /// All of them; never empty.
+    /// All of these must match. Never empty.
     And(Vec<Node>),
     Or(Vec<Node>),
     Nor(Vec<Node>),
     Not(Box<Node>),
     Field(Field),
-    /// With what the client wrote, for explain.
+    /// An expression, with the client's own text for explain.
     Expr(Box<(Expr, Value)>),
     Schema(Box<(Schema, Value)>),
-    /// `$sampleRate`: true for this share of the documents.
+    /// `$sampleRate`: true for this fraction of the documents.
     Sample(f64),
 }
 
-/// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty and the element itself is tested.
+/// A test of the values at a path. Inside the value form of `$elemMatch` the path is empty, and the element itself is tested.
 #[derive(Debug)]
 pub struct Field {
     pub path: Path,
@@ -48,7 +48,8 @@ pub struct Field {
 pub enum Test {
     Compare(Comparison),
     In(Members),
-    /// Each of them is found: a long `$all`, where a test per value would walk the array again and again.
+    /// All of these values must be found. Used for a long `$all`, because one test per value would walk the array again for
+    /// each.
     All(Members),
     Regex(Pattern),
     Exists,
@@ -56,9 +57,9 @@ pub enum Test {
     Mod(Modulo),
     Size(i64),
     Bits(Bits),
-    /// Some element is a document (or an array) that matches.
+    /// At least one element is a document (or an array) that matches.
     ElemObject(Box<Node>),
-    /// Some element passes all of these tests.
+    /// At least one element passes all of these tests.
     ElemValue(Vec<Node>),
 }
 
@@ -69,17 +70,18 @@ impl Filter {
         parse::parse(doc, scope, false).map(Self::new)
     }
 
-    /// A condition on elements, in an update or a projection: operators that need a whole document or an index are refused.
+    /// Parses a condition on elements, in an update or a projection. Operators that need a whole document or an index are
+    /// refused.
     pub fn parse_plain(doc: Doc<'_>, scope: &Scope) -> Result<Self> {
         parse::parse(doc, scope, true).map(Self::new)
     }
 
-    /// The filter that every document passes.
+    /// Returns the filter that every document passes.
     pub fn all() -> Self {
         Self::new(Node::True)
     }
 
-    /// `{_id: value}`, as an equality whatever the value is.
+    /// Builds `{_id: value}` as an equality, even for a value that would otherwise be a condition.
     pub fn of_id(value: ValueRef<'_>) -> Self {
         let test = Test::Compare(Comparison::new(Op::Eq, value));
         Self::new(Node::field("_id", test))
@@ -90,7 +92,7 @@ impl Filter {
         Self { root, slow }
     }
 
-    /// Whether it may take long with one document, as [`Survey`] explains.
+    /// Returns whether testing one document may take long, as [`Survey`] explains.
     pub fn is_slow(&self) -> bool {
         self.slow
     }
@@ -99,17 +101,18 @@ impl Filter {
         &self.root
     }
 
-    /// Whether an expression is calculated for each document. (It says nothing of array elements, and may take long.)
+    /// Returns whether the filter evaluates an expression for each document. (An expression gives no array position, and may
+    /// take long.)
     pub fn has_expression(&self) -> bool {
         self.root.has_expression()
     }
 
-    /// Shows the fields that it looks at.
+    /// Reports the fields that the filter names.
     pub fn survey(&self, survey: &mut Survey<'_>) {
         self.survey_at(survey, true);
     }
 
-    /// The same for a filter of array elements, or of other values below a field.
+    /// Reports the fields of a filter on array elements or on other values below a field.
     pub fn survey_below(&self, survey: &mut Survey<'_>) {
         self.survey_at(survey, false);
     }
@@ -121,12 +124,12 @@ impl Filter {
         self.root.survey(survey, at_root);
     }
 
-    /// Whether every document passes.
+    /// Returns whether every document passes.
     pub fn is_all(&self) -> bool {
         matches!(self.root, Node::True)
     }
 
-    /// Whether the document passes. Fails where an expression does, and where the command is to end.
+    /// Returns whether the document passes. Returns an error if an expression fails or the command must end.
     #[inline]
     pub fn matches(&self, doc: Doc<'_>, vars: &Vars) -> Result<bool> {
         match self.root.compares(doc) {
@@ -145,12 +148,12 @@ impl Filter {
         describe::filter(&self.root, parts)
     }
 
-    /// The array index that the positional `$` stands for, if the document passes by way of an array element.
+    /// Returns the array index that the positional `$` refers to, if the document passes through an array element.
     pub fn position(&self, doc: Doc<'_>, vars: &Vars) -> Result<Option<usize>> {
         matches::unless_interrupted(self.root.position(RootDocument { doc, vars }))
     }
 
-    /// The (path, value) pairs that an upsert takes over into the new document.
+    /// Returns the (path, value) pairs that an upsert copies into the new document.
     pub fn equalities(&self) -> Result<Vec<(&str, &Value)>> {
         self.root.equalities()
     }
@@ -166,7 +169,7 @@ impl Node {
         })
     }
 
-    /// How many tests it has; what is slow by itself counts as very many.
+    /// Returns the number of tests. A part that is slow by itself counts as very many.
     fn weight(&self) -> usize {
         const SLOW: usize = MANY + 1;
         let searches = |pattern: &Pattern| if pattern.is_slow() { SLOW } else { 1 };
@@ -242,7 +245,7 @@ impl Node {
         Self::Not(Box::new(node))
     }
 
-    /// The conjunction, without a level that would hold one node or none.
+    /// Builds a conjunction. One node stays as it is, and none becomes `True`.
     pub(super) fn and(mut nodes: parse::Nodes) -> Self {
         match nodes.len() {
             0 | 1 => nodes.pop().unwrap_or(Self::True),

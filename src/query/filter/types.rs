@@ -6,11 +6,11 @@ use crate::{
     value::{Type, ValueRef},
 };
 
-/// One bit per type: the tag, with MinKey (255) and MaxKey (127) moved next to the others.
+/// A set of BSON types with one bit per type tag. MinKey (255) and MaxKey (127) are moved next to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct TypeSet(u32);
 
-/// The alias that stands for all four number types.
+/// The alias for all four number types.
 const NUMBER: &str = "number";
 
 // === impl TypeSet ===
@@ -43,13 +43,13 @@ impl TypeSet {
         self.0 == 0
     }
 
-    /// What is left without these types.
+    /// Returns the set without these types.
     #[must_use]
     pub fn without(self, types: &[Type]) -> Self {
         Self(self.0 & !Self::of(types).0)
     }
 
-    /// The argument of `$type`: an alias, a number, or an array of them.
+    /// Parses the argument of `$type`: an alias, a number, or an array of them.
     pub(super) fn parse(path: &str, arg: ValueRef<'_>) -> Result<Self> {
         let mut set = Self::default();
         match arg.as_array() {
@@ -98,7 +98,7 @@ impl TypeSet {
         }
     }
 
-    /// Adds the type of an alias by the given vocabulary, or all numbers.
+    /// Adds the type that an alias has in the given vocabulary, or all number types.
     pub(super) fn add_alias(
         &mut self,
         alias: &str,

@@ -1,4 +1,4 @@
-//! Whether a value satisfies a [`Schema`].
+//! Tests whether a value satisfies a [`Schema`].
 
 use super::{Additional, Dependency, Items, Schema};
 use crate::aside;
@@ -7,7 +7,8 @@ use crate::value::{Doc, Type, ValueRef, key};
 // === impl Schema ===
 
 impl Schema {
-    /// The answer means nothing where the command is to end meanwhile: every part counts, and says no from then on.
+    /// Returns whether the value satisfies the schema. If the command is interrupted, the answer is arbitrary, because every
+    /// part counts work and returns `false` from then on.
     pub(in crate::query::filter) fn matches(&self, value: ValueRef<'_>) -> bool {
         if aside::tick(1).is_err() {
             return false;
@@ -65,7 +66,7 @@ impl Schema {
             return true;
         };
         if self.max_length.is_some() || self.min_length.is_some() {
-            // Code points: every byte that does not continue one.
+            // Counts code points: every byte that does not continue one.
             let length = text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as i64;
             if !within(length, self.min_length, self.max_length) {
                 return false;
@@ -118,7 +119,7 @@ impl Schema {
         {
             return false;
         }
-        // Each look for a name goes through the document.
+        // Each lookup of a name walks the document.
         let has =
             |name: &str| aside::tick_read(doc.bytes().len()).is_ok() && doc.has(name.as_bytes());
         self.required.iter().all(|name| has(name))
@@ -144,7 +145,7 @@ impl Schema {
         self.properties.get(at).map(|(_, schema)| schema)
     }
 
-    /// `patternProperties` and `additionalProperties`.
+    /// Checks `patternProperties` and `additionalProperties`.
     fn others(&self, doc: Doc<'_>) -> bool {
         if self.pattern_properties.is_empty() && self.additional_properties.is_none() {
             return true;
@@ -176,7 +177,8 @@ fn within(number: i64, min: Option<i64>, max: Option<i64>) -> bool {
     min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
 }
 
-/// Bytes that are equal where schemas see equal values: the order of a document's fields does not matter.
+/// Returns bytes that are equal exactly for values that schemas treat as equal: the order of a document's fields does not
+/// matter.
 pub(super) fn canonical(value: ValueRef<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     write(value, &mut out);

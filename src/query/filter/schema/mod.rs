@@ -1,6 +1,7 @@
-//! `$jsonSchema`: draft 4 as far as MongoDB goes, with `bsonType`.
+//! `$jsonSchema`: JSON Schema draft 4 as far as MongoDB supports it, with `bsonType`.
 //!
-//! A keyword restrains only values of its own type: `minLength` says nothing about a number.
+//! `parse.rs` turns the schema document into a [`Schema`], and `check.rs` tests values with it. A keyword only restricts values
+//! of its own type: `minLength` accepts every number.
 
 mod check;
 mod parse;
@@ -11,7 +12,7 @@ use super::{Comparison, TypeSet};
 use crate::query::{Survey, pattern::Pattern};
 use crate::value::Decimal;
 
-/// One schema: what a value must satisfy.
+/// A parsed schema that values must satisfy.
 #[derive(Debug, Default)]
 pub struct Schema {
     types: Option<TypeSet>,
@@ -43,7 +44,7 @@ pub struct Schema {
     any_of: Vec<Schema>,
     one_of: Vec<Schema>,
     not: Option<Box<Schema>>,
-    /// `enum`, in canonical bytes.
+    /// `enum`, as canonical bytes.
     values: Option<HashSet<Vec<u8>>>,
 }
 
@@ -53,14 +54,14 @@ enum Items {
     ByIndex(Vec<Schema>),
 }
 
-/// What is not named elsewhere: allowed or not, or allowed if it satisfies a schema.
+/// The rule for properties or items that no other keyword names: allowed, not allowed, or allowed if they satisfy a schema.
 #[derive(Debug)]
 enum Additional {
     Allowed(bool),
     Schema(Box<Schema>),
 }
 
-/// What must hold when a property is present.
+/// The condition that applies when a property is present.
 #[derive(Debug)]
 enum Dependency {
     Present(Vec<Box<str>>),
@@ -70,7 +71,8 @@ enum Dependency {
 // === impl Schema ===
 
 impl Schema {
-    /// Shows the fields that it names. A pattern is no name: a schema that allows `^n_` and nothing else does not ask for more.
+    /// Reports the fields that the schema names. A pattern is not a name: a schema that allows `^n_` and nothing else names no
+    /// further field.
     pub(super) fn survey(&self, survey: &mut Survey<'_>, at_root: bool) {
         for name in &self.required {
             survey.name(name, at_root);

@@ -1,4 +1,4 @@
-//! From a schema document to a [`Schema`], with mongod's refusals.
+//! Parses a schema document into a [`Schema`], with mongod's errors.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,13 @@ use crate::{
     value::{Doc, Type, ValueRef},
 };
 
-/// A keyword and where its value goes.
+/// The name of a keyword, and the function that stores its value in the schema.
 type Keyword = (
     &'static str,
     fn(&mut Schema, &'static str, ValueRef<'_>, Doc<'_>) -> Result<()>,
 );
 
-/// Every keyword, sorted. What stands in [`UNSUPPORTED`] has a refusal of its own.
+/// Every keyword, sorted by name. Names in [`UNSUPPORTED`] have their own error.
 static KEYWORDS: &[Keyword] = &[
     ("additionalItems", |s, key, v, _| {
         s.additional_items = Some(additional(v).unwrap_or_else(|| {
@@ -192,7 +192,7 @@ static KEYWORDS: &[Keyword] = &[
     }),
 ];
 
-/// Draft 4 has them, MongoDB does not.
+/// Keywords of draft 4 that MongoDB does not support.
 const UNSUPPORTED: &[&str] = &["$ref", "$schema", "default", "definitions", "format", "id"];
 
 // === impl Schema ===
@@ -451,7 +451,7 @@ fn types(
     Ok(set)
 }
 
-/// The names of draft 4.
+/// Returns the type that draft 4 calls by this name.
 fn json_type(alias: &str) -> Option<Type> {
     Some(match alias {
         "array" => Type::Array,
