@@ -1,4 +1,4 @@
-//! What a whole command costs without sockets: finding it, reading its arguments, running it, the reply.
+//! Measures a whole command without sockets: looking it up, reading its arguments, running it, writing the reply.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What a scan pays per document: one equality, a range, a conjunction, through an array, a pattern, logic, `$elemMatch`.
+//! Measures the cost of a filter per document in a scan: equality, range, conjunction, array, pattern, logic, `$elemMatch`.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -11,7 +11,7 @@ use sundown::{
     value::{DocBuf, Millis},
 };
 
-/// About 1 KB in eleven fields; `score` and `tags` come last.
+/// Builds a document of about 1 KB with eleven fields. `score` and `tags` come last.
 fn document(n: i32) -> DocBuf {
     DocBuf::from(doc! {
         "_id": bson::oid::ObjectId::from_bytes([n as u8; 12]), "name": format!("customer {n:06}"), "category": "standard",

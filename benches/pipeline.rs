@@ -1,4 +1,5 @@
-//! What a pipeline pays per document: `$group`, `$sort`, `$lookup` by `_id`, computed fields, over a collection of 1 KB documents.
+//! Measures the cost of a pipeline per document: `$group`, `$sort`, `$lookup` by `_id` and computed fields, on a collection of
+//! 1 KB documents.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -14,7 +15,7 @@ use sundown::query::{Scope, Vars};
 use sundown::storage::{Catalog, Namespace, Options};
 use sundown::value::{DocBuf, Millis};
 
-/// About 1 KB in eleven fields.
+/// Builds a document of about 1 KB with eleven fields.
 fn document(n: i32) -> DocBuf {
     DocBuf::from(doc! {
         "_id": n, "name": format!("customer {n:06}"), "category": "standard", "price": f64::from(n) / 7.0, "quantity": n,
@@ -23,7 +24,7 @@ fn document(n: i32) -> DocBuf {
     })
 }
 
-/// Runs a pipeline to its end; the number of rows.
+/// Runs a pipeline to its end and returns the number of rows.
 fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
     let spec = DocBuf::from(doc! {"p": stages});
     let scope = Scope::new();

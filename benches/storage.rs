@@ -1,7 +1,7 @@
-//! What a point read and a write cost in storage, and what expiry adds to them.
+//! Measures a point read and a write in storage, and what expiry adds to them.
 //!
-//! Besides criterion's own figures it prints the price of a DefaultTTL, measured in turns so that a busy machine disturbs
-//! both sides alike: it should stay below 25 ns.
+//! Besides criterion's figures, this prints the added cost of a DefaultTTL, which should stay below 25 ns. Runs with and
+//! without it alternate, so that a busy machine affects both equally.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ const NOW: Millis = Millis(1_900_000_000_000);
 const DOCUMENTS: i32 = 10_000;
 const NINETY_DAYS: DefaultTtl = DefaultTtl::Seconds(90 * 86_400);
 
-/// About 1 KB.
+/// Builds a document of about 1 KB.
 fn document(n: i32, count: i32) -> Vec<u8> {
     let document =
         doc! {"_id": n, "name": format!("customer {n:06}"), "count": count, "pad": "x".repeat(940)};
@@ -46,7 +46,7 @@ fn full(default: DefaultTtl) -> Collection {
     made
 }
 
-/// Reads one document by its `_id` into a reply.
+/// Reads one document by its `_id` into a reply buffer.
 fn point_read(collection: &Collection, id: &Value, out: &mut Vec<u8>) -> bool {
     out.clear();
     collection.read(ReadPoint::at(NOW), |view| match view.by_id(id.as_ref()) {
@@ -58,7 +58,7 @@ fn point_read(collection: &Collection, id: &Value, out: &mut Vec<u8>) -> bool {
     })
 }
 
-/// Exchanges one document for another of the same size.
+/// Replaces one document with another of the same size.
 fn point_write(collection: &Collection, id: RecordId, from: &[u8], to: &[u8]) {
     let replaced = collection.write(NOW, |writer| {
         let new = New::Bytes(to.to_vec());
@@ -147,7 +147,7 @@ fn storage(c: &mut Criterion) {
 criterion_group!(benches, storage);
 
 fn main() {
-    // `cargo test --benches` and `cargo bench -- --list` only want to know that it starts.
+    // `cargo test --benches` and `cargo bench -- --list` only check that the program starts.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -156,7 +156,7 @@ fn main() {
     price_of_a_default();
 }
 
-/// How much longer an operation takes with a DefaultTTL than without, as the median over many short turns.
+/// Prints how much longer an operation takes with a DefaultTTL than without, as the median of many short runs.
 fn price_of_a_default() {
     let plain = full(DefaultTtl::Off);
     let ending = full(NINETY_DAYS);
@@ -207,7 +207,7 @@ fn price(
     };
     let mut differences: Vec<f64> = (0..401)
         .map(|turn| {
-            // Who goes first takes turns as well.
+            // The order of the two also alternates.
             if turn % 2 == 0 {
                 let without = time(plain);
                 time(ending) - without

@@ -1,4 +1,4 @@
-//! What an update costs on a 1 KB document: the everyday ones.
+//! Measures common updates on a 1 KB document.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use sundown::query::update::{Apply, Update};
 use sundown::query::{Scope, Vars};
 use sundown::value::{Doc, DocBuf, Millis};
 
-/// Ten fields of a hundred bytes around a counter.
+/// Builds a document with ten fields of about a hundred bytes around a counter and a short list.
 fn document() -> Document {
     let mut document = doc! {"_id": 7};
     for n in 0..5 {

@@ -1,4 +1,4 @@
-//! What every request pays for its bytes: checking them, finding a field, making a key, comparing.
+//! Measures the BSON work of every request: validating bytes, finding a field, making a key, comparing.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use bson::doc;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use sundown::value::{Doc, DocBuf, Limits, compare, key, validate};
 
-/// About 1 KB in ten fields; `score` is the last.
+/// Builds a document of about 1 KB with ten fields. `score` is the last.
 fn document(n: i32) -> DocBuf {
     DocBuf::from(doc! {
         "_id": bson::oid::ObjectId::from_bytes([n as u8; 12]), "name": format!("customer {n:06}"), "category": "standard",

@@ -1,5 +1,5 @@
-//! Any bytes, in pieces of any size, through the codec. Whatever it lets through must read to its last byte, and asking twice
-//! must give the same answer as asking once for all of it.
+//! Feeds arbitrary bytes to the codec, in pieces of any size. Every message that the codec accepts must be readable to its last
+//! byte, and the size of the pieces must not change the results.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(at_once, in_pieces, "pieces of {step} bytes");
 });
 
-/// What comes out of the stream, a word for each message.
+/// Decodes the stream and returns one line of text for each message.
 fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
     let mut codec = Codec {
         compressors: Compressors::ALL,
@@ -63,7 +63,7 @@ fn outcomes(stream: &[u8], step: usize) -> Vec<String> {
     seen
 }
 
-/// What came compressed is answered so, and the answer reads back as it was meant.
+/// Checks that a compressed request gets a compressed reply, and that the reply decodes to the same body.
 fn answer(request: &Request) {
     let to = request.reply_to();
     let mut reply = vec![0xEE];
@@ -85,7 +85,7 @@ fn answer(request: &Request) {
     }
 }
 
-/// A validated document is readable all through: 200 levels at most, so recursion is fine.
+/// Reads a validated document completely. It has at most 200 levels, so recursion is safe.
 fn walk(doc: Doc<'_>) {
     let mut fields = doc.iter();
     for field in fields.by_ref() {

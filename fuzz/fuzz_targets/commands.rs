@@ -1,5 +1,5 @@
-//! Commands put together from the server's own vocabulary, run one after the other against a fresh server in memory. Whatever is
-//! asked: no panic, every reply is one valid document with an `ok`, and no command runs forever without a pause.
+//! Builds commands from the server's own vocabulary and runs them one after another on a new in-memory server. No command may
+//! panic or run forever without a pause, and every reply must be one valid document with an `ok`.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ use sundown::wire::Request;
 
 use source::Source;
 
-/// Names of fields: of documents, of commands' options, of operators' arguments.
+/// Field names of documents, of command options and of operator arguments.
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
     "a", "b", "c", "a.b", "a.0", "a.$", "a.$[]", "a.$[x]", "_id", "_ts", "ttl", "filter", "query", "q", "u", "update",
@@ -146,7 +146,7 @@ impl Source<'_> {
     }
 }
 
-/// A server of its own for every input, so that a finding shows itself again from its bytes alone.
+/// Creates a new server for every input, so that the bytes of a finding are enough to reproduce it.
 fn server() -> Commands {
     let config = Config {
         enable_test_commands: true,

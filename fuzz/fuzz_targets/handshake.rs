@@ -1,6 +1,6 @@
-//! The first thing that a stranger says: bytes that are TLS or are not, and hellos put together from what drivers send.
-//! No panic, every reply is one valid document with an `ok`, and nothing is agreed on that was not offered by both
-//! sides.
+//! Tests the first message of an unknown client: bytes that may or may not be TLS, and hellos built from the fields that
+//! drivers send. Nothing may panic, every reply must be one valid document with an `ok`, and the server may only agree to
+//! options that both sides offered.
 
 #![no_main]
 
@@ -47,7 +47,7 @@ impl Source<'_> {
             6 => Value::int64(i64::MAX),
             7 => Value::binary(0, self.pick(TEXTS).as_bytes()),
             8 => {
-                // Anything at all, where a driver has its first message of SCRAM.
+                // Arbitrary bytes, in the place of a driver's first SCRAM message.
                 let (taken, rest) = self.0.split_at(self.0.len().min(40));
                 self.0 = rest;
                 Value::binary(0, taken)
@@ -91,7 +91,7 @@ impl Source<'_> {
         for _ in 0..self.byte() % 8 {
             let field = *self.pick(FIELDS);
             match self.byte() % 4 {
-                // What a monitor sends, so that waiting and streaming are met often.
+                // The fields that a monitor sends, so that waiting and streaming are tested often.
                 0 => {
                     let mut version = body.doc("topologyVersion");
                     version
@@ -122,7 +122,7 @@ impl Source<'_> {
     }
 }
 
-/// A server of its own for every input.
+/// Creates a new server for every input.
 fn server() -> Commands {
     let config = Config {
         compressors: "zlib,snappy".parse().expect("names of compressors"),
@@ -159,7 +159,7 @@ fuzz_target!(|data: &[u8]| {
                 match work.step(&mut reply) {
                     Ok(Progress::Done) => break false,
                     Ok(Progress::Streaming) => break true,
-                    // It has slept when it is asked again.
+                    // The wait counts as finished when the next step runs.
                     Ok(Progress::More | Progress::Blocking | Progress::Wait(_)) => {}
                     Err(_) => return,
                 }
@@ -169,7 +169,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Once it is clear what a client wants it stays so, whatever else comes.
+/// Checks that more bytes do not change the greeting once it is clear.
 fn greet(data: &[u8]) {
     let mut clear = None;
     for end in 0..data.len().min(32) {

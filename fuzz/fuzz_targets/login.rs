@@ -1,5 +1,5 @@
-//! Any bytes as the messages of a log-in: through the parser of SCRAM, and as payloads of a hello, a `saslStart` and a
-//! `saslContinue` on one connection. Nobody gets in without the password, and whatever is asked gets a reply.
+//! Uses arbitrary bytes as the messages of a login: directly in the SCRAM parser, and as payloads of a hello, a `saslStart` and
+//! a `saslContinue` on one connection. No client may log in without the password, and every command must get a reply.
 
 #![no_main]
 
@@ -15,13 +15,13 @@ use sundown::handler::{Handler, Outcome, Peer, Progress};
 use sundown::value::{Doc, DocBuf, DocBuilder, Limits, Value, validate};
 use sundown::wire::Request;
 
-/// A user whose name is short enough to be found. Its keys take long to compute, so this is done once.
+/// A user with a name so short that the fuzzer finds it. Computing its keys takes long, so this happens once.
 static USER: LazyLock<User> = LazyLock::new(|| {
     let roles = vec![RoleName::new("root", "admin")];
     User::with_password(UserName::new("a", "admin"), "hard to guess", roles).expect("a user")
 });
 
-/// A server of its own for every input.
+/// Creates a new server for every input.
 fn server() -> Commands {
     let config = Config {
         accounts: Accounts {
@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| {
     converse(&server(), choice, mechanism, [first, second, third]);
 });
 
-/// The parser alone, with a key that no proof fits.
+/// Runs the parser alone, with a key that no proof matches.
 fn exchange(mechanism: Mechanism, first: &[u8], proof: &[u8]) {
     let Ok(hello) = Hello::parse(first) else {
         return;
@@ -62,14 +62,14 @@ fn exchange(mechanism: Mechanism, first: &[u8], proof: &[u8]) {
     };
     let (exchange, reply) = Exchange::begin(mechanism, &hello, credential, true, "ours");
     assert!(exchange.prove(proof).is_err());
-    // The same behind a right beginning, so that the proof itself is reached.
+    // The same bytes after a valid beginning, so that the check of the proof is reached.
     let nonce = reply.split(',').next().unwrap_or_default();
     let mut right = format!("c=biws,{nonce},p=").into_bytes();
     right.extend_from_slice(proof);
     assert!(exchange.prove(&right).is_err());
 }
 
-/// The same bytes on a connection: nothing that comes of them lets anybody in.
+/// Sends the same bytes on a connection and checks that they do not log in.
 fn converse(commands: &Commands, choice: u8, mechanism: Mechanism, parts: [&[u8]; 3]) {
     let mut connection = commands.open(Peer::plain(1, ([127, 0, 0, 1], 1).into()));
     let payload = |doc: &mut DocBuilder<'_>, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Where a target takes its choices from: the bytes that it was given, and zeros behind them.
+//! The source of a fuzz target's choices: the bytes of its input, followed by zeros.
 
 pub struct Source<'a>(pub &'a [u8]);
 
@@ -11,7 +11,7 @@ impl Source<'_> {
         first
     }
 
-    /// By one byte, or by two where one does not reach.
+    /// Picks an item with one byte, or with two if there are more than 256 items.
     pub fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
         let mut at = usize::from(self.byte());
         if from.len() > 256 {

@@ -1,4 +1,4 @@
-//! What operators ask of their arguments.
+//! Helpers with which operators read and check their arguments.
 
 use super::Env;
 use super::node::Expr;
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Doc, Val, Value, ValueRef};
 
-/// `{$operator: value}`: what an operator with a syntax of its own parses.
+/// The argument of an operator with its own syntax: `{$operator: value}`.
 #[derive(Clone, Copy)]
 pub struct Argument<'a> {
-    /// The operator. Messages need it: siblings share a parser.
+    /// The name of the operator, for error messages, because related operators share a parser.
     pub name: &'static str,
     pub value: ValueRef<'a>,
     pub scope: &'a Scope,
 }
 
-/// The words of many operators with named arguments, which they call arguments or parameters. The numbers are for what is no
-/// object, for an unknown argument and for one that is missing.
+/// Returns the code and message for wrong named arguments, as many operators word them. `what` is "argument" or "parameter".
+/// The numbers are the codes for a value that is not an object, an unknown argument and a missing one.
 pub fn unrecognized(
     what: &str,
     name: &str,
@@ -41,7 +41,7 @@ pub fn unrecognized(
     }
 }
 
-/// The words of the other operators with named arguments.
+/// Returns the code and message for wrong named arguments, as the other operators word them.
 pub fn found_unknown(
     name: &str,
     [not_an_object, unknown]: [i32; 2],
@@ -63,8 +63,8 @@ pub fn found_unknown(
     }
 }
 
-/// The arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the number of what
-/// is refused as such.
+/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the code
+/// for an argument that is not an object.
 pub fn n_and_input<'a>(
     arg: Argument<'a>,
     not_an_object: i32,
@@ -81,7 +81,7 @@ pub fn n_and_input<'a>(
     Ok((n.required()?, input.required()?))
 }
 
-/// What an operand that may be left out comes to.
+/// Evaluates an operand that may be absent.
 pub fn eval_or<'a>(expr: &'a Option<Expr>, env: Env<'a>, otherwise: Val<'a>) -> Result<Val<'a>> {
     match expr {
         Some(expr) => expr.eval_in(env),
@@ -89,12 +89,12 @@ pub fn eval_or<'a>(expr: &'a Option<Expr>, env: Env<'a>, otherwise: Val<'a>) -> 
     }
 }
 
-/// The value, if it is a number that an int32 holds exactly.
+/// Returns the value if it is a number that an int32 holds exactly.
 pub fn integral_i32(value: ValueRef<'_>) -> Option<i32> {
     i32::try_from(integral_i64(value)?).ok()
 }
 
-/// The value, if it is a number that an int64 holds exactly.
+/// Returns the value if it is a number that an int64 holds exactly.
 pub fn integral_i64(value: ValueRef<'_>) -> Option<i64> {
     value.as_num()?.to_i64_exact()
 }
@@ -107,12 +107,12 @@ pub fn int_val<'a>(value: i32) -> Result<Val<'a>> {
     Ok(Val::Own(Value::int32(value)))
 }
 
-/// A count that fits an int32, as all sizes within 16 MiB do.
+/// Returns a count as an int32. All sizes within 16 MiB fit.
 pub fn count_val<'a>(count: usize) -> Result<Val<'a>> {
     int_val(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// A value as messages print it.
+/// Formats a value for a message.
 pub fn show(value: ValueRef<'_>) -> String {
     value.to_string()
 }
@@ -120,7 +120,7 @@ pub fn show(value: ValueRef<'_>) -> String {
 // === impl Argument ===
 
 impl<'a> Argument<'a> {
-    /// The named arguments, where they are given in an object.
+    /// Reads named arguments from an object.
     pub fn named<const N: usize, W, E>(
         self,
         names: [&'static str; N],
@@ -133,28 +133,28 @@ impl<'a> Argument<'a> {
         args::named(self.value, names, words)
     }
 
-    /// The words for an argument that has to be an object.
+    /// Returns the message for an argument that must be an object.
     pub fn not_an_object(self) -> String {
         let Self { name, value, .. } = self;
         format!("specification must be an object; found {name}: {value}")
     }
 
-    /// A part of the argument as an expression.
+    /// Parses a part of the argument as an expression.
     pub fn operand(self, value: ValueRef<'_>) -> Result<Expr> {
         parse::operand(value, self.scope)
     }
 
-    /// The same for a part that may be left out.
+    /// Parses a part of the argument that may be absent.
     pub fn optional(self, value: Option<ValueRef<'_>>) -> Result<Option<Expr>> {
         value.map(|value| self.operand(value)).transpose()
     }
 
-    /// An array is the list of arguments; anything else is the only one.
+    /// Parses the argument as a list. A value that is not an array is the only element.
     pub fn list(self) -> Result<Vec<Expr>> {
         parse::arguments(self.value, self.scope)
     }
 
-    /// A document that is no operator, so that it may hold named arguments.
+    /// Returns the argument as a document, unless it is an operator. Such a document may hold named arguments.
     pub fn plain_object(self) -> Option<Doc<'a>> {
         let is_operator = |doc: &Doc<'_>| {
             let first = doc.first();

@@ -9,10 +9,10 @@ pub fn num_val<'a>(num: Num) -> Result<Val<'a>> {
     Ok(Val::Own(num.to_value()))
 }
 
-/// Numbers, and at most one date, which makes the sum a date.
+/// Adds numbers and at most one date. With a date, the sum is a date.
 pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut total = Total::default();
-    // With a decimal among them, the numbers are added one by one as decimals.
+    // If one of the numbers is a decimal, the numbers are added one by one as decimals.
     let mut running: Option<Num> = None;
     let mut date = false;
     for arg in &call.args {
@@ -54,7 +54,7 @@ pub fn add<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// Two numbers, two dates (milliseconds between them) or a date and a number.
+/// Subtracts two numbers, two dates (giving the milliseconds between them), or a number from a date.
 pub fn subtract<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
@@ -115,7 +115,7 @@ pub fn multiply<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     num_val(product)
 }
 
-/// The two numbers that an operator takes; `None` where one is null.
+/// Evaluates the two numbers of an operator. `None` means that one is null.
 fn pair<'a>(call: &'a Call, env: Env<'a>, refused: Code) -> Result<Option<(Num, Num)>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
@@ -135,7 +135,7 @@ fn pair<'a>(call: &'a Call, env: Env<'a>, refused: Code) -> Result<Option<(Num, 
     }
 }
 
-/// A double, or a decimal where one of the two is one.
+/// Divides to a double, or to a decimal if one of the two is a decimal.
 pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let Some((a, b)) = pair(call, env, Code::TypeMismatch)? else {
         return Ok(Val::NULL);
@@ -155,7 +155,7 @@ pub fn divide<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-/// The remainder, with the sign of the dividend.
+/// Returns the remainder, with the sign of the dividend.
 pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let Some((a, b)) = pair(call, env, Code::Location(16611))? else {
         return Ok(Val::NULL);
@@ -181,7 +181,7 @@ pub fn modulo<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-/// The only number that an operator takes; `None` for null.
+/// Evaluates the only number of an operator. `None` means null.
 pub fn single<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<Num>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();

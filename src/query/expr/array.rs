@@ -1,4 +1,4 @@
-//! Arrays as a whole and their elements by place: `$arrayElemAt`, `$first`, `$last`, `$slice`, `$size`, `$isArray`,
+//! Whole arrays and their elements by position: `$arrayElemAt`, `$first`, `$last`, `$slice`, `$size`, `$isArray`,
 //! `$concatArrays`, `$reverseArray`, `$in`, `$indexOfArray`.
 
 use super::args::{bool_val, count_val, int_val, integral_i32, show};
@@ -7,7 +7,7 @@ use super::{Call, Env, Expr};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, Type, Val, Value, ValueRef, check_size, equal};
 
-/// An array of these values.
+/// Builds an array of these values.
 pub fn array_of<'v>(items: impl IntoIterator<Item = ValueRef<'v>>) -> Result<Value> {
     let mut bytes = Vec::new();
     let mut out = ArrayBuilder::begin(&mut bytes);
@@ -27,7 +27,7 @@ pub fn items(array: Doc<'_>) -> impl Iterator<Item = ValueRef<'_>> {
     array.iter().map(|elem| elem.value)
 }
 
-/// An element of a value that stays where it is, or is copied out of one that ends here.
+/// Returns an element of an array. It is borrowed if the array is borrowed, and copied if the array is a temporary value.
 fn pick<'a>(array: Val<'a>, choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>) -> Val<'a> {
     match &array {
         Val::Ref(value) => value
@@ -42,7 +42,7 @@ fn pick<'a>(array: Val<'a>, choose: impl Fn(Doc<'_>) -> Option<ValueRef<'_>>) ->
     }
 }
 
-/// The place counts from the end where it is negative; outside there is nothing.
+/// Returns the element at an index. A negative index counts from the end; an index outside the array gives a missing value.
 pub fn array_elem_at<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     let index = call.arg(1, env)?;
@@ -88,7 +88,7 @@ pub fn array_elem_at<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }))
 }
 
-/// The only argument, which must be an array; `None` for null.
+/// Evaluates the only argument, which must be an array. `None` means null.
 fn only_array<'a>(
     call: &'a Call,
     env: Env<'a>,
@@ -126,7 +126,7 @@ pub fn last<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     end(call, env, |array| items(array).last())
 }
 
-/// `[array, n]` or `[array, position, n]`.
+/// Returns a part of an array, from `[array, n]` or `[array, position, n]`.
 pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let array = call.arg(0, env)?;
     let second = call.arg(1, env)?;
@@ -279,7 +279,7 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         return Ok(Val::NULL);
     }
     let Some(elements) = array.as_ref().as_array() else {
-        // mongod looks at a constant before it looks at any document.
+        // mongod checks a constant before it reads any document.
         let is_constant = |arg: &Expr| matches!(arg, Expr::Const(_));
         if call.args.first().is_some_and(is_constant) && !call.args.iter().all(is_constant) {
             return Err(Error::location(

@@ -1,4 +1,4 @@
-//! Arrays made from something else: `$range`, `$zip`.
+//! Operators that build arrays: `$range`, `$zip`.
 
 use super::args::{Argument, integral_i32, show};
 use super::array::items;
@@ -53,7 +53,7 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     let count = ((end - start) + (step - step.signum())) / step;
     let count = usize::try_from(count).unwrap_or(0);
-    // Seven bytes are the least that an element takes.
+    // An element takes at least seven bytes.
     if count.saturating_mul(7) > MAX_INTERNAL_DOCUMENT {
         return Err(Error::new(
             Code::ExceededMemoryLimit,
@@ -84,7 +84,7 @@ pub fn zip(arg: Argument<'_>) -> Result<Expr> {
                 let words = format!("$zip only supports an object as an argument, found {ty}");
                 (34460, words)
             }
-            // No argument has to be there.
+            // No argument is required, so `Missing` does not occur.
             Wrong::Unknown(field) | Wrong::Missing(field) => {
                 (34464, format!("$zip found an unknown argument: {field}"))
             }

@@ -1,4 +1,4 @@
-//! Arrays by order: `$sortArray`, and the first, last, greatest and least few (`$firstN`, `$lastN`, `$maxN`, `$minN`).
+//! Arrays in order: `$sortArray`, and the first, last, largest and smallest n elements (`$firstN`, `$lastN`, `$maxN`, `$minN`).
 
 use super::Env;
 use super::args::{Argument, found_unknown, integral_i64, n_and_input, show};
@@ -23,7 +23,7 @@ struct TakeN {
     input: Expr,
 }
 
-/// Picks n elements of an array.
+/// A function that picks n elements of an array.
 type Take = fn(usize, Doc<'_>) -> Result<Val<'static>>;
 
 pub fn sort_array(arg: Argument<'_>) -> Result<Expr> {
@@ -108,7 +108,7 @@ fn take_n(arg: Argument<'_>, not_an_object: i32, take: Take) -> Result<Expr> {
     }))
 }
 
-/// The elements that are not null, the least first.
+/// Returns the elements that are not null, smallest first.
 fn in_order(array: Doc<'_>) -> Vec<ValueRef<'_>> {
     let mut all: Vec<_> = items(array)
         .filter(|item| !matches!(item.ty(), Type::Null | Type::Undefined))
@@ -117,7 +117,7 @@ fn in_order(array: Doc<'_>) -> Vec<ValueRef<'_>> {
     all
 }
 
-/// The `n` of `$firstN` and its kin: positive and whole.
+/// Checks the `n` of `$firstN` and its relatives: positive and integral.
 pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
     if !value.ty().is_number() {
         return Err(Error::location(
@@ -148,7 +148,7 @@ pub fn check_n(value: ValueRef<'_>) -> Result<usize> {
 
 // === impl SortArray ===
 
-/// The value by which an element is sorted. A missing one counts as null, as in any sort.
+/// Returns the value by which an element is sorted. A missing value counts as null, as in any sort.
 fn sort_key<'v>(path: &Path, element: ValueRef<'v>) -> Val<'v> {
     match path.get_expr_in(element) {
         missing if missing.as_ref().is_missing() => Val::NULL,

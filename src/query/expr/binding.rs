@@ -1,4 +1,4 @@
-//! `$let`, `$map`, `$filter`, `$reduce`: expressions that give names to values within themselves.
+//! `$let`, `$map`, `$filter`, `$reduce`: expressions that define variables for a part of themselves.
 
 use super::args::{Argument, found_unknown, integral_i32, show, unrecognized};
 use super::node::{Expr, ExprOp, check_depth};
@@ -21,7 +21,7 @@ struct Map {
     slot: usize,
     input: Expr,
     body: Expr,
-    /// What a pass costs, as in the loops below.
+    /// The cost of one pass, as [`pass`] computes it.
     pass: u64,
 }
 
@@ -34,7 +34,7 @@ struct Filter {
     pass: u64,
 }
 
-/// `$$this` and `$$value` take two slots, in this order.
+/// `$reduce`. `$$this` and `$$value` take two slots, in this order.
 #[derive(Debug)]
 struct Reduce {
     first: usize,
@@ -63,7 +63,7 @@ pub fn let_(arg: Argument<'_>) -> Result<Expr> {
     for elem in vars {
         check_definable(elem.name())?;
         names.push(elem.name());
-        // Not in reach of each other.
+        // A variable cannot use the other variables of the same `$let`, so the outer scope applies.
         values.push(operand(elem.value, scope)?);
     }
     let body = operand(body, &scope.with(names))?;
@@ -74,7 +74,7 @@ pub fn let_(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-/// The name that `as` gives, if it is there: a string, and one that may be defined.
+/// Returns the name that `as` gives, or `this`. It must be a string and a name that may be defined.
 fn variable(given: Option<ValueRef<'_>>) -> Result<String> {
     let Some(value) = given else {
         return Ok("this".to_owned());
@@ -151,10 +151,11 @@ pub fn reduce(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-/// What each pass of a loop costs, besides what it builds and what loops within it: one unit, and more for a long text.
+/// Returns the cost of one pass of a loop, without the values it builds and the loops inside it: one unit, and more for a long
+/// body.
 fn pass(body: &Expr) -> u64 {
     const PARTS_PER_UNIT: u64 = 16;
-    /// Loops in loops are counted again on every level.
+    /// The limit of the count. Without it, the body of an inner loop would be counted again at every level.
     const COUNTED: u64 = 1 << 16;
     fn count(expr: &Expr, parts: &mut u64) {
         *parts += 1;
@@ -169,7 +170,7 @@ fn pass(body: &Expr) -> u64 {
     1 + parts / PARTS_PER_UNIT
 }
 
-/// The elements of the input; `None` for null, an error for what is no array.
+/// Returns the elements of the input. `None` means null; a value that is not an array is an error.
 fn elements<'v>(input: &'v Val<'_>, refuse: impl Fn(&str) -> Error) -> Result<Option<Doc<'v>>> {
     let value = input.as_ref();
     if value.is_nullish() {
@@ -181,8 +182,8 @@ fn elements<'v>(input: &'v Val<'_>, refuse: impl Fn(&str) -> Error) -> Result<Op
     }
 }
 
-/// What a name is bound to, checked: expressions inside each other nest no deeper than they were written, but each name stands
-/// for another such expression.
+/// Checks the depth of a value that a variable is bound to. Nested expressions are no deeper than the client wrote them, but
+/// each variable stands for another such expression.
 pub fn shallow(value: Val<'_>) -> Result<Val<'_>> {
     if let Val::Own(value) = &value {
         check_depth(value.as_ref())?;
@@ -199,7 +200,7 @@ impl ExprOp for Let {
             values.push(shallow(expr.eval_in(env)?)?)?;
         }
         let frame = env.frame(self.first, &values);
-        // The value may stand in the frame, which ends here.
+        // The value may borrow from the frame, which ends here, so it is copied.
         let value = self.body.eval_in(env.within(&frame))?;
         Ok(Val::Own(value.into_value()))
     }
@@ -334,7 +335,7 @@ impl ExprOp for Reduce {
                 let frame = env.frame(self.first, &both);
                 self.body.eval_in(env.within(&frame))?.into_value()
             };
-            // The only loop that can nest a value ever deeper.
+            // Only this loop can nest a value deeper with each pass.
             check_depth(next.as_ref())?;
             fuel::spend(self.pass)?;
             fuel::spend_bytes(next.as_ref().data().len())?;
@@ -368,7 +369,7 @@ mod tests {
                     bson!({"$let": {"vars": {"p": "$b", "q": 2}, "in": ["$$p", "$$q", "$$x"]}}),
                     bson!([10, 2, 42]),
                 ),
-                // Inner names hide outer ones, CURRENT included.
+                // Inner names hide outer ones, including CURRENT.
                 (
                     bson!({"$let": {"vars": {"p": 1}, "in": {"$let": {"vars": {"p": 2}, "in": "$$p"}}}}),
                     bson!(2),
@@ -433,7 +434,7 @@ mod tests {
                 40080,
             ),
         ]);
-        // A value may not grow deeper than a document may be.
+        // A value may not become deeper than a document may be.
         let deep = bson!({"$reduce": {
             "input": {"$range": [0, 300]}, "initialValue": {}, "in": {"a": "$$value"}
         }});

@@ -31,7 +31,7 @@ fn fold<'a>(
             }
         }
     }
-    // Ints are widened with their sign, so that the low half is the int's own answer.
+    // Int32 values are sign-extended, so the low half is the int32 result.
     num_val(if long {
         Num::Int64(result)
     } else {

@@ -6,7 +6,8 @@ use super::node::{Call, Eval, Expr};
 use crate::error::Result;
 use crate::value::{Val, Value, is_true};
 
-/// A constant that decides ends the matter wherever it stands, as MongoDB's optimizer has it.
+/// Parses `$and` or `$or`. A constant that decides the result replaces the whole expression, wherever it stands, as in
+/// MongoDB's optimizer.
 fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     let args = arg.list()?;
     let decided = args.iter().any(|arg| {
@@ -27,7 +28,7 @@ pub fn or(arg: Argument<'_>) -> Result<Expr> {
     parse(arg, true, any)
 }
 
-/// True without arguments; stops at the first that is false.
+/// Returns false at the first false argument. Without arguments the result is true.
 fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if !is_true(arg.eval_in(env)?.as_ref()) {
@@ -37,7 +38,7 @@ fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(true)
 }
 
-/// False without arguments; stops at the first that is true.
+/// Returns true at the first true argument. Without arguments the result is false.
 fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if is_true(arg.eval_in(env)?.as_ref()) {
@@ -67,7 +68,7 @@ mod tests {
             (bson!({"$or": [0, Bson::Null]}), bson!(false)),
             (bson!({"$not": [[]]}), bson!(false)),
             (bson!({"$not": ["$none"]}), bson!(true)),
-            // What comes behind the answer is not run.
+            // Arguments after the deciding one are not evaluated.
             (bson!({"$or": ["$$ROOT", {"$size": "$none"}]}), bson!(true)),
             (bson!({"$or": [{"$size": "$none"}, true]}), bson!(true)),
         ]);

@@ -1,4 +1,4 @@
-//! For the tables of the families' tests: an expression, and the value or error code that it comes to.
+//! Helpers for the table tests of the operators. A row has an expression, and its value or error code.
 
 use bson::{Bson, doc};
 
@@ -6,7 +6,7 @@ use super::Expr;
 use crate::query::{Scope, Vars};
 use crate::value::{DocBuf, Millis, Value};
 
-/// What an expression comes to over `root`: `{r: value}`, or `{error: code}`. `$$x` is 42 and the time is 7 s.
+/// Evaluates an expression on `root`. Returns `{r: value}` or `{error: code}`. `$$x` is 42 and the time is 7 s.
 pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
     let spec = DocBuf::from(doc! {"e": expr.clone()});
     let root = DocBuf::from(root);
@@ -27,7 +27,7 @@ pub fn run(expr: &Bson, root: &bson::Document) -> bson::Document {
     }
 }
 
-/// No operator hides a part of itself from [`Expr::each`]: what it prints, it shows.
+/// Checks that [`Expr::each`] visits every part of an operator, by comparing with the parts in its debug output.
 fn shows_every_part(expr: &Expr) {
     fn paths(expr: &Expr) -> usize {
         let mut count = usize::from(matches!(expr, Expr::Field(_)));
@@ -42,7 +42,7 @@ fn shows_every_part(expr: &Expr) {
     );
 }
 
-/// Runs a table over an empty document; a wrong row prints itself.
+/// Checks rows on an empty document. The message of a failure shows its row.
 pub fn values(rows: &[(Bson, Bson)]) {
     values_in(&doc! {}, rows);
 }
@@ -50,7 +50,7 @@ pub fn values(rows: &[(Bson, Bson)]) {
 pub fn values_in(root: &bson::Document, rows: &[(Bson, Bson)]) {
     for (expr, expected) in rows {
         let got = run(expr, root);
-        // Debug and not ==, since NaN differs from itself.
+        // Compares debug output and not values, because NaN differs from itself.
         assert_eq!(
             format!("{:?}", got),
             format!("{:?}", doc! {"r": expected.clone()}),

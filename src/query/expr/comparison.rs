@@ -1,4 +1,4 @@
-//! `$cmp` and its six questions: the order over all types, no brackets.
+//! `$cmp` and the six comparisons. They use the order over all types, without type brackets.
 
 use std::cmp::Ordering;
 

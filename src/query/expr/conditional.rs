@@ -1,4 +1,4 @@
-//! `$cond`, `$ifNull`, `$switch`: only what is chosen is run.
+//! `$cond`, `$ifNull`, `$switch`: only the chosen part is evaluated.
 
 use super::args::{Argument, found_unknown, unrecognized};
 use super::node::{Call, Expr, ExprOp};
@@ -16,17 +16,17 @@ struct Cond {
 
 #[derive(Debug)]
 struct Switch {
-    /// Case and outcome.
+    /// The condition and the result of each branch.
     branches: Vec<(Expr, Expr)>,
     default: Option<Expr>,
 }
 
-/// `[if, then, else]` or `{if, then, else}`.
+/// Parses `[if, then, else]` or `{if, then, else}`.
 pub fn cond(arg: Argument<'_>) -> Result<Expr> {
     let parts = if arg.value.as_doc().is_some() {
         let [test, then, otherwise] = arg.named(
             ["if", "then", "else"],
-            // Anything but an object is the list of arguments, so the first number is never needed.
+            // A value that is not an object is the list of arguments, so the first code is never used.
             unrecognized("parameter", "$cond", [17083, 17083], |field| match field {
                 "if" => 17080,
                 "then" => 17081,
@@ -65,7 +65,7 @@ pub fn if_null(arg: Argument<'_>) -> Result<Expr> {
     Ok(Expr::call(arg.name, args, first_not_null))
 }
 
-/// The first argument that is not null; failing all, the last one, whatever it is.
+/// Returns the first argument that is not null. If all are null, returns the last one, which may be null or missing.
 fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut last = Val::MISSING;
     for arg in &call.args {
@@ -103,7 +103,7 @@ pub fn switch(arg: Argument<'_>) -> Result<Expr> {
     prune(branches, default)
 }
 
-/// Leaves out branches that can never be taken. What they hold may be wrong; the default may not.
+/// Removes branches that can never be taken. Errors in them are ignored, but an error in the default is reported.
 fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr> {
     if let Some(error) = default.as_ref().and_then(Expr::failure) {
         return Err(error);
@@ -216,7 +216,7 @@ mod tests {
                     bson!({"$cond": {"if": "$b", "then": 1, "else": 2}}),
                     bson!(2),
                 ),
-                // What is not chosen may be wrong.
+                // A part that is not chosen may contain an error.
                 (bson!({"$cond": [false, {"$size": "$a"}, 3]}), bson!(3)),
                 (bson!({"$ifNull": ["$b", Bson::Null, "$a"]}), bson!(1)),
                 (bson!({"$ifNull": ["$b", Bson::Null]}), Bson::Null),
@@ -256,7 +256,7 @@ mod tests {
                 bson!({"$switch": {"branches": [{"case": "$a", "then": 1}]}}),
                 40066,
             ),
-            // Constant parts that fail are reported though they would not run.
+            // A constant part that fails is an error, although it would not be evaluated.
             (bson!({"$ifNull": [1, {"$divide": [1, 0]}]}), 2),
         ]);
     }

@@ -1,19 +1,19 @@
-//! What an expression is evaluated in: the document, the variables, and the frames that `$let` and `$map` put on top.
+//! The environment of an evaluation: the document, the variables, and the frames that `$let` and `$map` add.
 
 use crate::query::Vars;
 use crate::value::{Doc, Val, ValueRef};
 
-/// Cheap to copy; nothing in it is owned.
+/// The environment in which an expression is evaluated. It owns nothing and is cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Env<'a> {
     pub root: Doc<'a>,
     pub vars: &'a Vars,
     frame: Option<&'a Frame<'a>>,
-    /// For an accumulator. MongoDB runs these in its newer engine, which has codes of its own for some errors.
+    /// Whether this is an accumulator. MongoDB evaluates those in its newer engine, which uses other codes for some errors.
     pub in_group: bool,
 }
 
-/// Variables that an expression defines for a part of itself; lives on the stack of the operator that makes it.
+/// Variables that an operator defines for a part of its expression. The frame lives on the stack of that operator.
 pub struct Frame<'a> {
     /// The slot of the first value.
     first: usize,
@@ -41,7 +41,7 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// A frame with `values` in the slots from `first` on.
+    /// Returns a frame with `values` in the slots from `first` on.
     pub fn frame(self, first: usize, values: &'a [Val<'a>]) -> Frame<'a> {
         Frame {
             first,
@@ -58,7 +58,8 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// The value in a slot. Frames lie in the order of their slots, so the first that reaches down to it has it.
+    /// Returns the value in a slot. Frames are ordered by slot, so the first frame that starts at or below the slot has the
+    /// value.
     pub fn var(self, slot: usize) -> ValueRef<'a> {
         let mut frame = self.frame;
         while let Some(top) = frame {

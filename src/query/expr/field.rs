@@ -1,21 +1,21 @@
-//! "$a.b": a path as expressions read it. It maps over arrays and knows no array index.
+//! "$a.b": a path as expressions read it. It maps over arrays, and a number in it is not an array index.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Path, Val, ValueRef};
 
-/// At least one name, each of them checked.
+/// A path of at least one name. Every name has been checked.
 #[derive(Debug, Clone)]
 pub struct FieldPath {
     path: Path,
 }
 
-/// As deep as a document may be.
+/// The depth limit of documents.
 const MAX_NAMES: usize = 200;
 
 // === impl FieldPath ===
 
 impl FieldPath {
-    /// From "a.b", without the dollar.
+    /// Parses "a.b", without the dollar sign.
     pub fn parse(path: &str) -> Result<Self> {
         if path.is_empty() {
             return Err(Error::location(
@@ -26,7 +26,7 @@ impl FieldPath {
         if path.ends_with('.') {
             return Err(Error::location(40353, "FieldPath must not end with a '.'."));
         }
-        // The fields of a DBRef may follow another name.
+        // The fields of a DBRef are allowed after another name.
         let reference = |name: &str| matches!(name, "$id" | "$ref" | "$db");
         for (at, name) in path.split('.').enumerate() {
             if at == 0 || !reference(name) {
@@ -53,13 +53,13 @@ impl FieldPath {
         self.path.get_expr(root)
     }
 
-    /// The path below a value that need not be a document.
+    /// Evaluates the path inside a value, which need not be a document.
     pub fn eval_below<'a>(&self, value: ValueRef<'a>) -> Val<'a> {
         self.path.get_expr_in(value)
     }
 }
 
-/// A name that a path or an object literal may use. Those of a DBRef may begin with a dollar.
+/// Checks a name for a path or an object literal. Only the names of a DBRef may begin with a dollar sign.
 pub fn check_name(name: &str) -> Result<()> {
     let (code, complaint) = if name.is_empty() {
         (15998, "FieldPath field names may not be empty strings.")

@@ -1,4 +1,4 @@
-//! One field by its name, whatever the name looks like: `$getField`, `$setField`, `$unsetField`.
+//! Access to one field by its exact name, even with dots and dollar signs: `$getField`, `$setField`, `$unsetField`.
 
 use super::Env;
 use super::args::{Argument, found_unknown, show};
@@ -14,7 +14,7 @@ struct GetField {
     input: Expr,
 }
 
-/// `$unsetField` is this with `$$REMOVE` for a value.
+/// `$setField`, and `$unsetField`, which sets `$$REMOVE`.
 #[derive(Debug)]
 struct SetField {
     name: &'static str,
@@ -23,16 +23,16 @@ struct SetField {
     value: Expr,
 }
 
-/// `{field, input}`, or the field's name alone for one of the document.
+/// Parses `{field, input}`, or only the name of a field of the current document.
 pub fn get_field(arg: Argument<'_>) -> Result<Expr> {
-    // An operator in this place computes the name.
+    // An operator here computes the name.
     let (field, input) = if arg.plain_object().is_none() {
         let field = arg.operand(arg.value)?;
         (field, super::parse::path("$$CURRENT", arg.scope)?)
     } else {
         let [field, input] = arg.named(
             ["field", "input"],
-            // Anything but an object is the name of the field, so the first number is never needed.
+            // A value that is not an object is the name of the field, so the first code is never used.
             found_unknown("$getField", [3041701, 3041701], |field| match field {
                 "field" => 3041702,
                 _ => 3041703,
@@ -105,7 +105,7 @@ fn set(arg: Argument<'_>, field: ValueRef<'_>, input: ValueRef<'_>, value: Expr)
             ),
         ));
     }
-    // Only $literal is taken for a constant; another operator is not run to see.
+    // Only `$literal` counts as a constant. Other operators are refused, even with constant arguments.
     let computed = match field.as_doc().and_then(Doc::first) {
         Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
         None => field.ty() == Type::Array,

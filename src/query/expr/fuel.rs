@@ -1,24 +1,25 @@
-//! A bound on the work that one expression does over one document.
+//! Limits the work that one expression does for one document.
 //!
-//! Loops within loops (`$reduce` in `$reduce`) can ask for years of work in a few bytes, and others wait for what
-//! happens between two documents. So work is counted in units of about a pass of a loop or 256 bytes built: now and
-//! then it steps [aside], and it ends with an error far beyond what a sane expression needs. What is
-//! built is counted in bytes as well: each value is bounded by the size of a document, but a short text can ask for
-//! hundreds of them at a time. MongoDB has no such bounds.
+//! Nested loops (`$reduce` in `$reduce`) can request years of work in a few bytes, and other tasks wait while one document is
+//! evaluated. So work is counted in units of about one pass of a loop or 256 bytes built. Now and then the work steps [aside],
+//! and it fails at a limit far above what a reasonable expression needs. Bytes that are built have their own limit: each value
+//! is bounded by the size of a document, but a short expression can request hundreds of values at a time. MongoDB has no such
+//! limits.
 
 use std::cell::Cell;
 
 use crate::aside;
 use crate::error::{Code, Error, Result};
 
-/// Some seconds (a test build is slower).
+/// The units of work for one document: some seconds (a test build is slower).
 const PER_DOCUMENT: u64 = if cfg!(test) { 200_000 } else { 20_000_000 };
-/// What may be built for one document, most of which is dropped again on the way.
+/// The bytes that may be built for one document. Most of them are dropped again during the evaluation.
 const BYTES_PER_DOCUMENT: u64 = if cfg!(test) { 16 << 20 } else { 1 << 30 };
-/// Constants are folded while a message is parsed: only what costs about as much as reading it.
+/// The units of work for folding a constant. Folding happens while a message is parsed, so it must not cost much more than
+/// parsing.
 const PER_FOLD: u64 = 200;
 
-/// Bytes that count as one step where they are built, and where they are only read.
+/// The bytes that count as one unit when they are built, and when they are only read.
 const UNIT: usize = 256;
 const READ_UNIT: usize = if cfg!(test) { 256 } else { 4096 };
 
@@ -27,7 +28,7 @@ thread_local! {
     static BYTES_LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Begins the count for a document.
+/// Resets the limits for a new document.
 #[inline]
 pub fn fill() {
     LEFT.set(PER_DOCUMENT);
@@ -56,7 +57,7 @@ pub fn spend(units: u64) -> Result<()> {
     aside::tick(u32::try_from(units).unwrap_or(u32::MAX))
 }
 
-/// For a value of this many bytes.
+/// Counts a value of this many bytes that was built.
 #[inline]
 pub fn spend_bytes(bytes: usize) -> Result<()> {
     if bytes < UNIT {
@@ -65,7 +66,7 @@ pub fn spend_bytes(bytes: usize) -> Result<()> {
     spend_large(bytes as u64)
 }
 
-/// For a value of this many bytes that is there already, and is about to be looked through.
+/// Counts an existing value of this many bytes that is about to be read.
 #[inline]
 pub fn spend_read(bytes: usize) -> Result<()> {
     if bytes < READ_UNIT {
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_grows_is_not_folded() {
-        // A few bytes that would be megabytes as constants.
+        // A few bytes that would become megabytes as a constant are not folded.
         check::values(&[(bson!({"$size": {"$range": [0, 500_000]}}), bson!(500_000))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Accumulators as expressions: `$sum`, `$avg`, `$min`, `$max`, `$stdDevPop`, `$stdDevSamp`, `$median`, `$percentile`.
 //!
-//! A single argument that is an array stands for its elements; among several, an array is a value like any other.
+//! A single argument that is an array stands for its elements. Among several arguments, an array is an ordinary value.
 
 use super::Env;
 use super::args::Argument;

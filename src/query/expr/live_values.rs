@@ -1,7 +1,8 @@
 //! Values that an operator keeps while it evaluates more of them: the variables of a `$let`, the arrays of a `$setUnion`.
 //!
-//! Each is bounded by the size of a document, but a short text can ask for hundreds of them. What all operators of
-//! an expression, one within another, keep of their own at a time is bounded as a `$group` is. MongoDB has no such bound.
+//! Each value is bounded by the size of a document, but a short expression can request hundreds of them. So the owned values
+//! that all nested operators of an expression keep at one time share a limit, which equals that of a `$group`. MongoDB has no
+//! such limit.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -10,14 +11,14 @@ use super::{Env, Expr};
 use crate::error::{Code, Error, Result};
 use crate::value::Val;
 
-/// As much as a stage may hold.
+/// The limit in bytes, the same as for a stage.
 pub const MAX_LIVE_BYTES: usize = if cfg!(test) { 10 } else { 100 } * 1024 * 1024;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// They are let go together.
+/// Values that are dropped together, and then no longer count towards the limit.
 #[derive(Default)]
 pub struct LiveValues<'a> {
     values: Vec<Val<'a>>,
@@ -27,7 +28,7 @@ pub struct LiveValues<'a> {
 // === impl LiveValues ===
 
 impl<'a> LiveValues<'a> {
-    /// The values of these expressions.
+    /// Evaluates these expressions and keeps their values.
     pub fn eval(exprs: impl IntoIterator<Item = &'a Expr>, env: Env<'a>) -> Result<Self> {
         let mut kept = Self::default();
         for expr in exprs {

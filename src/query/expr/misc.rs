@@ -12,13 +12,13 @@ use crate::value::{Val, Value};
 #[derive(Debug)]
 struct Rand;
 
-/// The value as it stands, whatever it looks like.
+/// Returns the value unchanged, even if it looks like an expression.
 pub fn literal(arg: Argument<'_>) -> Result<Expr> {
     Ok(Expr::Const(arg.value.to_value()))
 }
 
-/// What a search would know of a document: no stage here searches, so there is nothing to tell. What MongoDB would know of a document
-/// without one is refused by name.
+/// Parses `$meta`. No stage here performs a search, so the metadata of a search is missing or unavailable. Metadata that
+/// MongoDB has without a search is refused by name as not implemented.
 pub fn meta(arg: Argument<'_>) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
@@ -70,7 +70,7 @@ pub fn rand(arg: Argument<'_>) -> Result<Expr> {
     Ok(Expr::op(Rand))
 }
 
-/// The bytes of a string or of binary data.
+/// Returns the number of bytes in a string or in binary data.
 pub fn binary_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
@@ -151,9 +151,9 @@ fn timestamp<'a>(
     }
 }
 
-/// A double of [0, 1) from 53 random bits.
+/// Returns a random double in [0, 1), from 53 random bits.
 pub fn random() -> f64 {
-    // Each RandomState has keys of its own, so that its hash of nothing is a new random number.
+    // Each RandomState has its own keys, so its hash of no input is a new random number.
     let bits = RandomState::new().build_hasher().finish();
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }

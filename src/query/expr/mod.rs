@@ -1,10 +1,12 @@
-//! Expressions: what computes a value from a document (`$add`, `$cond`, "$a.b", `$$NOW`).
+//! Expressions, which compute a value from a document (`$add`, `$cond`, "$a.b", `$$NOW`).
 //!
-//! [`Expr::parse`] turns BSON into a tree, looks every operator up once, checks argument counts and folds what is
-//! constant; [`Expr::eval`] runs the tree over a document. A value that only passes through is borrowed
-//! ([`Val`](crate::value::Val)): from the document, the tree or the variables. Operators of one family share a file;
-//! [`EXPRESSIONS`] lists MongoDB's whole vocabulary, and what is not built is refused by name. To add one: write its
-//! function in a file (or in that of its family), and add its `mod` line, its row and its case.
+//! [`Expr::parse`] turns BSON into a tree: it looks up every operator once, checks argument counts and folds constants.
+//! [`Expr::eval`] evaluates the tree for a document. A value that is only passed on is borrowed ([`Val`](crate::value::Val))
+//! from the document, the tree or the variables.
+//!
+//! Operators of one family share a file. [`EXPRESSIONS`] lists MongoDB's whole vocabulary; an operator that is not built is
+//! refused by name. To add one, write its function in a new file or in the file of its family, and add its `mod` line, its row
+//! and its case. Expressions know no storage and read no clock.
 
 #[cfg(test)]
 mod check;

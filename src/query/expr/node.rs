@@ -1,4 +1,4 @@
-//! The tree of an expression, and how it runs.
+//! The tree of an expression and its evaluation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Iter, Type, Val, Value, ValueRef, check_size};
 
-/// An expression that is ready to run.
+/// A parsed expression.
 #[derive(Debug, Clone)]
 pub enum Expr {
-    /// A constant; a missing value here is `$$REMOVE`.
+    /// A constant. A missing value here is `$$REMOVE`.
     Const(Value),
-    /// "$a.b" of the document.
+    /// "$a.b" in the document.
     Field(FieldPath),
     /// The whole document.
     Root,
@@ -27,17 +27,17 @@ pub enum Expr {
     },
     Now,
     ClusterTime,
-    /// Constant, and failing: reported by the parse, unless the part around it turns out never to run.
+    /// A constant part that fails. The parser reports the error, unless the surrounding part can never be evaluated.
     Fails(Error),
     Object(Arc<[(Box<str>, Expr)]>),
     Array(Arc<[Expr]>),
     /// An operator with positional arguments.
     Call(Arc<Call>),
-    /// An operator with a syntax of its own.
+    /// An operator with its own syntax.
     Op(Arc<dyn ExprOp>),
 }
 
-/// An operator with positional arguments, whose count has been checked.
+/// An operator with positional arguments. Their number has been checked.
 #[derive(Debug)]
 pub struct Call {
     pub name: &'static str,
@@ -47,29 +47,29 @@ pub struct Call {
 
 pub type Eval = for<'a> fn(&'a Call, Env<'a>) -> Result<Val<'a>>;
 
-/// An operator that keeps its parts in a struct of its own.
+/// An operator that keeps its parts in its own struct.
 pub trait ExprOp: fmt::Debug + Send + Sync {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>>;
 
-    /// Shows every expression within.
+    /// Visits every expression directly inside this one.
     fn each(&self, visit: &mut dyn FnMut(&Expr));
 
-    /// Shows the field names that are no expressions, below whatever the operator is given, and says whether it is slow itself.
+    /// Reports field names that are not expressions, inside the input of the operator, and whether the operator itself is slow.
     fn survey(&self, _: &mut Survey<'_>) {}
 
-    /// Whether equal input gives equal output; false for `$rand`.
+    /// Returns whether equal input gives equal output. Only `$rand` returns false.
     fn is_pure(&self) -> bool {
         true
     }
 }
 
-/// How deep values may be nested, as in documents.
+/// The depth limit of values, the same as for documents.
 pub const MAX_DEPTH: usize = 200;
 
 // === impl Expr ===
 
 impl Expr {
-    /// Parses anything that can stand where an expression is expected.
+    /// Parses any value that can be an expression.
     pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
         let expr = super::parse::operand(value, scope)?;
         match expr.failure() {
@@ -78,11 +78,11 @@ impl Expr {
         }
     }
 
-    /// The value for one document. A missing value means that there is none.
+    /// Evaluates the expression for one document. A missing value means that there is no result.
     #[inline]
     pub fn eval<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         match self {
-            // What most groups and sorts ask for.
+            // Most groups and sorts only need a field.
             Self::Field(path) => {
                 aside::tick_read(doc.bytes().len())?;
                 Ok(path.eval(doc))
@@ -95,7 +95,7 @@ impl Expr {
         }
     }
 
-    /// The value for one document of a group: a few errors have other codes there.
+    /// Evaluates the expression for one document of a group, where a few errors have other codes.
     #[inline]
     pub fn eval_in_group<'a>(&'a self, doc: Doc<'a>, vars: &'a Vars) -> Result<Val<'a>> {
         match self {
@@ -121,7 +121,7 @@ impl Expr {
                 path: Some(path),
             } => {
                 let within = env.var(*slot);
-                // What is found there may be little, or nothing.
+                // The cost depends on the size of the variable, even if the result is small or missing.
                 fuel::spend_read(within.data().len())?;
                 path.eval_below(within)
             }
@@ -155,7 +155,7 @@ impl Expr {
         }
     }
 
-    /// Shows every expression directly within.
+    /// Visits every expression directly inside this one.
     pub fn each(&self, visit: &mut dyn FnMut(&Expr)) {
         match self {
             Self::Object(fields) => fields.iter().for_each(|(_, expr)| visit(expr)),
@@ -166,7 +166,7 @@ impl Expr {
         }
     }
 
-    /// Whether the document is looked at.
+    /// Returns whether the expression reads the document.
     pub fn reads_document(&self) -> bool {
         match self {
             Self::Field(_) | Self::Root => true,
@@ -178,7 +178,7 @@ impl Expr {
         }
     }
 
-    /// The first constant part that fails.
+    /// Returns the error of the first constant part that fails.
     pub(super) fn failure(&self) -> Option<Error> {
         match self {
             Self::Fails(error) => Some(error.clone()),
@@ -194,7 +194,7 @@ impl Expr {
         }
     }
 
-    /// The constant that this comes to, if all its parts are constants.
+    /// Replaces the expression with its value if all its parts are constants.
     pub(super) fn fold(self) -> Self {
         let pure = match &self {
             Self::Object(_) | Self::Array(_) | Self::Call(_) => true,
@@ -259,9 +259,9 @@ fn array<'a>(items: &'a [Expr], env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-/// Refuses a value that is nested deeper than a document may be.
+/// Returns an error for a value that is deeper than a document may be.
 pub fn check_depth(value: ValueRef<'_>) -> Result<()> {
-    // A level takes seven bytes at least, so what is small cannot be deep.
+    // A level takes at least seven bytes, so a small value cannot be deep.
     if value.data().len() < MAX_DEPTH * 7 || nesting(value, MAX_DEPTH) <= MAX_DEPTH {
         return Ok(());
     }
@@ -273,7 +273,7 @@ pub fn check_depth(value: ValueRef<'_>) -> Result<()> {
     ))
 }
 
-/// How many documents and arrays stand in each other. Not counted on beyond `most`.
+/// Returns how deep documents and arrays are nested. Stops counting beyond `most`.
 pub fn nesting(value: ValueRef<'_>, most: usize) -> usize {
     let mut open: SmallVec<[Iter<'_>; 8]> = SmallVec::new();
     let mut deepest = 0;
@@ -303,7 +303,7 @@ pub fn nesting(value: ValueRef<'_>, most: usize) -> usize {
 // === impl Call ===
 
 impl Call {
-    /// The value of an argument; missing where an optional one was not given.
+    /// Evaluates an argument. An optional argument that was not given is missing.
     #[inline]
     pub fn arg<'a>(&'a self, at: usize, env: Env<'a>) -> Result<Val<'a>> {
         match self.args.get(at) {

@@ -1,4 +1,4 @@
-//! Documents as a whole: `$mergeObjects`, `$objectToArray`, `$arrayToObject`.
+//! Whole documents: `$mergeObjects`, `$objectToArray`, `$arrayToObject`.
 
 use super::Env;
 use super::args::show;
@@ -7,7 +7,7 @@ use super::node::Call;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
-/// The fields of both; a later value takes the place of an earlier one.
+/// Merges the fields of two documents. A value in `over` replaces the value in `base`.
 pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
     let merged = DocBuf::build(|out| {
         for elem in base {
@@ -36,7 +36,7 @@ pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         let value = arg.eval_in(env)?;
         match value.as_ref().as_array() {
-            // An array that is the only argument stands for its elements.
+            // A single argument that is an array stands for its elements.
             Some(array) if call.args.len() == 1 => {
                 for item in items(array) {
                     take_in(&mut result, item)?;
@@ -93,7 +93,7 @@ pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-/// From `[[k, v], ...]` or `[{k, v}, ...]`; a later value of a name takes the earlier one's place.
+/// Builds a document from `[[k, v], ...]` or `[{k, v}, ...]`. A later value replaces an earlier one with the same name.
 pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();

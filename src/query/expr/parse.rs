@@ -1,4 +1,4 @@
-//! BSON to expression.
+//! Parses BSON into expressions.
 
 use ahash::AHashSet;
 
@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::{Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
-/// An expression, a literal, or an object or array of them.
+/// Parses an expression, a literal, or an object or array of them.
 pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     aside::tick(1)?;
     match value.ty() {
@@ -35,7 +35,7 @@ pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     }
 }
 
-/// "$a.b", "$$x" or "$$x.a.b".
+/// Parses "$a.b", "$$x" or "$$x.a.b".
 pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
     let Some(rest) = text.strip_prefix('$') else {
         return Err(Error::location(
@@ -50,7 +50,7 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
         ));
     }
     let Some(variable) = rest.strip_prefix('$') else {
-        // "$a" means "$$CURRENT.a", and CURRENT may have been bound to something else.
+        // "$a" means "$$CURRENT.a", and the client may have bound CURRENT to another value.
         let path = FieldPath::parse(rest)?;
         return Ok(match scope.slot("CURRENT") {
             Some(slot) => Expr::Var {
@@ -72,7 +72,7 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
     if let Some(slot) = scope.slot(name) {
         return Ok(Expr::Var { slot, path });
     }
-    // No field lies below a date, a timestamp, a word or nothing at all.
+    // Dates and timestamps have no fields, so a path into one gives a missing value.
     let scalar = |expr: Expr| match path {
         Some(_) => Expr::Const(Value::missing()),
         None => expr,
@@ -103,7 +103,7 @@ pub fn path(text: &str, scope: &Scope) -> Result<Expr> {
     })
 }
 
-/// An operator, where the first field's name begins with a dollar; otherwise an object literal.
+/// Parses an operator if the first name begins with a dollar sign, otherwise an object literal.
 fn object(doc: Doc<'_>, scope: &Scope) -> Result<Expr> {
     let Some(first) = doc.first() else {
         return Ok(Expr::Const(Value::new(Type::Document, doc.bytes())));
@@ -151,7 +151,7 @@ fn operator(name: &str, value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
     }
 }
 
-/// An array is the list of arguments; anything else is the only one.
+/// Parses a list of arguments. A value that is not an array is the only argument.
 pub fn arguments(value: ValueRef<'_>, scope: &Scope) -> Result<Vec<Expr>> {
     match value.as_array() {
         Some(items) => items

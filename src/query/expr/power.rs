@@ -7,7 +7,7 @@ use super::node::{Call, Expr};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Val, ValueRef};
 
-/// Runs a function over a decimal as a decimal, over all else as a double.
+/// Applies a function to a decimal as a decimal, and to any other number as a double.
 pub fn unary<'a>(
     num: Num,
     double: impl Fn(f64) -> f64,
@@ -39,7 +39,7 @@ pub fn exp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-/// The logarithms answer a decimal NaN with a double.
+/// Returns a double NaN. Logarithms return it even for a decimal NaN.
 fn not_a_number<'a>() -> Result<Val<'a>> {
     num_val(Num::Double(f64::NAN))
 }
@@ -48,7 +48,7 @@ fn positive(num: Num) -> bool {
     !num.is_zero() && !num.is_negative()
 }
 
-/// A logarithm with a fixed base.
+/// Computes a logarithm with a fixed base.
 fn logarithm<'a>(
     call: &'a Call,
     env: Env<'a>,
@@ -145,7 +145,7 @@ pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     num_val(match (base, exponent) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {
-            // Adding the smallest zero spreads the result over all digits, as mongod does.
+            // Adding the smallest zero extends the result to all its digits, as mongod does.
             let zero = Decimal::parse("0E-6176").unwrap_or(Decimal::ZERO);
             let power = decimal_power(base.to_decimal(), exponent.to_decimal());
             Num::Decimal(power.add(zero))
@@ -163,7 +163,7 @@ pub fn pow<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-/// mongod's way leads through a binary number of 113 bits, in which the largest decimals are already too large.
+/// Computes a power as mongod does. mongod calculates in a binary number of 113 bits, where the largest decimals overflow.
 fn decimal_power(base: Decimal, exponent: Decimal) -> Decimal {
     let largest = Decimal::from_parts(false, 10_u128.pow(34) - 1, 6111);
     if exponent == Decimal::ONE && largest == Some(base.abs()) {
@@ -175,7 +175,7 @@ fn decimal_power(base: Decimal, exponent: Decimal) -> Decimal {
     base.pow(exponent)
 }
 
-/// The power, where it is whole and fits.
+/// Returns the power if it is an integer that fits into an int64.
 fn whole_power(base: i64, exponent: i64) -> Option<i64> {
     match base {
         1 => Some(1),
@@ -185,7 +185,7 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
     }
 }
 
-/// Takes one argument as it stands: an array is an array here.
+/// Parses the only argument. An array is not a list of arguments here.
 pub fn sigmoid(arg: Argument<'_>) -> Result<Expr> {
     let only = arg.operand(arg.value)?;
     Ok(Expr::call(arg.name, vec![only], logistic))
@@ -197,7 +197,7 @@ fn logistic<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     if value.is_nullish() {
         return Ok(Val::NULL);
     }
-    // MongoDB rewrites it with $multiply, and the complaint is that one's.
+    // MongoDB rewrites `$sigmoid` with `$multiply`, so the error message names `$multiply`.
     let Some(num) = value.as_num() else {
         return Err(Error::type_mismatch(format!(
             "$multiply only supports numeric types, not {}",

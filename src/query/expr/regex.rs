@@ -17,20 +17,20 @@ struct RegexExpr {
     input: Expr,
     regex: Expr,
     options: Option<Expr>,
-    /// Where pattern and options are constants, and the pattern is not null.
+    /// The compiled pattern, if pattern and options are constants and the pattern is not null.
     ready: Option<Pattern>,
 }
 
-/// Which matches are shown.
+/// The matches that the operator returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// None: only whether there is one.
+    /// None; only whether there is a match.
     Whether,
     First,
     All,
 }
 
-/// Longer patterns are refused, as by mongod.
+/// The longest pattern in bytes. Longer ones are refused, as in mongod.
 const MAX_PATTERN: usize = 16 * 1024;
 
 pub fn regex_match(arg: Argument<'_>) -> Result<Expr> {
@@ -82,7 +82,7 @@ fn parse(arg: Argument<'_>, wanted: Wanted) -> Result<Expr> {
     }))
 }
 
-/// The pattern; `None` where it is null.
+/// Compiles the pattern. `None` means that it is null.
 fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Option<Pattern>> {
     let given = match options.as_str() {
         Some(text) => Some(text),
@@ -159,19 +159,19 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
 
 // === impl RegexExpr ===
 
-/// Goes through the matches in a text.
+/// An iterator over the matches in a text.
 struct MatchIter<'t> {
     name: &'static str,
     text: &'t str,
     pattern: &'t Pattern,
     captures: Captures,
-    /// Where to go on, and how many characters lie before that.
+    /// The byte where the next search starts, and the number of characters before it.
     at: usize,
     letters: usize,
 }
 
 impl MatchIter<'_> {
-    /// Writes the next match, if there is one, and steps behind it.
+    /// Returns the next match as a document, if there is one, and moves past it.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
         aside::tick(Pattern::UNITS)?;
         fuel::spend_read(self.text.len().saturating_sub(self.at))?;
@@ -200,13 +200,13 @@ impl MatchIter<'_> {
                 Some(text) => texts.push_str(text),
                 None => texts.push(ValueRef::NULL),
             };
-            // Thousands of groups may each hold the whole text.
+            // Thousands of groups may each contain the whole text.
             check_size(texts.len())?;
         }
         texts.end();
         doc.end();
         if matched.is_empty() {
-            // The same place would match again: go on behind the next character.
+            // An empty match would be found at the same place again, so the search moves past the next character.
             let step = self
                 .text
                 .get(end..)
@@ -308,7 +308,7 @@ impl RegexExpr {
     }
 }
 
-/// The reply to a search that has no answer.
+/// Converts the error of a search to the error of the command.
 fn explain(name: &str, error: SearchError) -> Error {
     match error {
         SearchError::Interrupted(error) => error,

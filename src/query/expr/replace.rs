@@ -1,4 +1,4 @@
-//! `$replaceOne`, `$replaceAll`: a string for a string.
+//! `$replaceOne`, `$replaceAll`: replace a string with another string.
 
 use super::args::{Argument, found_unknown, show};
 use super::node::{Expr, ExprOp};
@@ -16,7 +16,7 @@ struct Replace {
     replacement: Expr,
 }
 
-/// Replaces a text in a text by another one.
+/// A function that replaces a string inside a text with another string.
 type Run = fn(&str, &str, &str) -> Result<Val<'static>>;
 
 pub fn replace_one(arg: Argument<'_>) -> Result<Expr> {
@@ -27,7 +27,7 @@ pub fn replace_one(arg: Argument<'_>) -> Result<Expr> {
 
 pub fn replace_all(arg: Argument<'_>) -> Result<Expr> {
     parse(arg, |text, find, replacement| {
-        // Counted before it is built.
+        // The length of the result is checked before the result is built.
         let hits = text.matches(find).count();
         check_length(
             (text.len() - hits * find.len()).saturating_add(hits.saturating_mul(replacement.len())),

@@ -1,4 +1,4 @@
-//! `$ceil`, `$floor`, `$round`, `$trunc`. Halves go to the even neighbour.
+//! `$ceil`, `$floor`, `$round`, `$trunc`. `$round` rounds a half to the even neighbour.
 
 use super::args::show;
 use super::arithmetic::{num_val, single};
@@ -36,7 +36,7 @@ pub fn trunc<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     to_place(call, env, Rounding::Zero)
 }
 
-/// Rounds to a number of places behind the point, or before it where that is negative.
+/// Rounds to a number of decimal places. A negative number means places before the decimal point.
 fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
@@ -60,7 +60,7 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
         return num_val(num);
     }
     num_val(match num {
-        // What has fewer digits behind the point than asked for, or more before it than fit, stays.
+        // A decimal stays unchanged if the result would need more digits than a decimal holds.
         Num::Decimal(value) => {
             let rounded = value.quantize(-place, rounding);
             Num::Decimal(if rounded.is_nan() { value } else { rounded })
@@ -98,7 +98,7 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
     })
 }
 
-/// The second argument, 0 where it is left out; `None` for null.
+/// Evaluates the second argument, which is 0 by default. `None` means null.
 fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
     if call.args.len() < 2 {
         return Ok(Some(0));

@@ -1,4 +1,4 @@
-//! Arrays taken as sets: neither order nor repetition counts.
+//! Arrays as sets, where order and duplicates do not matter.
 
 use super::args::{Argument, bool_val};
 use super::array::{build, items};
@@ -7,12 +7,12 @@ use super::{Env, LiveValues, fuel};
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef, check_size, compare, is_true};
 
-/// A union sorts out what it has twice when there are so many more.
+/// The number of further elements after which a union removes duplicates.
 const MANY: usize = 100_000;
-/// The least that an element of an array takes: its type, "0" and the end of that.
+/// The least bytes of an array element: its type, the name "0" and the end of the name.
 const LEAST: usize = 3;
 
-/// The elements in their order, each once.
+/// Returns the elements sorted and without duplicates.
 fn distinct(value: ValueRef<'_>) -> Option<Vec<ValueRef<'_>>> {
     let mut all: Vec<_> = items(value.as_array()?).collect();
     unite(&mut all);
@@ -104,12 +104,12 @@ pub fn set_intersection<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    // Constants come last, where MongoDB's optimizer gathers them: a null before them answers first.
+    // Constants come last, as in MongoDB's optimizer, so a null among the other arguments decides first.
     let (constant, other): (Vec<_>, Vec<_>) =
         call.args.iter().partition(|arg| arg.as_const().is_some());
     let values = LiveValues::eval(other.into_iter().chain(constant), env)?;
     let mut all = Vec::new();
-    // How many of them are known to differ.
+    // The number of elements in `all` that are known to be distinct.
     let mut distinct = 0;
     for value in values.iter() {
         if value.as_ref().is_nullish() {
@@ -124,7 +124,7 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         })?;
         fuel::spend(array.count() as u64)?;
         all.extend(items(array));
-        // The same elements again and again take no more room than once.
+        // Duplicates are removed from time to time, so that repeated elements do not take more memory.
         if all.len() > 2 * distinct + MANY {
             unite(&mut all);
             distinct = all.len();
@@ -135,7 +135,7 @@ pub fn set_union<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     build(all)
 }
 
-/// What is in the first and not in the second, in the first one's order.
+/// Returns the elements of the first array that are not in the second, in the order of the first.
 pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
@@ -162,7 +162,7 @@ pub fn set_difference<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         .enumerate()
         .collect();
     fuel::spend(kept.len() as u64)?;
-    // The first of each, and then in their old order.
+    // Keeps the first of each equal group, then restores the original order.
     kept.sort_by(|(_, a), (_, b)| compare(*a, *b));
     kept.dedup_by(|(_, a), (_, b)| compare(*a, *b).is_eq());
     kept.sort_by_key(|(place, _)| *place);
@@ -173,7 +173,7 @@ pub fn set_is_subset<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let left = call.arg(0, env)?;
     let right = call.arg(1, env)?;
     let (left, right) = (left.as_ref(), right.as_ref());
-    // mongod looks at a constant before it looks at any document.
+    // mongod checks a constant before it reads any document.
     let is_constant = |nth: usize| matches!(call.args.get(nth), Some(Expr::Const(_)));
     if is_constant(1) && !is_constant(0) && right.as_array().is_none() {
         return Err(refuse(

@@ -6,7 +6,7 @@ use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Num, Type, Val, Value, ValueRef, check_size};
 
-/// Whether a character begins at this byte.
+/// Returns whether a character begins at this byte, or the byte is at or past the end.
 fn begins(text: &str, at: usize) -> bool {
     at >= text.len() || text.is_char_boundary(at)
 }
@@ -28,13 +28,13 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })?;
         let whole = match num {
-            // A decimal is rounded, a double is cut.
+            // A decimal is rounded, and a double is truncated.
             Num::Decimal(decimal) => decimal.to_i64_round(),
             other => other.to_i64_trunc(),
         };
         match (whole, num) {
             (Some(whole), _) => Ok(whole),
-            // A decimal that does not fit becomes the least long.
+            // A decimal that does not fit becomes the smallest long.
             (None, Num::Decimal(_)) => Ok(i64::MIN),
             (None, _) => Err(Error::location(
                 31109,
@@ -53,7 +53,7 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     };
-    // A negative length means the rest.
+    // A negative length means the rest of the string.
     let end = match usize::try_from(length) {
         Ok(length) => start.saturating_add(length),
         Err(_) => usize::MAX,
@@ -132,7 +132,7 @@ pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     string_val(text.get(from..to).unwrap_or(""))
 }
 
-/// The range to search, by the optional third and fourth arguments; `None` where it is empty or lies outside.
+/// Returns the range to search, from the optional third and fourth arguments. The range may be empty or lie outside the text.
 pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(usize, usize)> {
     let bound = |value: ValueRef<'_>, which: &str, otherwise: usize| {
         if value.is_missing() {
@@ -165,7 +165,7 @@ pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(us
     ))
 }
 
-/// An optional argument: missing where it was not given, null where it was and is missing.
+/// Evaluates an optional argument. It is missing if it was not given, and null if it was given but has no value.
 pub fn optional<'a>(call: &'a Call, at: usize, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(at, env)?;
     if call.args.len() > at && value.ty() == Type::Missing {
@@ -183,7 +183,8 @@ pub fn index_of_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         if wanted.is_empty() {
             return Some(start);
         }
-        // Text matches only where characters begin and end, so a bound within one may as well lie beside it.
+        // A match begins and ends at character boundaries, so a bound inside a character can move to the next boundary inside
+        // the range.
         let from = (start..end).find(|&at| begins(text, at))?;
         let to = (from..=end).rev().find(|&at| begins(text, at))?;
         text.get(from..to)?.find(wanted).map(|at| at + from)
@@ -197,7 +198,7 @@ pub fn index_of_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         }
         let (from, _) = text.char_indices().nth(start)?;
         let (before, _) = text.get(from..)?.split_once(wanted)?;
-        // A match must begin before the end; it may reach beyond.
+        // A match must begin before the end of the range, but may reach past it.
         Some(start + before.chars().count()).filter(|&at| at < end)
     })
 }

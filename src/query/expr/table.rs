@@ -12,12 +12,12 @@ use crate::error::Result;
 use crate::value::Type;
 use crate::vocabulary::{Entry, Vocabulary, planned, ready};
 
-/// How an operator takes its arguments.
+/// The way in which an operator takes its arguments.
 #[derive(Clone, Copy)]
 pub enum Parse {
     /// By position.
     Call(Arity, Eval),
-    /// In its own way.
+    /// With its own parser.
     Own(ParseOwn),
 }
 

@@ -1,4 +1,4 @@
-//! Strings as a whole: `$concat`, `$toLower`, `$toUpper`, `$strcasecmp`, `$strLenBytes`, `$strLenCP`.
+//! Whole strings: `$concat`, `$toLower`, `$toUpper`, `$strcasecmp`, `$strLenBytes`, `$strLenCP`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ pub fn string_val<'a>(text: &str) -> Result<Val<'a>> {
     Ok(Val::Own(Value::string(text)))
 }
 
-/// Refuses a string of 16 MiB.
+/// Returns an error for a string of 16 MiB or more.
 pub fn check_length(length: usize) -> Result<()> {
     if length >= MAX_DOCUMENT {
         return Err(Error::location(
@@ -25,7 +25,7 @@ pub fn check_length(length: usize) -> Result<()> {
     Ok(())
 }
 
-/// The text of a value, as operators take it that accept numbers and dates for strings; null is "".
+/// Converts a value to text, for operators that also accept numbers and dates as strings. Null becomes "".
 pub fn coerce(value: ValueRef<'_>) -> Result<Cow<'_, str>> {
     Ok(match value.ty() {
         Type::Missing | Type::Null | Type::Undefined => Cow::Borrowed(""),
@@ -42,7 +42,7 @@ pub fn coerce(value: ValueRef<'_>) -> Result<Cow<'_, str>> {
             .into(),
         Type::Date => civil::iso_string(value.as_date().unwrap_or_default()).into(),
         Type::Timestamp => {
-            // As C's `ctime` prints it, without weekday and year.
+            // The format is that of C's `ctime`, without weekday and year.
             let (seconds, increment) = value.as_timestamp().unwrap_or_default();
             let local = Zone::UTC.local(i64::from(seconds) * 1000);
             format!(
@@ -64,7 +64,7 @@ pub fn coerce(value: ValueRef<'_>) -> Result<Cow<'_, str>> {
     })
 }
 
-/// A double as C's `%.{digits}g` prints it.
+/// Formats a double like C's `%.{digits}g`.
 pub fn general(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -93,7 +93,7 @@ pub fn general(value: f64, digits: usize) -> String {
     trim(&format!("{value:.places$}"))
 }
 
-/// Null where an argument is; stops there.
+/// Joins strings. Returns null at the first null argument.
 pub fn concat<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut text = String::new();
     for arg in &call.args {
@@ -114,13 +114,13 @@ pub fn concat<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     string_val(&text)
 }
 
-/// Only letters of ASCII change.
+/// Converts to lower case. Only ASCII letters change.
 pub fn to_lower<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     string_val(&coerce(value.as_ref())?.to_ascii_lowercase())
 }
 
-/// Only letters of ASCII change.
+/// Converts to upper case. Only ASCII letters change.
 pub fn to_upper<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     string_val(&coerce(value.as_ref())?.to_ascii_uppercase())

@@ -1,18 +1,18 @@
-//! The sum of many numbers, as exact as MongoDB's: whole numbers exactly, doubles with their rounding errors carried along,
+//! The sum of many numbers, as exact as in MongoDB: integers exactly, doubles with their rounding errors carried along,
 //! decimals as decimals.
 
 use crate::value::{Decimal, Num};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Total {
-    /// Widest type seen: 0 int, 1 long, 2 double, 3 decimal.
+    /// The widest type so far: 0 int, 1 long, 2 double, 3 decimal.
     widest: u8,
-    /// A trillion longs do not overflow it.
+    /// The sum of the integers. A trillion longs do not overflow it.
     whole: i128,
-    /// Sum and error of the doubles (Neumaier).
+    /// The sum of the doubles and its error (Neumaier).
     sum: f64,
     error: f64,
-    /// The same without correction, which is the answer once an infinity or NaN came in.
+    /// The sum of the doubles without correction. It is the result after an infinity or NaN was added.
     plain: f64,
     decimal: Decimal,
 }
@@ -52,7 +52,7 @@ impl Total {
         }
     }
 
-    /// For `$avg` as an expression whole numbers count as doubles, as in MongoDB (in `$group` they do not).
+    /// Adds a number for `$avg` as an expression, where integers count as doubles, as in MongoDB. (In `$group` they do not.)
     #[inline]
     pub fn add_for_average(&mut self, num: Num) {
         match num {
@@ -61,7 +61,7 @@ impl Total {
         }
     }
 
-    /// Whole numbers that do not count for the type, such as a date.
+    /// Adds an integer that does not affect the type of the sum, such as a date.
     pub fn add_whole(&mut self, value: i64) {
         self.whole += i128::from(value);
     }
@@ -77,7 +77,7 @@ impl Total {
         self.plain += value;
     }
 
-    /// Everything as a double.
+    /// Returns the whole sum as a double.
     pub fn to_f64(self) -> f64 {
         if self.widest == 3 {
             return self.to_decimal().to_f64();
@@ -87,7 +87,7 @@ impl Total {
 
     fn double(mut self) -> f64 {
         if self.whole != 0 {
-            // In two steps, so that nothing of a large sum is lost.
+            // A large integer sum is added in two steps, so that no digits are lost.
             let high = self.whole as f64;
             self.add_f64(high);
             self.add_f64((self.whole - high as i128) as f64);
@@ -104,13 +104,13 @@ impl Total {
         let mut rest = whole;
         if self.sum != 0.0 || !self.plain.is_finite() {
             let doubles = Self { whole: 0, ..self };
-            // All the digits that the double has, and no zeros behind them.
+            // Takes all digits of the double, without trailing zeros.
             rest = rest.add(Decimal::from_f64_full(doubles.double()).normalize());
         }
         self.decimal.add(rest)
     }
 
-    /// The sum in the widest type seen; whole numbers grow from int to long to double.
+    /// Returns the sum in the widest type so far. An integer sum grows from int to long to double.
     pub fn to_num(self) -> Num {
         match self.widest {
             3 => Num::Decimal(self.to_decimal()),
@@ -123,7 +123,8 @@ impl Total {
         }
     }
 
-    /// The sum for a date: what is not whole is rounded before it is added. `None` where it does not fit.
+    /// Returns the sum for a date. The part that is not an integer is rounded before it is added. `None` means that the sum
+    /// does not fit.
     pub fn to_millis(self) -> Option<i64> {
         let rest = Self { whole: 0, ..self };
         let rest = match self.widest {

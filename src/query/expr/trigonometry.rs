@@ -1,4 +1,4 @@
-//! Sines and their kin, in radians.
+//! Trigonometric and hyperbolic functions, in radians.
 
 use super::arithmetic::{num_val, single};
 use super::power::unary;
@@ -6,13 +6,13 @@ use super::{Call, Env};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Val};
 
-/// Where a function is defined.
+/// The numbers for which a function is defined.
 enum Domain {
     Everywhere,
     Finite,
-    /// -1 to 1.
+    /// From -1 to 1.
     Unit,
-    /// 1 and above.
+    /// From 1 upwards.
     FromOne,
 }
 
@@ -133,7 +133,7 @@ pub fn atan2<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-/// Pi to the 34 digits that a decimal holds.
+/// Returns pi with the 34 digits that a decimal holds.
 fn pi() -> Decimal {
     Decimal::parse("3.141592653589793238462643383279503").unwrap_or(Decimal::ZERO)
 }

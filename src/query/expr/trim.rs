@@ -18,7 +18,7 @@ struct Trim {
     chars: Option<Expr>,
 }
 
-/// Where characters go.
+/// The ends of the string from which characters are removed.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Start,
@@ -26,7 +26,7 @@ enum Side {
     Both,
 }
 
-/// What is taken for space where no characters are given, in order.
+/// The characters that are removed by default, sorted.
 const SPACES: &[char] = &[
     '\0', '\t', '\n', '\u{b}', '\u{c}', '\r', ' ', '\u{a0}', '\u{1680}', '\u{2000}', '\u{2001}',
     '\u{2002}', '\u{2003}', '\u{2004}', '\u{2005}', '\u{2006}', '\u{2007}', '\u{2008}', '\u{2009}',
@@ -105,7 +105,7 @@ impl ExprOp for Trim {
                 &given
             }
         };
-        // There may be as many characters to look for as to look at.
+        // The set is searched in binary, because it may be as long as the text.
         let goes = |letter: char| set.binary_search(&letter).is_ok();
         string_val(match self.side {
             Side::Start => text.trim_start_matches(goes),

@@ -1,4 +1,4 @@
-//! Binary data from text and numbers, and back.
+//! Converts text and numbers to binary data and back.
 
 use super::super::text::check_length;
 use super::target::{Format, Options, fail};
@@ -16,7 +16,7 @@ fn no_format(from: &str, to: &str) -> Error {
     )
 }
 
-/// Text of binary data.
+/// Writes binary data as text.
 pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value> {
     let format = match format {
         None => return Err(no_format("binData", "string")),
@@ -50,7 +50,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
     Ok(Value::string(&text))
 }
 
-/// Binary data from text.
+/// Reads binary data from text.
 pub fn read(text: &str, options: Options) -> Result<Value> {
     let refuse = |format: &str| {
         fail(format_args!(
@@ -80,7 +80,7 @@ pub fn read(text: &str, options: Options) -> Result<Value> {
         Format::Hex => unhex(text).ok_or_else(|| refuse("hex"))?,
         Format::Utf8 => text.as_bytes().to_vec(),
         Format::Uuid => {
-            // Only the form with hyphens.
+            // Only the form with hyphens is accepted.
             let uuid = (text.len() == 36)
                 .then(|| uuid::Uuid::parse_str(text).ok())
                 .flatten()
@@ -91,7 +91,7 @@ pub fn read(text: &str, options: Options) -> Result<Value> {
     Ok(Value::binary(options.subtype, &bytes))
 }
 
-/// A number from its bytes: whole numbers from as many as fit, a double from four or eight.
+/// Reads a number from its bytes: an integer from 1, 2, 4 or (for a long) 8 bytes, a double from 4 or 8.
 pub fn to_number(bytes: &[u8], target: Type, big_endian: bool) -> Result<Value> {
     let mut little = bytes.to_vec();
     if big_endian {

@@ -1,6 +1,7 @@
 //! `$convert` and its short forms `$toInt`, `$toString`, ...
 //!
-//! [`parse`](parse()) reads the arguments, [`target`] says what becomes what, [`number`] and [`binary`] do it.
+//! [`parse`](parse()) reads the arguments. [`target`] decides which conversion applies, and [`number`] and [`binary`] carry it
+//! out. An error becomes the value of `onError`, if the client gave one.
 
 mod binary;
 mod number;
@@ -26,7 +27,7 @@ struct Convert {
     on_null: Option<Expr>,
 }
 
-/// `$toInt: x` is `$convert: {input: x, to: "int"}`.
+/// A short form: `$toInt: x` is `$convert: {input: x, to: "int"}`.
 #[derive(Debug)]
 struct To {
     target: Type,
@@ -54,7 +55,7 @@ pub fn parse(arg: Argument<'_>) -> Result<Expr> {
     let (to, subtype) = match parts {
         None => (to, None),
         Some(doc) => {
-            // Other fields than these two are not looked at.
+            // All fields except these two are ignored.
             let field = |name: &str| Some(doc.get(name)).filter(|value| !value.is_missing());
             let ty = field("type")
                 .filter(|value| !value.is_nullish())
@@ -73,7 +74,7 @@ pub fn parse(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-/// The short forms; `$toUUID` is the one that makes binary data. An array is a list of one argument.
+/// Parses a short form. `$toUUID` is the one that returns binary data. An array is a list of one argument.
 pub fn to(arg: Argument<'_>, target: Type) -> Result<Expr> {
     let mut args = arg.list()?;
     if args.len() != 1 {
@@ -97,7 +98,7 @@ pub fn to(arg: Argument<'_>, target: Type) -> Result<Expr> {
     }))
 }
 
-/// The type that `to` names, by alias or number.
+/// Returns the type that `to` names, by alias or number.
 fn type_of(value: ValueRef<'_>) -> Result<Type> {
     if let Some(name) = value.as_str() {
         return Type::from_alias(name)

@@ -1,10 +1,10 @@
-//! Numbers from numbers and from text, and doubles as text.
+//! Converts numbers and text to numbers, and doubles to text.
 
 use super::target::fail;
 use crate::error::Result;
 use crate::value::{Decimal, Num, Type, Unread, Value};
 
-/// The number in another type. What does not fit is refused; a fraction is cut off.
+/// Converts a number to another type. A number that does not fit is an error; a fraction is cut off.
 pub fn cast(num: Num, target: Type) -> Result<Value> {
     match target {
         Type::Double => {
@@ -44,7 +44,7 @@ fn overflow(num: Num) -> crate::error::Error {
     ))
 }
 
-/// The number that a text spells, whole: no space around it, and no other base than ten.
+/// Parses a whole text as a number, without spaces around it. Only a double may be hexadecimal; all other numbers are decimal.
 pub fn read(text: &str, target: Type) -> Result<Value> {
     let refuse = |why: &str| {
         fail(format_args!(
@@ -94,7 +94,7 @@ pub fn read(text: &str, target: Type) -> Result<Value> {
     }
 }
 
-/// Whether a number was too large or too small for its type: infinite or zero, though the text spells neither.
+/// Returns whether a parsed number was too large or too small for its type: it is infinite or zero, but the text is not.
 fn lost(text: &str, infinite: bool, zero: bool) -> bool {
     let digits = text.split(['e', 'E', 'p', 'P']).next().unwrap_or_default();
     let digits = digits
@@ -105,7 +105,7 @@ fn lost(text: &str, infinite: bool, zero: bool) -> bool {
     (infinite && !letters) || (zero && digits.chars().any(|c| c.is_ascii_hexdigit() && c != '0'))
 }
 
-/// C's form of a double in base sixteen: `0x1.8p3`.
+/// Parses C's hexadecimal form of a double: `0x1.8p3`.
 fn hex_double(text: &str) -> Option<f64> {
     let (negative, rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -133,7 +133,7 @@ fn hex_double(text: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// The fewest digits that give the same double, in the style of C's `%g`.
+/// Formats a double with the fewest digits that give the same double, in the style of C's `%g`.
 pub fn shortest(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -1,4 +1,4 @@
-//! What becomes what.
+//! Decides which conversion applies to a value and a target type.
 
 use super::super::args::integral_i64;
 use super::super::date::{civil, read};
@@ -6,7 +6,7 @@ use super::{binary, number};
 use crate::error::{Code, Error, Result};
 use crate::value::{Num, Type, Value, ValueRef, is_true};
 
-/// How binary data is read and written.
+/// Options that say how binary data is read and written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     pub subtype: u8,
@@ -24,7 +24,7 @@ pub enum Format {
     Uuid,
 }
 
-/// Refuses a conversion; `onError` answers it.
+/// Returns the error of a failed conversion, which `onError` can replace.
 pub fn fail(message: impl std::fmt::Display) -> Error {
     Error::new(Code::ConversionFailure, message.to_string())
 }
@@ -112,7 +112,7 @@ fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
         Type::Int64 => value.as_i64()?,
         Type::ObjectId => {
             let seconds = u32::from_be_bytes(*value.as_oid()?.first_chunk()?);
-            // An ObjectId's seconds count from 1970 on, with a sign.
+            // The seconds of an ObjectId are a signed number since 1970.
             i64::from(seconds as i32) * 1000
         }
         Type::Timestamp => i64::from(value.as_timestamp()?.0) * 1000,
@@ -159,7 +159,7 @@ fn to_binary(value: ValueRef<'_>, options: Options) -> Option<Result<Value>> {
         }
         _ => return None,
     };
-    // A UUID has a form of its own.
+    // Subtype 4 (UUID) is only made from text in UUID form.
     if options.subtype == 4 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Days and calendar dates, for every moment that a BSON date can hold (the proleptic Gregorian calendar).
+//! Converts between days and calendar dates for every moment that a BSON date can hold (proleptic Gregorian calendar).
 
 pub const MILLIS_PER_DAY: i64 = 86_400_000;
 
@@ -30,9 +30,9 @@ pub struct Civil {
 // === impl Civil ===
 
 impl Civil {
-    /// The date that many days after 1970-01-01.
+    /// Returns the date that is this many days after 1970-01-01.
     pub fn from_days(days: i64) -> Self {
-        // Years that begin in March, in eras of 400: leap days come last.
+        // Counts years from March, in eras of 400 years, so that leap days come last.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let day_of_era = shifted.rem_euclid(146_097);
@@ -53,7 +53,7 @@ impl Civil {
         }
     }
 
-    /// Days since 1970-01-01; the day may lie outside its month.
+    /// Returns the days since 1970-01-01. The day may lie outside its month.
     pub fn to_days(self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -72,7 +72,7 @@ impl Civil {
             .unwrap_or_default()
     }
 
-    /// 1 to 366.
+    /// Returns the day of the year, 1 to 366.
     pub fn day_of_year(self) -> i64 {
         let first = Self {
             month: 1,
@@ -96,19 +96,19 @@ pub fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// 1 is Monday, 7 is Sunday.
+/// Returns the ISO weekday: 1 is Monday, 7 is Sunday.
 pub fn iso_weekday(days: i64) -> i64 {
     (days + 3).rem_euclid(7) + 1
 }
 
-/// ISO year and week: a week belongs to the year of its Thursday.
+/// Returns the ISO year and week. A week belongs to the year of its Thursday.
 pub fn iso_week(days: i64) -> (i64, i64) {
     let thursday = days - (iso_weekday(days) - 4);
     let date = Civil::from_days(thursday);
     (date.year, (date.day_of_year() - 1) / 7 + 1)
 }
 
-/// The Monday of an ISO year's first week.
+/// Returns the Monday of the first week of an ISO year, in days since 1970-01-01.
 pub fn iso_year_start(year: i64) -> i64 {
     let fourth = Civil {
         year,
@@ -119,7 +119,7 @@ pub fn iso_year_start(year: i64) -> i64 {
     fourth - (iso_weekday(fourth) - 1)
 }
 
-/// `2024-02-29T12:00:00.000Z`.
+/// Formats a moment as `2024-02-29T12:00:00.000Z`.
 pub fn iso_string(millis: i64) -> String {
     let date = Civil::from_days(millis.div_euclid(MILLIS_PER_DAY));
     let rest = millis.rem_euclid(MILLIS_PER_DAY);

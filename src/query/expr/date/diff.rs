@@ -1,4 +1,4 @@
-//! `$dateDiff`: how many times a unit begins between two dates.
+//! `$dateDiff`: counts how many times a unit begins between two dates.
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, unrecognized};
@@ -56,7 +56,7 @@ pub fn between(start: i64, end: i64, unit: Unit, zone: &Zone, first_day: i64) ->
         }
         Unit::Day => b.days - a.days,
         Unit::Hour => {
-            // Hours begin with the local clock; a change of the clock is no hour that passed.
+            // Hours begin at full hours of the local clock. A change of the local offset does not count as an hour.
             let hours =
                 |millis: i64, offset: i64| (millis.saturating_add(offset)).div_euclid(3_600_000);
             hours(end, b.offset) - hours(start, a.offset) - (b.offset - a.offset) / 3_600_000

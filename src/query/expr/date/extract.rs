@@ -1,4 +1,4 @@
-//! One part of a date: `$year`, `$month`, `$dayOfWeek`, `$isoWeek`, ...
+//! Operators that return one part of a date: `$year`, `$month`, `$dayOfWeek`, `$isoWeek`, ...
 
 use super::super::Env;
 use super::super::args::Argument;
@@ -35,7 +35,7 @@ pub enum Part {
     Millisecond,
 }
 
-/// Weeks that begin on Sunday; days before the first Sunday are in week 0.
+/// Returns the week of the year, with weeks that begin on Sunday. Days before the first Sunday are in week 0.
 pub fn sunday_week(local: &Local) -> i64 {
     let weekday = iso_weekday(local.days) % 7;
     (local.date.day_of_year() + 6 - weekday) / 7
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// A date, a list of one date, or `{date, timezone}`.
+/// Parses a date, a list of one date, or `{date, timezone}`.
 pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
     let Argument { name, value, .. } = arg;
     let (date, zone) = if arg.plain_object().is_some() {
@@ -73,7 +73,7 @@ pub fn extract(arg: Argument<'_>, part: Part) -> Result<Expr> {
                     format!("missing '{field}' argument to {name}, provided: {name}: {value}");
                 (40539, words)
             }
-            // Anything but an object is the date.
+            // A value that is not an object is the date, so `NotAnObject` does not occur.
             Wrong::Unknown(field) | Wrong::NotAnObject(field) => {
                 (40535, format!("unrecognized option to {name}: \"{field}\""))
             }

@@ -36,7 +36,7 @@ pub fn date_to_string(arg: Argument<'_>) -> Result<Expr> {
 
 const SPECIFIERS: &str = "bBdGHjLmMSuUVwYzZ%";
 
-/// The `format` argument: one that is constant is checked at once.
+/// Parses the `format` argument. A constant format is checked immediately.
 pub fn format_arg(
     value: Option<ValueRef<'_>>,
     specifiers: &str,
@@ -53,7 +53,7 @@ pub fn format_arg(
     Ok(format)
 }
 
-/// What it came to; `None` for null.
+/// Checks an evaluated `format`. `None` means null.
 pub fn format_text<'a>(
     value: ValueRef<'a>,
     name: &str,
@@ -77,7 +77,7 @@ pub fn format_text<'a>(
     Ok(Some(text))
 }
 
-/// Refuses a format with a specifier that does not exist.
+/// Returns an error for a format with an unknown specifier.
 fn check(format: &str, specifiers: &str) -> Result<()> {
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
@@ -125,7 +125,7 @@ fn write(format: &str, local: &Local) -> Result<String> {
             out.push(letter);
             continue;
         }
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = match letters.next() {
             Some('b') => write!(out, "{}", month.get(..3).unwrap_or(month)),
             Some('B') => write!(out, "{month}"),

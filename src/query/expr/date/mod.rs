@@ -1,7 +1,8 @@
-//! Dates: their parts, their text, and steps between them, in any time zone.
+//! Dates: their parts, their text, and arithmetic with them, in any time zone.
 //!
-//! A BSON date is milliseconds since 1970; [`civil`] knows the calendar, [`zone`] how far a place's clocks are from UTC
-//! (from the time zone database that is compiled in). No clock is read here.
+//! A BSON date is a number of milliseconds since 1970. [`civil`] converts days to calendar dates. [`zone`] gives the offset of
+//! a time zone from UTC, from the time zone database that is compiled in. The other files are operators, each family in its
+//! own. Nothing here reads a clock.
 
 pub mod civil;
 mod diff;
@@ -30,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::value::{Type, ValueRef};
 use zone::Zone;
 
-/// The `timezone` argument: looked up once where it is constant.
+/// The `timezone` argument. A constant zone is looked up once, when the expression is parsed.
 #[derive(Debug)]
 enum ZoneArg {
     Known(Zone),
@@ -55,7 +56,7 @@ impl ZoneArg {
         }
     }
 
-    /// `None` where it is null, which makes the whole answer null.
+    /// Returns the zone, or `None` if it is null. The result of the operator is then null.
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Option<Zone>> {
         match self {
             Self::Known(zone) => Ok(Some(zone.clone())),
@@ -87,7 +88,7 @@ fn zone_of(value: ValueRef<'_>) -> Result<Option<Zone>> {
     Zone::parse(text).map(Some)
 }
 
-/// The moment that a date, a timestamp or an ObjectId stands for.
+/// Returns the moment of a date, a timestamp or an ObjectId, in milliseconds.
 fn moment(value: ValueRef<'_>) -> Option<i64> {
     match value.ty() {
         Type::Date => value.as_date(),
@@ -102,7 +103,7 @@ fn moment(value: ValueRef<'_>) -> Option<i64> {
     }
 }
 
-/// The moment that an argument has to name.
+/// Returns the moment of an argument that must be a date.
 fn moment_arg(value: ValueRef<'_>, name: &str, field: &str) -> Result<i64> {
     moment(value).ok_or_else(|| {
         Error::location(
@@ -115,7 +116,7 @@ fn moment_arg(value: ValueRef<'_>, name: &str, field: &str) -> Result<i64> {
     })
 }
 
-/// The moment; `None` for null.
+/// Returns the moment, or `None` for null.
 fn moment_or_null(value: ValueRef<'_>) -> Result<Option<i64>> {
     if value.is_nullish() {
         return Ok(None);

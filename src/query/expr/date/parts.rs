@@ -18,13 +18,13 @@ struct ToParts {
 
 #[derive(Debug)]
 struct FromParts {
-    /// Year, month, day, or the same of the ISO calendar; then hour, minute, second, millisecond.
+    /// Year, month and day, or the three ISO parts in their place; then hour, minute, second, millisecond.
     fields: [Option<Expr>; 7],
     iso: bool,
     zone: ZoneArg,
 }
 
-/// The arguments of `$dateFromParts`, those of the ISO calendar behind the seven of the natural one.
+/// The arguments of `$dateFromParts`. The three ISO parts come after the seven of the ordinary calendar.
 const PARTS: [&str; 11] = [
     "year",
     "month",
@@ -171,7 +171,7 @@ impl FromParts {
         PARTS.get(at).copied().unwrap_or_default()
     }
 
-    /// A whole number; `None` for null.
+    /// Returns a part as an integer, or its default if it is absent. `None` means null.
     fn field<'a>(&'a self, at: usize, env: Env<'a>) -> Result<Option<i64>> {
         let Some(expr) = self.fields.get(at).and_then(Option::as_ref) else {
             return Ok(Some(i64::from(at < 3)));
@@ -231,7 +231,7 @@ impl ExprOp for FromParts {
         let days = if self.iso {
             iso_year_start(year) + (second - 1) * 7 + (third - 1)
         } else {
-            // Months beyond the year carry over, and so do days beyond the month.
+            // Months beyond the year carry over into the next year, and days beyond the month into the next month.
             let months = year * 12 + (second - 1);
             Civil {
                 year: months.div_euclid(12),

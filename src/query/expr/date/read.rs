@@ -1,16 +1,16 @@
-//! Dates from text: ISO 8601 and forms near it, or by a format.
+//! Reads dates from text: ISO 8601 and similar forms, or a given format.
 
 use super::civil::{Civil, MILLIS_PER_DAY, MONTHS, days_in_month, iso_year_start};
 use super::zone::Zone;
 
-/// What a text says of a date. What it does not say is midnight.
+/// The parts of a date that a text contains. A time that is absent is midnight.
 #[derive(Debug, Default)]
 struct Found {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
     day_of_year: Option<i64>,
-    /// Whether that day is counted from one, as in ISO 8601.
+    /// Whether `day_of_year` counts from one, as in ISO 8601.
     ordinal: bool,
     iso_year: Option<i64>,
     iso_week: Option<i64>,
@@ -20,16 +20,17 @@ struct Found {
     second: i64,
     milli: i64,
     zone: Option<Zone>,
-    /// A zone by its name (`Z` is one) may not stand beside a `timezone` argument; an offset may, and holds.
+    /// Whether the text names a zone (`Z` is a name). A named zone cannot be combined with a `timezone` argument. An offset
+    /// can, and overrides it.
     named_zone: bool,
 }
 
-/// Reads a text from left to right.
+/// The text that is still to be read.
 struct Cursor<'t> {
     rest: &'t str,
 }
 
-/// A date from text in ISO 8601 or a form near it.
+/// Reads a date in ISO 8601 or a similar form.
 pub fn date(text: &str) -> std::result::Result<i64, String> {
     read(text, None, None)
 }
@@ -59,7 +60,7 @@ pub fn read(
         .ok_or_else(|| error("the date is outside the supported range"))
 }
 
-/// Without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
+/// Reads a text without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
 fn free(text: &str) -> Option<Found> {
     let blank = |c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{a0}';
     let mut cursor = Cursor {
@@ -78,7 +79,7 @@ fn free(text: &str) -> Option<Found> {
     }
     if !cursor.rest.is_empty() {
         cursor.zone_into(&mut found)?;
-        // As in `Wed Jan 31 12:05:28 +03:30 1996`.
+        // An example is `Wed Jan 31 12:05:28 +03:30 1996`.
         if found.year.is_none() && cursor.spaces() {
             found.year = Some(cursor.number(4, 4)?);
         }
@@ -146,7 +147,7 @@ impl Found {
                 month: 1,
                 day: 1,
             };
-            // Counted from zero, as by the library that mongod reads dates with.
+            // Without `ordinal` the day counts from zero, as in the library with which mongod reads dates.
             return Some(first.to_days() + day - i64::from(self.ordinal));
         }
         let (month, day) = (self.month?, self.day?);
@@ -203,7 +204,7 @@ impl<'t> Cursor<'t> {
             .filter(|number| range.contains(number))
     }
 
-    /// Digits behind a point, as milliseconds.
+    /// Reads digits after a decimal point as milliseconds.
     fn fraction(&mut self, most: usize) -> Option<i64> {
         let digits = self.digits(most);
         if digits.is_empty() {
@@ -226,7 +227,7 @@ impl<'t> Cursor<'t> {
         word
     }
 
-    /// A month by its name or the first three letters of it.
+    /// Reads a month by its name or the first three letters of the name.
     fn month(&mut self) -> Option<i64> {
         let word = self.word().to_ascii_lowercase();
         let at = MONTHS.iter().position(|name| {
@@ -245,14 +246,14 @@ impl<'t> Cursor<'t> {
                 self.spaces();
                 found.day = Some(self.number(1, 2)?);
             } else {
-                // A weekday, which says nothing that the date does not.
+                // The word is a weekday. It is skipped, because the date determines it.
                 self.rest = before;
                 let word = self.word();
                 if word.len() < 3 || !self.spaces() {
                     return None;
                 }
                 if self.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
-                    // `Wed Jan 31 12:05:28 1996`: the year comes last.
+                    // In `Wed Jan 31 12:05:28 1996` the year comes last.
                     found.month = Some(self.month()?);
                     self.spaces();
                     found.day = Some(self.number(1, 2)?);
@@ -266,7 +267,7 @@ impl<'t> Cursor<'t> {
             found.year = Some(self.number(4, 4)?);
             return Some(());
         }
-        // The year -1 comes before the year 0.
+        // A minus sign makes the year negative.
         let before_zero = self.eat('-');
         let first = self.digits(8);
         match first.len() {
@@ -308,7 +309,7 @@ impl<'t> Cursor<'t> {
             1 | 2 => {
                 let number: i64 = first.parse().ok()?;
                 if self.eat('/') {
-                    // Month first, as in America.
+                    // The month comes first, as in American dates.
                     found.month = Some(number);
                     found.day = Some(self.number(1, 2)?);
                     if !self.eat('/') {
@@ -363,7 +364,7 @@ impl<'t> Cursor<'t> {
             .unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         if text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            // The year of a date that names it last.
+            // This is the year of a date with the year at its end.
             found.year = text.parse().ok();
             self.rest = rest;
             return Some(());

@@ -14,13 +14,13 @@ use crate::value::{Val, Value};
 struct FromString {
     text: Expr,
     format: Option<Expr>,
-    /// Whether one was given: it then may not stand in the text too.
+    /// The `timezone` argument, if present. The text then must not name a zone.
     zone: Option<ZoneArg>,
     on_error: Option<Expr>,
     on_null: Option<Expr>,
 }
 
-/// What may stand behind a percent sign. Weeks that begin on Sunday and days in them are only written, not read.
+/// The allowed letters after a percent sign. Weeks that begin on Sunday, and their days, can be written but not read.
 const SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
 
 pub fn date_from_string(arg: Argument<'_>) -> Result<Expr> {

@@ -14,7 +14,7 @@ use crate::value::{Val, Value};
 #[derive(Debug)]
 struct Shift {
     name: &'static str,
-    /// The amount is subtracted.
+    /// Whether the amount is subtracted.
     back: bool,
     start: Expr,
     unit: Expr,
@@ -58,14 +58,15 @@ fn parse(arg: Argument<'_>, back: bool) -> Result<Expr> {
     }))
 }
 
-/// The moment that many units later. Months and days are those of the local calendar, shorter units pass everywhere alike.
+/// Returns the moment that many units later. Months, weeks and days follow the local calendar; shorter units have a fixed
+/// length.
 pub fn shifted(millis: i64, unit: Unit, amount: i64, zone: &Zone) -> Option<i64> {
     if let Some(months) = unit.months() {
         let local = zone.local(millis);
         let total = (local.date.year * 12 + local.date.month - 1)
             .checked_add(amount.checked_mul(months)?)?;
         let (year, month) = (total.div_euclid(12), total.rem_euclid(12) + 1);
-        // Beyond this, days would not fit.
+        // For years beyond this the number of days could overflow.
         if year.abs() > 300_000_000 {
             return None;
         }
@@ -85,7 +86,7 @@ pub fn shifted(millis: i64, unit: Unit, amount: i64, zone: &Zone) -> Option<i64>
     millis.checked_add(amount.checked_mul(unit.millis())?)
 }
 
-/// Another day at the same time of day.
+/// Returns the moment on another day at the same local time.
 fn at_days(days: i64, local: &super::zone::Local, zone: &Zone) -> Option<i64> {
     let time = ((local.hour * 60 + local.minute) * 60 + local.second) * 1000 + local.milli;
     zone.utc(days.checked_mul(MILLIS_PER_DAY)?.checked_add(time)?)
@@ -135,7 +136,7 @@ impl ExprOp for Shift {
         } else {
             given
         };
-        // MongoDB bounds the amount so that no step leaves the calendar by far.
+        // MongoDB bounds the amount, so that the result stays near the range of dates.
         if unit.months().is_some() || matches!(unit, Unit::Week | Unit::Day) {
             let most = match unit {
                 Unit::Year => 292_277_024,

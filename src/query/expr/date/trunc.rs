@@ -1,4 +1,4 @@
-//! `$dateTrunc`: the beginning of the bin that a date lies in. Bins are counted from 2000-01-01 on.
+//! `$dateTrunc`: the beginning of the bin that contains a date. Bins are counted from 2000-01-01.
 
 use super::super::Env;
 use super::super::args::{Argument, eval_or, integral_i64, show, unrecognized};
@@ -19,10 +19,10 @@ struct Trunc {
     week: Option<Expr>,
 }
 
-/// MongoDB counts no larger bins of calendar units.
+/// The largest bin of calendar units that MongoDB counts with.
 const MAX_BIN: i64 = 100_000_000_000;
 
-/// Days from 1970 to 2000-01-01, a Saturday.
+/// 2000-01-01, a Saturday, in days since 1970-01-01.
 const REFERENCE: i64 = 10_957;
 
 pub fn date_trunc(arg: Argument<'_>) -> Result<Expr> {
@@ -48,7 +48,7 @@ pub fn date_trunc(arg: Argument<'_>) -> Result<Expr> {
     }))
 }
 
-/// `None` where the bin is too large to count with, or the result lies outside.
+/// Returns the beginning of the bin, or `None` if the bin is too large or the result is out of range.
 fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> Option<i64> {
     let floor = |value: i64, from: i64, step: i64| -> Option<i64> {
         from.checked_add(
@@ -89,7 +89,7 @@ fn truncated(millis: i64, unit: Unit, bin: i64, zone: &Zone, first_day: i64) -> 
             let from = zone.utc(REFERENCE * MILLIS_PER_DAY)?;
             let step = bin.checked_mul(unit.millis())?;
             if unit == Unit::Hour {
-                // By the local clock, whose hours may begin elsewhere since 2000.
+                // Hours follow the local clock, whose offset may have changed since 2000.
                 let moved = local.offset - zone.offset_at(from);
                 return floor(millis.checked_add(moved)?, from, step)?.checked_sub(moved);
             }
@@ -121,7 +121,7 @@ impl ExprOp for Trunc {
                 }
                 weekday("$dateTrunc", week)?
             }
-            // Over a constant date MongoDB folds this away before it looks; else null is null.
+            // For a constant date MongoDB folds the expression before it looks at this argument. Otherwise null gives null.
             Some(_) if week.is_nullish() && self.date.as_const().is_none() => {
                 return Ok(Val::NULL);
             }

@@ -1,4 +1,4 @@
-//! The units that dates are counted and cut in.
+//! The units in which dates are counted and truncated.
 
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
@@ -49,7 +49,7 @@ impl Unit {
             .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {text}")))
     }
 
-    /// The `unit` argument of an operator.
+    /// Parses the `unit` argument of an operator.
     pub fn of(name: &str, value: ValueRef<'_>) -> Result<Self> {
         let text = value.as_str().ok_or_else(|| {
             Error::location(
@@ -63,7 +63,7 @@ impl Unit {
         Self::parse(text)
     }
 
-    /// How many months or milliseconds one of it has.
+    /// Returns the number of months in the unit, or `None` for units that are not made of months.
     pub fn months(self) -> Option<i64> {
         match self {
             Self::Year => Some(12),
@@ -73,6 +73,7 @@ impl Unit {
         }
     }
 
+    /// Returns the length in milliseconds of a unit that is not made of months.
     pub fn millis(self) -> i64 {
         match self {
             Self::Week => 7 * 86_400_000,
@@ -85,7 +86,7 @@ impl Unit {
     }
 }
 
-/// The `startOfWeek` argument: 1 is Monday, 7 is Sunday. By its name or the first three letters of it.
+/// Parses the `startOfWeek` argument: the name of a weekday or its first three letters. 1 is Monday, 7 is Sunday.
 pub fn weekday(name: &str, value: ValueRef<'_>) -> Result<i64> {
     let text = value.as_str().ok_or_else(|| {
         Error::location(

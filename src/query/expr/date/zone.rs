@@ -1,4 +1,4 @@
-//! How far the clocks of a place are from UTC.
+//! Time zones: how far the local clock is from UTC.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, civil::DateTime};
@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 
 #[derive(Debug, Clone)]
 pub enum Zone {
-    /// Milliseconds ahead of UTC.
+    /// A constant offset, in milliseconds ahead of UTC.
     Fixed(i64),
     Named(TimeZone),
 }
 
-/// A moment as the clocks and calendars of a place show it.
+/// A moment in the local time and calendar of a zone.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
     pub days: i64,
@@ -44,7 +44,7 @@ impl Zone {
             _ if matches!(text, "UTC" | "GMT") => Ok(Self::UTC),
             _ => {
                 let zone = TimeZone::get(text).map_err(|_| refuse())?;
-                // The database is asked without regard to case; mongod does regard it.
+                // The lookup ignores case, but mongod does not.
                 match zone.iana_name() {
                     Some(name) if name != text => Err(refuse()),
                     _ => Ok(Self::Named(zone)),
@@ -53,7 +53,8 @@ impl Zone {
         }
     }
 
-    /// Milliseconds ahead of UTC at a moment. Beyond the years that the database covers, its last rule holds.
+    /// Returns the offset at a moment, in milliseconds ahead of UTC. Beyond the range of the time zone library, the offset at
+    /// the end of that range applies.
     pub fn offset_at(&self, millis: i64) -> i64 {
         match self {
             Self::Fixed(offset) => *offset,
@@ -84,7 +85,8 @@ impl Zone {
         }
     }
 
-    /// The moment at which local clocks show this: of two the earlier one, and in a gap as the clocks before it would go on.
+    /// Returns the moment with this local time. If there are two, it is the earlier one. If there is none (a gap), the offset
+    /// before the gap applies.
     pub fn utc(&self, local_millis: i64) -> Option<i64> {
         match self {
             Self::Fixed(offset) => local_millis.checked_sub(*offset),
@@ -118,7 +120,7 @@ fn civil(local_millis: i64) -> Option<DateTime> {
     .ok()
 }
 
-/// `+hh`, `+hhmm` or `+hh:mm`.
+/// Parses `+hh`, `+hhmm` or `+hh:mm`.
 fn offset(text: &str) -> Option<i64> {
     let (sign, digits) = text.split_at_checked(1)?;
     let sign = if sign == "-" { -1 } else { 1 };
@@ -172,7 +174,7 @@ mod tests {
         // 2024-07-01T00:00Z and 2024-01-01T00:00Z.
         assert_eq!(zone.offset_at(1_719_792_000_000), -4 * 3_600_000);
         assert_eq!(zone.offset_at(1_704_067_200_000), -5 * 3_600_000);
-        // 2024-03-10T02:30 does not exist there: it is taken as 03:30 summer time.
+        // 2024-03-10T02:30 does not exist there, so it becomes 03:30 summer time.
         let gap = 1_710_037_800_000;
         assert_eq!(zone.utc(gap), Some(gap + 5 * 3_600_000));
         assert_eq!(zone.local(i64::MAX).date.month, 8);
