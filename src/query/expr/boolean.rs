@@ -6,7 +6,7 @@ use super::node::{Call, Eval, Expr};
 use crate::error::Result;
 use crate::value::{Val, Value, is_true};
 
-/// Parses `$and` or `$or`. A constant that decides the result replaces the whole expression, wherever it stands, as in
+/// Parses `$and` or `$or`. A constant that decides the result replaces the whole expression, at any position, as in
 /// MongoDB's optimizer.
 fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     let args = arg.list()?;

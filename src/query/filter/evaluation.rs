@@ -67,7 +67,7 @@ pub(super) fn sample_rate(
     }))
 }
 
-/// Returns true with the given probability. The random source only has to be evenly distributed.
+/// Returns true with the given probability. Its random source needs an even distribution and nothing more.
 pub(super) fn sample(rate: f64) -> bool {
     thread_local! {
         static STATE: (ahash::RandomState, Cell<u64>) = (ahash::RandomState::new(), Cell::new(0));
