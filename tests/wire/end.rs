@@ -58,3 +58,24 @@ async fn stopping_does_not_wait_for_a_command_that_only_waits() {
     server.tell_to_stop();
     assert_eq!(server.stopped().await, 0);
 }
+
+/// What runs on when the server has waited long enough is abandoned, also a step that blocks its thread.
+#[tokio::test]
+async fn stopping_abandons_what_takes_too_long() {
+    for command in ["toil", "block", "await"] {
+        let mut server = Running::impatient().await;
+        let mut client = server.connect().await;
+        client.send(&msg(1, 0, &[&body(doc! {command: 1})])).await;
+        eventually("it is busy", || {
+            server.handler.calls.load(Ordering::SeqCst) == 1
+        })
+        .await;
+        let handler = server.handler.clone();
+        server.tell_to_stop();
+        assert_eq!(server.stopped().await, 1, "{command}");
+        eventually(&format!("{command} is abandoned"), || {
+            handler.abandoned.load(Ordering::SeqCst) == 1
+        })
+        .await;
+    }
+}

@@ -231,12 +231,24 @@ impl Running {
     }
 
     pub async fn with(config: Config) -> Self {
-        let config = Config {
-            port: 0,
+        Self::run(Config {
             shutdown_timeout: PATIENCE,
             ..config
-        };
-        let server = Server::bind(config).await.unwrap();
+        })
+        .await
+    }
+
+    /// One that waits for no command when it is told to stop.
+    pub async fn impatient() -> Self {
+        Self::run(Config {
+            shutdown_timeout: Duration::ZERO,
+            ..Config::default()
+        })
+        .await
+    }
+
+    async fn run(config: Config) -> Self {
+        let server = Server::bind(Config { port: 0, ..config }).await.unwrap();
         let address = server.local_addr();
         assert_eq!(address.ip(), Ipv4Addr::LOCALHOST);
         assert_eq!(server.config().port, address.port());

@@ -93,8 +93,15 @@ impl Matcher {
     /// text the search may then take any time.
     pub(super) fn is_slow(&self) -> bool {
         const PAGES: usize = 4096;
-        self.cost
-            .is_none_or(|cost| cost.bytes_passed(PAGES) > TRIAL_MAX)
+        const FEW_CHOICES: usize = 4;
+        match self.cost {
+            Some(cost) => cost.bytes_passed(PAGES) > TRIAL_MAX,
+            // Without repeats and with few choices even a pattern that cannot be estimated comes to its end soon.
+            None => {
+                let choices = self.source.matches(['?', '|']).count();
+                self.source.contains(['*', '+', '{']) || choices > FEW_CHOICES
+            }
+        }
     }
 
     pub fn groups(&self) -> u32 {
