@@ -30,12 +30,10 @@ fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
     let scope = Scope::new();
     let place = Place::new(&scope, "db", Some("c"));
     let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
-    let sources = EngineSources::new(Arc::clone(catalog), false);
+    let sources = EngineSources::new(Arc::clone(catalog), ReadPoint::at(Millis(1)), false);
     let vars = Vars::at(Millis(1));
     let (front, rest) = pipeline.split_source();
-    let source = sources
-        .read_spec("db", "c", &front, None, ReadPoint::at(Millis(1)))
-        .unwrap();
+    let source = sources.read_spec("db", "c", &front, None).unwrap();
     let mut rows = rest.open(source);
     let mut cx = Cx {
         vars: &vars,
