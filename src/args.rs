@@ -28,8 +28,7 @@
 //! ```
 
 use crate::error::{Error, Result};
-pub use crate::value::is_true as truthy;
-use crate::value::{Doc, Elem, Num, Type, ValueRef};
+use crate::value::{Doc, Elem, Num, Type, ValueRef, is_true};
 
 /// A field, and the path of the document that contains it.
 #[derive(Clone, Copy)]
@@ -248,7 +247,7 @@ impl<'a> Arg<'a> {
         let value = self.elem.value;
         match value.ty() {
             Type::Bool => Ok(value.as_bool()),
-            ty if ty.is_number() => Ok(Some(truthy(value))),
+            ty if ty.is_number() => Ok(Some(is_true(value))),
             _ if self.is_null() => Ok(None),
             _ => Err(self.wrong_type(&[
                 Type::Bool,

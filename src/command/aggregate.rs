@@ -8,7 +8,7 @@ use super::write::{collation, hint};
 use super::{
     Access, Call, Command, Flags, Needs, Outcome, collection_uuid, current_op, explain, guard,
 };
-use crate::args::{self, Arg, required};
+use crate::args::{Arg, required};
 use crate::auth::Target;
 use crate::cosmos;
 use crate::engine::plan::Hint;
@@ -19,7 +19,7 @@ use crate::query::stage::{
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuilder, Type};
+use crate::value::{Doc, DocBuilder, Type, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "aggregate",
@@ -135,7 +135,7 @@ impl<'a> Aggregate<'a> {
                 | "isClusterQueryWithoutShardKeyCmd"
                 | "requestReshardingResumeToken"
                 | "resumeAfter" => {
-                    if !arg.is_null() && args::truthy(arg.value()) {
+                    if !arg.is_null() && is_true(arg.value()) {
                         return Err(arg.not_implemented());
                     }
                 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::operations::OperationInfo;
 use super::{Access, Call, Client, Command, Context, Flags, Needs, Outcome};
-use crate::args::truthy;
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::engine::ListOperations;
@@ -15,7 +14,7 @@ use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::query::stage::CurrentOps;
 use crate::session::{CursorId, CursorInfo};
-use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, Millis, Type, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "currentOp",
@@ -58,14 +57,14 @@ fn may_list(call: &Call<'_>) -> Result<bool> {
 }
 
 fn own_only(call: &Call<'_>) -> bool {
-    call.arg("$ownOps").is_some_and(|arg| truthy(arg.value()))
+    call.arg("$ownOps").is_some_and(|arg| is_true(arg.value()))
 }
 
 /// Whether the sender may run `$currentOp` with these options. Everybody may see what they run themselves.
 pub(super) fn may_see(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
     let all = spec
         .as_doc()
-        .is_some_and(|spec| truthy(spec.get("allUsers")));
+        .is_some_and(|spec| is_true(spec.get("allUsers")));
     !all && call.user().is_some() || call.may(Target::Cluster, Action::Inprog)
 }
 
@@ -86,7 +85,7 @@ fn may_kill(call: &Call<'_>) -> Result<bool> {
 }
 
 fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    let set = |name| call.arg(name).is_some_and(|arg| truthy(arg.value()));
+    let set = |name| call.arg(name).is_some_and(|arg| is_true(arg.value()));
     let wanted = CurrentOps {
         all_users: !own_only(call),
         idle_connections: set("$all"),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::write::{self, Action, Selecting, StatementRun, Statements, Writing};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
-use crate::args::truthy;
 use crate::auth::{self, Target};
 use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
@@ -15,7 +14,7 @@ use crate::query::update::Update;
 use crate::query::{Scope, Survey, Vars};
 use crate::session;
 use crate::ttl::TS_FIELD;
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "findAndModify",
@@ -37,7 +36,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
         return Ok(true);
     };
     let place = Target::Collection(call.database(), name);
-    let said = |name| call.arg(name).is_some_and(|arg| truthy(arg.value()));
+    let said = |name| call.arg(name).is_some_and(|arg| is_true(arg.value()));
     let changes = if said("remove") {
         auth::Action::Remove
     } else {

@@ -2,10 +2,10 @@
 
 use super::parameters::{PARAMETERS, Parameter, Parameters};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
-use crate::args::{fields, truthy};
+use crate::args::fields;
 use crate::auth::Action;
 use crate::error::{Code, Error, Result};
-use crate::value::{DocBuilder, Value};
+use crate::value::{DocBuilder, Value, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "getParameter",
@@ -97,7 +97,7 @@ fn set(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let single = checked.len() == 1;
     for (parameter, value) in checked {
         if parameter.name == "ttlMonitorEnabled" {
-            call.context.reaper.enable(truthy(value.as_ref()));
+            call.context.reaper.enable(is_true(value.as_ref()));
         }
         let was = call.context.parameters.set(parameter, value);
         if single {

@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome, build_info, system};
-use crate::args::truthy;
 use crate::auth::Action;
 use crate::clock::monotonic;
 use crate::config::Topology;
 use crate::error::Result;
-use crate::value::{DocBuilder, Millis};
+use crate::value::{DocBuilder, Millis, is_true};
 use crate::wire::Compressors;
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -48,7 +47,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     put_head(context, call.now, reply);
     for (name, write) in SECTIONS {
         let wanted = match call.arg(name) {
-            Some(arg) => truthy(arg.value()),
+            Some(arg) => is_true(arg.value()),
             None => *name != "mirroredReads",
         };
         let applies =

@@ -8,7 +8,7 @@ use crate::engine::write::Updating;
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::update::{Style, Update as Change};
-use crate::value::{Doc, DocBuf, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "update",
@@ -31,7 +31,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
             .iter()
             .filter_map(ValueRef::as_doc)
             .flatten()
-            .any(|elem| elem.name() == "upsert" && args::truthy(elem.value))
+            .any(|elem| elem.name() == "upsert" && is_true(elem.value))
     });
     Ok(call.may(place, Action::Update) && (!inserts || call.may(place, Action::Insert)))
 }

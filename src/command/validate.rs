@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::reply::{put_count, put_uuid};
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task};
-use crate::args::truthy;
 use crate::auth::Action;
 use crate::engine::ddl::no_collection;
 use crate::engine::{Collection, Findings, validate};
 use crate::error::{Code, Error, Result};
-use crate::value::DocBuilder;
+use crate::value::{DocBuilder, is_true};
 
 pub(super) const COMMAND: Command = Command::ready(
     "validate",
@@ -44,7 +43,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut set = Vec::new();
     for arg in call.args().skip(1) {
         // Any value counts as a flag here, and unknown fields are passed over, as in MongoDB.
-        if FLAGS.contains(&arg.name()) && truthy(arg.value()) {
+        if FLAGS.contains(&arg.name()) && is_true(arg.value()) {
             set.push(arg.name());
         }
     }

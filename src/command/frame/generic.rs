@@ -5,12 +5,12 @@
 use smallvec::SmallVec;
 
 use super::{Command, Flags, concern, read_preference};
-use crate::args::{NUMBERS, truthy};
+use crate::args::NUMBERS;
 use crate::config::Topology;
 use crate::engine::ddl::check_database;
 use crate::error::{Code, Error, Result};
 use crate::session::SessionId;
-use crate::value::{Elem, Type, ValueRef};
+use crate::value::{Elem, Type, ValueRef, is_true};
 use crate::wire::Request;
 
 pub(in crate::command) struct Generic<'a> {
@@ -115,7 +115,7 @@ impl<'a> Generic<'a> {
                 }
                 b"comment" => 8,
                 b"help" => {
-                    generic.help = truthy(value);
+                    generic.help = is_true(value);
                     9
                 }
                 b"apiVersion"

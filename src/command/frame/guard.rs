@@ -9,12 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Access, Call, Command, Flags};
-use crate::args::truthy;
 use crate::auth::{Action, Privileges, Target, User};
 use crate::command::current_op;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
-use crate::value::{Doc, DocBuf, ValueRef};
+use crate::value::{Doc, DocBuf, ValueRef, is_true};
 use crate::wire::Request;
 
 /// What a user must be allowed to do to run a command.
@@ -197,7 +196,7 @@ pub(in crate::command) fn may_begin(
         Need::CurrentOp => current_op::may_see(call, spec),
         Need::ListSessions => {
             let spec = spec.as_doc().unwrap_or(Doc::EMPTY);
-            let others = truthy(spec.get("allUsers")) || spec.has("users");
+            let others = is_true(spec.get("allUsers")) || spec.has("users");
             !others && logged_in() || call.may(Target::Cluster, Action::ListSessions)
         }
         Need::QueryStats => call.may(Target::Cluster, Action::QueryStatsRead),
@@ -262,7 +261,7 @@ impl Call<'_> {
     /// Whether the sender may write there without validation, if that is asked for.
     pub(in crate::command) fn may_bypass(&self, target: Target<'_>) -> bool {
         let asked = self.arg("bypassDocumentValidation");
-        !asked.is_some_and(|arg| truthy(arg.value()))
+        !asked.is_some_and(|arg| is_true(arg.value()))
             || self.may(target, Action::BypassDocumentValidation)
     }
 

@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Scope, Survey};
 use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
-use crate::value::{Doc, DocBuf, Type, ValueRef};
+use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 /// A compound key has at most that many fields.
 const MAX_FIELDS: usize = 32;
@@ -251,7 +251,7 @@ impl<'a> Options<'a> {
             ))
         };
         let flag = || match value.ty() {
-            ty if ty.is_number() || ty == Type::Bool => Ok(crate::args::truthy(value)),
+            ty if ty.is_number() || ty == Type::Bool => Ok(is_true(value)),
             _ => Err(Error::type_mismatch(format!(
                 "The field '{name} has value {name}: {value}, which is not convertible to bool"
             ))),

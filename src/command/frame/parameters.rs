@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::args::{to_i64, truthy};
+use crate::args::to_i64;
 use crate::error::{Code, Error, Result};
-use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, is_true};
 
 /// The values now. Written by setParameter under the locks.
 pub struct Parameters {
@@ -288,7 +288,7 @@ impl ParameterKind {
 
     fn read(&self, name: &str, value: ValueRef<'_>) -> Result<Value> {
         match self {
-            Self::Bool(_) => Ok(Value::boolean(truthy(value))),
+            Self::Bool(_) => Ok(Value::boolean(is_true(value))),
             Self::Int(_, least, most) => {
                 let number = match value.as_bool() {
                     Some(flag) => i64::from(flag),

@@ -4,14 +4,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{put_privileges, put_roles};
-use crate::args::{fields, required, truthy};
+use crate::args::{fields, required};
 use crate::auth::{Action, Target, User, UserName};
 use crate::command::reply::put_uuid;
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
 
 pub(in crate::command) const INFO: Command =
     Command::ready("usersInfo", Access::Read, "Lists users.", run)
@@ -98,7 +98,7 @@ impl UserSelection {
         if let Some(doc) = target.as_doc()
             && let Some(all) = doc.first().filter(|first| first.name() == "forAllDBs")
         {
-            return Ok(if truthy(all.value) {
+            return Ok(if is_true(all.value) {
                 Self::All
             } else {
                 Self::OfDatabase
