@@ -113,6 +113,7 @@ codes! {
     125 CommandFailed,
     136 CappedPositionLost,
     146 ExceededMemoryLimit,
+    159 DurationOverflow,
     160 MaxStalenessOutOfRange,
     166 CommandNotSupportedOnView,
     167 OptionNotSupportedOnView,

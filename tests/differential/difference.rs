@@ -73,7 +73,8 @@ impl Difference {
         commands.any(|command| mentions(&command.into(), "hidden"))
     }
 
-    /// True if the last command computes a field inside of another: `{a: {b: ...}}`, `{"a.b": ...}`.
+    /// True if the last command computes a field inside of another (`{a: {b: ...}}`, `{"a.b": ...}`), or takes one away that may come
+    /// again.
     pub fn computes_inside(&self) -> bool {
         let computing = ["projection", "fields", "$project", "$addFields", "$set"];
         computing.iter().any(|name| {
@@ -89,8 +90,9 @@ impl Difference {
                     path.contains('.') || value.as_document().is_some_and(|inner| !operator(inner))
                 })
             })
-        }) || self.says("$unset")
-            || self.says("includeArrayIndex")
+        }) || ["$unset", "$lookup", "includeArrayIndex"]
+            .iter()
+            .any(|name| self.says(name))
     }
 
     /// The fields that a `$group` or the like fills with one of those accumulators.

@@ -68,6 +68,7 @@ fn parts(command: &Document) -> Vec<Document> {
 
 /// A pipeline on the documents that are there, and on an empty one.
 fn run(stages: &[Document], parts: &mut Vec<Document>) {
+    let merges = stages.iter().filter(|stage| stage.contains_key("$merge"));
     let writes = |stage: &Document| stage.contains_key("$out") || stage.contains_key("$merge");
     let stages: Vec<Document> = stages
         .iter()
@@ -80,6 +81,10 @@ fn run(stages: &[Document], parts: &mut Vec<Document>) {
     let mut on_empty = vec![doc! {"$documents": [{}]}];
     on_empty.extend_from_slice(&stages[usize::from(has_documents)..]);
     parts.push(doc! {"aggregate": 1, "pipeline": on_empty, "cursor": {}});
+    // It has nothing to write here.
+    parts.extend(
+        merges.map(|merge| doc! {"aggregate": "nosuch", "pipeline": [merge.clone()], "cursor": {}}),
+    );
     if has_documents {
         parts.push(doc! {"aggregate": 1, "pipeline": stages, "cursor": {}});
     } else {

@@ -8,7 +8,7 @@ use super::unit::Unit;
 use super::zone::Zone;
 use super::{ZoneArg, moment};
 use crate::args::Wrong;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
 
 #[derive(Debug)]
@@ -56,6 +56,23 @@ fn parse(arg: Argument<'_>, back: bool) -> Result<Expr> {
         amount: arg.operand(amount)?,
         zone: ZoneArg::parse(zone.value(), arg)?,
     }))
+}
+
+/// From where on MongoDB refuses an amount: roughly what its dates span. Milliseconds just overflow.
+fn too_many(unit: Unit) -> Option<u64> {
+    const DAYS: u64 = u64::MAX / MILLIS_PER_DAY.unsigned_abs() + 1;
+    const YEARS: u64 = DAYS / 365 + 1;
+    Some(match unit {
+        Unit::Year => YEARS,
+        Unit::Quarter => YEARS * 4,
+        Unit::Month => YEARS * 12,
+        Unit::Week => DAYS / 7,
+        Unit::Day => DAYS,
+        Unit::Hour => DAYS * 24,
+        Unit::Minute => DAYS * 24 * 60,
+        Unit::Second => DAYS * 24 * 60 * 60,
+        Unit::Millisecond => return None,
+    })
 }
 
 /// Returns the moment that many units later. Months, weeks and days follow the local calendar; shorter units have a fixed
@@ -136,28 +153,22 @@ impl ExprOp for Shift {
         } else {
             given
         };
-        // MongoDB bounds the amount, so that the result stays near the range of dates.
-        if unit.months().is_some() || matches!(unit, Unit::Week | Unit::Day) {
-            let most = match unit {
-                Unit::Year => 292_277_024,
-                Unit::Quarter => 292_277_024 * 4,
-                Unit::Month => 292_277_024 * 12,
-                Unit::Week => 15_250_284_429,
-                _ => 106_751_991_167,
-            };
-            if steps.unsigned_abs() > most {
-                return Err(Error::location(
-                    5976500,
-                    format!("invalid {} 'amount' parameter value: {given}", self.name),
-                ));
-            }
+        if too_many(unit).is_some_and(|limit| steps.unsigned_abs() >= limit) {
+            return Err(Error::location(
+                5976500,
+                format!(
+                    "invalid dateAdd 'amount' parameter value: {steps} {}",
+                    unit.name()
+                ),
+            ));
         }
         match shifted(millis, unit, steps, &zone) {
             Some(millis) => Ok(Val::Own(Value::date(millis))),
-            None => Err(Error::location(
-                5166406,
-                format!("{} overflowed", self.name),
+            None if matches!(unit, Unit::Millisecond) => Err(Error::new(
+                Code::DurationOverflow,
+                format!("Overflow while adding {steps}ms to {millis}ms"),
             )),
+            None => Err(Error::location(5166406, "dateAdd overflowed")),
         }
     }
 

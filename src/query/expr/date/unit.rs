@@ -49,7 +49,12 @@ impl Unit {
             .ok_or_else(|| Error::failed_to_parse(format!("unknown time unit value: {text}")))
     }
 
-    /// Parses the `unit` argument of an operator.
+    pub fn name(self) -> &'static str {
+        let named = UNITS.iter().find(|(_, unit)| *unit == self);
+        named.map_or("", |(name, _)| name)
+    }
+
+    /// The `unit` argument of an operator.
     pub fn of(name: &str, value: ValueRef<'_>) -> Result<Self> {
         let text = value.as_str().ok_or_else(|| {
             Error::location(
