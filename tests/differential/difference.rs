@@ -73,26 +73,24 @@ impl Difference {
         commands.any(|command| mentions(&command.into(), "hidden"))
     }
 
-    /// True if the last command computes a field inside of another (`{a: {b: ...}}`, `{"a.b": ...}`), or takes one away that may come
-    /// again.
-    pub fn computes_inside(&self) -> bool {
-        let computing = ["projection", "fields", "$project", "$addFields", "$set"];
-        computing.iter().any(|name| {
-            self.names_with(name, |fields| {
-                let mut fields = fields.as_document().into_iter().flatten();
-                fields.any(|(path, value)| {
-                    let operator = |inner: &Document| {
-                        inner
-                            .keys()
-                            .next()
-                            .is_some_and(|name| name.starts_with('$'))
-                    };
-                    path.contains('.') || value.as_document().is_some_and(|inner| !operator(inner))
-                })
-            })
-        }) || ["$unset", "$lookup", "includeArrayIndex"]
-            .iter()
-            .any(|name| self.says(name))
+    /// True if neither server failed; where their collections differ, both went on.
+    pub fn both_answer(&self) -> bool {
+        self.what == What::State || self.codes() == (0, 0)
+    }
+
+    /// True if the last command computes fields of documents or takes some away.
+    pub fn computes(&self) -> bool {
+        let computing = [
+            "projection",
+            "fields",
+            "$project",
+            "$addFields",
+            "$set",
+            "$unset",
+            "$lookup",
+            "$unwind",
+        ];
+        computing.iter().any(|name| self.says(name))
     }
 
     /// The fields that a `$group` or the like fills with one of those accumulators.

@@ -85,7 +85,7 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: readConcern is read by the IDL parser (generic_argument.idl)",
         is: |found, _| match found.command().get("readConcern") {
-            Some(Bson::Null) => found.codes() == (9, 0),
+            Some(Bson::Null | Bson::Undefined) => found.codes() == (9, 0),
             Some(_) => matches!(found.codes(), (9, 14) | (72, 40415)),
             None => false,
         },
@@ -94,7 +94,7 @@ const KNOWN: &[Known] = &[
         reason: "8.2: a null in a filter does not match undefined since 8.0 (release notes)",
         is: |found, _| {
             let asks_for_null = found.has_value(|value| *value == Bson::Null);
-            found.codes() == (0, 0)
+            found.both_answer()
                 && found.script_has(|value| *value == Bson::Undefined)
                 && (asks_for_null || found.says("$lookup"))
         },
@@ -123,7 +123,7 @@ const KNOWN: &[Known] = &[
                 "$bitsAnyClear",
                 "$bitsAnySet",
             ];
-            found.codes() == (0, 0)
+            found.both_answer()
                 && bits.iter().any(|name| found.says(name))
                 && found.script_has(has_fraction)
         },
@@ -146,7 +146,7 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: MinKey and MaxKey come back from $group in a document (the slot-based engine)",
         is: |found, _| {
-            found.says("$group") && found.codes() == (0, 0) && same_when(found, without_wrappers)
+            found.says("$group") && found.both_answer() && same_when(found, without_wrappers)
         },
     },
     // What one of the two does not compute.
@@ -158,16 +158,27 @@ const KNOWN: &[Known] = &[
         },
     },
     Known {
+        reason: "fault: FAULTS.md D2: $match, $skip and $limit come after what computes, and another document is wrong first (asked)",
+        is: |found, witness| {
+            let (theirs, ours) = found.codes();
+            found.what == What::Reply
+                && theirs != 0
+                && ours != 0
+                && ["$match", "$skip", "$limit"]
+                    .iter()
+                    .any(|name| found.says(name))
+                && witness.they_fail_as_we_do(found)
+        },
+    },
+    Known {
         reason: "two things are wrong, and each server tells another (asked: each fails with both)",
         is: |found, witness| found.what == What::Reply && witness.part_fails(found),
     },
     // Faults.
     Known {
-        reason: "fault: FAULTS.md B7: the place of a field that is computed inside a value that is no document",
+        reason: "fault: FAULTS.md B7: the place of a field that is computed inside a value that is no document, or removed and set again",
         is: |found, _| {
-            found.codes() == (0, 0)
-                && found.computes_inside()
-                && same_when(found, reply::sorted_deeply)
+            found.both_answer() && found.computes() && same_when(found, reply::sorted_deeply)
         },
     },
     Known {
@@ -180,7 +191,7 @@ const KNOWN: &[Known] = &[
         reason: "fault: FAULTS.md B2: $sum and $avg compensate differently",
         is: |found, _| {
             (found.says("$sum") || found.says("$avg"))
-                && found.codes() == (0, 0)
+                && found.both_answer()
                 && same_when(found, rounded)
         },
     },
@@ -188,7 +199,7 @@ const KNOWN: &[Known] = &[
         reason: "fault: FAULTS.md B11: which document $top and $bottom take of those that sort alike, and by an array",
         is: |found, _| {
             let tops = ["$top", "$topN", "$bottom", "$bottomN"];
-            found.codes() == (0, 0)
+            found.both_answer()
                 && tops.iter().any(|name| found.says(name))
                 && same_but_for(found, &found.fields_made_by(&tops))
         },
@@ -332,9 +343,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         reason: "what comes from an index alone has null for a missing field / leaves it out, as without an index (8.2: ?)",
-        is: |found, _| {
-            found.codes() == (0, 0) && found.is_indexed() && same_when(found, without_nulls)
-        },
+        is: |found, _| found.both_answer() && found.is_indexed() && same_when(found, without_nulls),
     },
     Known {
         reason: "fault, not in FAULTS.md: a findAndModify that removes looks at its fields afterwards / before (8.2: ?)",
@@ -352,7 +361,7 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "8.2: the time in a zone has no Z (evaluate_date.cpp)",
         is: |found, _| {
-            found.codes() == (0, 0)
+            found.both_answer()
                 && found.says("$dateToString")
                 && found.says("timezone")
                 && same_when(found, without_zulu)
@@ -361,7 +370,7 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "fault, not in FAULTS.md: undefined in the key of a group counts as missing / as a value (8.2: ?)",
         is: |found, _| {
-            found.codes() == (0, 0)
+            found.both_answer()
                 && found.says("$group")
                 && found.script_has(|value| *value == Bson::Undefined)
                 && found.names_with("$group", |group| {
@@ -373,11 +382,18 @@ const KNOWN: &[Known] = &[
     Known {
         reason: "mongod 6.0 is a second wrong with dates before 1970 that have milliseconds",
         is: |found, _| {
-            found.codes() == (0, 0)
+            let is_old = |value: &Bson| match value {
+                Bson::DateTime(date) => {
+                    let millis = date.timestamp_millis();
+                    millis < 0 && millis % 1000 != 0
+                }
+                _ => false,
+            };
+            found.both_answer()
                 && ["$dateAdd", "$dateSubtract"]
                     .iter()
                     .any(|name| found.says(name))
-                && same_when(found, without_old_dates)
+                && (found.script_has(is_old) || found.says("$dateFromParts"))
         },
     },
 ];
@@ -445,13 +461,6 @@ fn rounded(value: Bson) -> Bson {
             _ => return value,
         };
         Bson::String(format!("{number:.9e}"))
-    })
-}
-
-fn without_old_dates(value: Bson) -> Bson {
-    each(value, |value| match value {
-        Bson::DateTime(date) if date.timestamp_millis() < 0 => "before 1970".into(),
-        other => other,
     })
 }
 

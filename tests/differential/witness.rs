@@ -19,18 +19,28 @@ impl Witness<'_> {
     /// True if each server fails as the other one did with a part of the command. One that failed alone needs no proof.
     pub fn part_fails(&mut self, found: &Difference) -> bool {
         let (theirs, ours) = found.codes();
-        let parts = parts(found.command());
-        let mut they_fail = || {
-            let told = parts.iter().map(|part| self.theirs.ask(part.clone()));
-            let mut told = told.map(|reply| code(&[reply]));
-            told.any(|told| told != 0 && known::same_code(told, ours))
-        };
-        let mut we_fail = || {
-            let told = parts.iter().map(|part| self.ours.ask(part.clone()));
-            let mut told = told.map(|reply| code(&[reply]));
-            told.any(|told| told != 0 && known::same_code(theirs, told))
-        };
-        theirs != ours && (ours == 0 || they_fail()) && (theirs == 0 || we_fail())
+        theirs != ours
+            && (ours == 0 || self.they_fail_as_we_do(found))
+            && (theirs == 0 || self.we_fail_as_they_do(found))
+    }
+
+    /// True if mongod fails with a part of the command as Sundown did with the whole.
+    pub fn they_fail_as_we_do(&mut self, found: &Difference) -> bool {
+        let ours = found.codes().1;
+        let mut parts = parts(found.command()).into_iter();
+        parts.any(|part| {
+            let told = code(&[self.theirs.ask(part)]);
+            told != 0 && known::same_code(told, ours)
+        })
+    }
+
+    fn we_fail_as_they_do(&mut self, found: &Difference) -> bool {
+        let theirs = found.codes().0;
+        let mut parts = parts(found.command()).into_iter();
+        parts.any(|part| {
+            let told = code(&[self.ours.ask(part)]);
+            told != 0 && known::same_code(theirs, told)
+        })
     }
 }
 

@@ -124,7 +124,10 @@ fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
             format!("Can't coerce out of range value {} to long", show(given)),
         ));
     }
-    let whole = number.to_i64_exact().ok_or_else(|| {
+    // What 32 bits do not hold is not integral to mongod.
+    let whole = number.to_i64_exact();
+    let place = whole.and_then(|whole| i32::try_from(whole).ok());
+    let place = place.ok_or_else(|| {
         Error::location(
             51082,
             format!(
@@ -133,17 +136,16 @@ fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
             ),
         )
     })?;
-    let place = i32::try_from(whole).ok();
-    let place = place.filter(|place| (-20..=100).contains(place));
-    place.map(Some).ok_or_else(|| {
-        Error::location(
+    if !(-20..=100).contains(&place) {
+        return Err(Error::location(
             51083,
             format!(
-                "cannot apply {} with precision value {whole} value must be in [-20, 100]",
+                "cannot apply {} with precision value {place} value must be in [-20, 100]",
                 call.name
             ),
-        )
-    })
+        ));
+    }
+    Ok(Some(place))
 }
 
 #[cfg(test)]
@@ -169,6 +171,7 @@ mod tests {
             (bson!({"$round": "a"}), 51081),
             (bson!({"$round": [1, 1.5]}), 51082),
             (bson!({"$round": [1, 101]}), 51083),
+            (bson!({"$round": [1, 1_i64 << 40]}), 51082),
             (bson!({"$round": [1, 2, 3]}), 28667),
             (bson!({"$floor": "a"}), 28765),
         ]);

@@ -91,12 +91,29 @@ pub fn tanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::tanh, Decimal::tanh)
 }
 
+/// From here on 1 is nothing beside the square, which may overflow.
+const HUGE: f64 = 1e150;
+
+fn asinh_f64(x: f64) -> f64 {
+    match x.abs() > HUGE {
+        true => (x.abs().ln() + std::f64::consts::LN_2).copysign(x),
+        false => x.asinh(),
+    }
+}
+
+fn acosh_f64(x: f64) -> f64 {
+    match x > HUGE {
+        true => x.ln() + std::f64::consts::LN_2,
+        false => x.acosh(),
+    }
+}
+
 pub fn asinh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    apply(call, env, Domain::Everywhere, f64::asinh, Decimal::asinh)
+    apply(call, env, Domain::Everywhere, asinh_f64, Decimal::asinh)
 }
 
 pub fn acosh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    apply(call, env, Domain::FromOne, f64::acosh, Decimal::acosh)
+    apply(call, env, Domain::FromOne, acosh_f64, Decimal::acosh)
 }
 
 pub fn atanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
