@@ -24,6 +24,7 @@ pub fn text(steps: &[Step], what: What, replies: &[Document]) -> String {
     }
     let order = match what {
         What::Reply => Order::of(steps),
+        What::State if Order::of(steps) == Order::Anywhere => Order::Anywhere,
         What::State => Order::Known,
     };
     let lines = replies.iter().map(|reply| {
@@ -63,7 +64,7 @@ impl Order {
     fn of(steps: &[Step]) -> Self {
         let command = &steps[steps.len() - 1].command;
         let said = command.to_string();
-        if command.contains_key("pipeline") && said.contains("$addToSet") {
+        if makes_sets(command) {
             return Self::Anywhere;
         }
         if command.contains_key("pipeline") && grouping(&said) {
@@ -76,6 +77,11 @@ impl Order {
         }
         Self::Unknown
     }
+}
+
+/// True if a pipeline makes arrays whose order is not known.
+pub fn makes_sets(command: &Document) -> bool {
+    command.contains_key("pipeline") && command.to_string().contains("$addToSet")
 }
 
 /// True if the command takes some of the rows, and it is not known which come first: only their number can be compared.
