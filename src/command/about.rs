@@ -1,5 +1,5 @@
-//! Small questions about the server and the connection: `whatsmyuri`, `listCommands`, `features`,
-//! `getCmdLineOpts`, `getLog`, `connPoolStats`, `top`, `isdbgrid`, `replSetGetStatus`, ...
+//! Small commands that describe the server and the connection: `whatsmyuri`, `listCommands`, `features`, `getCmdLineOpts`,
+//! `getLog`, `connPoolStats`, `isdbgrid`, `replSetGetStatus`, ...
 
 use super::system_collections::put_replica_set;
 use super::{Access, COMMANDS, Call, Command, Flags, Needs, Outcome, system};
@@ -226,7 +226,8 @@ fn get_cmd_line_opts(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
     Ok(Outcome::Reply)
 }
 
-/// What shells show to whoever connects to a server that anybody can use, in mongod's form, which they read.
+/// Returns the startup warning of a server without access control. It has mongod's format, because shells parse it and show
+/// its message.
 fn open_to_everybody(now: Millis) -> String {
     format!(
         "{{\"t\":{{\"$date\":{{\"$numberLong\":\"{}\"}}}},\"s\":\"W\",\"c\":\"CONTROL\",\"id\":22120,\"ctx\":\"initandlisten\",\
@@ -248,7 +249,7 @@ fn get_log(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             &[Type::String],
         ));
     };
-    // The log goes to standard error; what a client may see of it here is that the server runs.
+    // The real log goes to standard error. Here a client only sees that the server runs.
     let line = format!(
         "{{\"s\":\"I\",\"c\":\"CONTROL\",\"msg\":\"Sundown {} is running\"}}",
         env!("CARGO_PKG_VERSION")
@@ -336,7 +337,7 @@ fn repl_set_get_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Resul
     Ok(Outcome::Reply)
 }
 
-/// Scripts that set a replica set up take that error for success.
+/// Always fails for a replica set. Scripts that set up a replica set treat this error as success.
 fn repl_set_initiate(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     set_name(call)?;
     Err(Error::new(Code::AlreadyInitialized, "already initialized"))

@@ -35,9 +35,9 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .needs(Needs::Asked(may));
 
-/// What an aggregate says.
+/// The arguments of an aggregate.
 pub(super) struct Aggregate<'a> {
-    /// None for `{aggregate: 1}`.
+    /// `None` for `{aggregate: 1}`.
     pub collection: Option<&'a str>,
     pub pipeline: Doc<'a>,
     pub let_vars: Option<Doc<'a>>,
@@ -47,7 +47,7 @@ pub(super) struct Aggregate<'a> {
     batch_size: Option<u32>,
 }
 
-/// A pipeline that is ready to be opened.
+/// A pipeline that was parsed and checked: it can be opened, or explained.
 pub(super) struct Prepared {
     pub pipeline: Pipeline,
     pub sources: Arc<EngineSources>,
@@ -58,7 +58,8 @@ pub(super) struct Prepared {
     is_slow: bool,
 }
 
-/// With the collection that it runs on; what the stages inside stages need is looked at when they are parsed.
+/// Checks the rights for the target collection and the first stage. The rights for other stages, nested ones included, are
+/// checked once the pipeline is parsed ([`guard::check_pipeline`]).
 fn may(call: &Call<'_>) -> Result<bool> {
     let stages = call.arg("pipeline").and_then(|arg| arg.value().as_array());
     let first = stages.and_then(|stages| stage::names(stages).next());
@@ -82,7 +83,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Aggregate ===
 
 impl<'a> Aggregate<'a> {
-    /// From the fields of an aggregate, wherever it stands (explain has one inside).
+    /// Reads the fields of an aggregate, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = target(call)?;
         let (mut pipeline, mut has_cursor) = (None, false);
@@ -158,7 +159,7 @@ impl<'a> Aggregate<'a> {
         Ok(aggregate)
     }
 
-    /// Parses the pipeline and gathers what it will run with.
+    /// Parses the pipeline, checks it and collects everything it needs to run.
     pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
         let vars = call.vars();
         let (scope, vars) = match self.let_vars {
@@ -222,7 +223,7 @@ impl<'a> Aggregate<'a> {
         })
     }
 
-    /// Parses the pipeline and puts it to work.
+    /// Prepares the pipeline and opens it on its source.
     fn open(&self, call: &Call<'_>) -> Result<(RowSource, Opening)> {
         let Prepared {
             pipeline,
@@ -254,7 +255,7 @@ fn read_level(command: Doc<'_>) -> Option<&str> {
     command.get("readConcern").as_doc()?.get("level").as_str()
 }
 
-/// Refuses a read concern that a stage about the server itself cannot have.
+/// Refuses every read concern but `local`, for a stage that reports on the server itself.
 fn only_local(command: Doc<'_>, stage: &str) -> Result<()> {
     match read_level(command) {
         None | Some("local") => Ok(()),
@@ -269,7 +270,7 @@ fn only_local(command: Doc<'_>, stage: &str) -> Result<()> {
     }
 }
 
-/// The collection, or none for `{aggregate: 1}`.
+/// Returns the name of the collection, or `None` for `{aggregate: 1}`.
 fn target<'a>(call: &Call<'a>) -> Result<Option<&'a str>> {
     let value = call.target();
     if value.ty() == Type::String {
@@ -284,14 +285,14 @@ fn target<'a>(call: &Call<'a>) -> Result<Option<&'a str>> {
     }
 }
 
-/// True or false and nothing else, not even null.
+/// Reads a boolean. Anything else is an error, even null.
 fn flag(arg: &Arg<'_>) -> Result<bool> {
     arg.value()
         .as_bool()
         .ok_or_else(|| arg.wrong_type(&[Type::Bool]))
 }
 
-/// Under `apiStrict` only the stages of the stable API may be used, at whatever level.
+/// Refuses stages outside the stable API, at every nesting level. For commands with `apiStrict`.
 fn check_stable(pipeline: Doc<'_>) -> Result<()> {
     let refuse = |words: String| Err(Error::new(Code::APIStrictError, words));
     stage::each_stage(pipeline, &mut |row, spec| match row.facts.stable {
@@ -312,7 +313,7 @@ mod tests {
     use crate::command::tests::server::{ask, server};
     use crate::config::Config;
 
-    /// A stage outside the stable API is refused at every level, before anything is parsed.
+    /// A stage outside the stable API is refused at every nesting level, before the pipeline is parsed.
     #[test]
     fn the_stable_api_has_no_back_door() {
         let mut server = server(Config::default());
@@ -345,7 +346,7 @@ mod tests {
                 Some("$listSessions is not allowed with 'apiStrict: true' in API Version 1"),
             ),
             (within(bson!([{"$match": {}}])), None),
-            // As mongod, which looks for names first.
+            // Like mongod, the server checks for unknown names first.
             (
                 bson!([{"$nope": 1}, {"$indexStats": {}}]),
                 Some("Unrecognized pipeline stage name: '$nope'"),
@@ -366,7 +367,7 @@ mod tests {
         }
     }
 
-    /// What `$lookup` finds through an index of the foreign field is what it finds without one.
+    /// `$lookup` finds the same documents with and without an index on the foreign field.
     #[test]
     fn a_join_by_equality_does_not_depend_on_indexes() {
         let mut server = server(Config::default());
@@ -426,7 +427,7 @@ mod tests {
                 }
                 let lookup =
                     doc! {"from": "foreign", "localField": "l", "foreignField": "f", "as": "j"};
-                // Without a pipeline, and with one: two ways through the code.
+                // A `$lookup` with a pipeline takes another path through the code than one without.
                 let mut piped = lookup.clone();
                 piped.insert("pipeline", [doc! {"$match": {}}]);
                 piped.insert("as", "p");

@@ -1,10 +1,10 @@
-//! `buildInfo`: the MongoDB version whose behaviour this server has.
+//! `buildInfo`: the MongoDB version that this server behaves like.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;
 use crate::value::{DocBuilder, MAX_DOCUMENT, Value};
 
-/// What drivers and tools take us for.
+/// The version that drivers and tools see.
 pub const VERSION: &str = "8.2.4";
 pub const VERSION_PARTS: [i32; 4] = [8, 2, 4, 0];
 

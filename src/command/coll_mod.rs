@@ -1,4 +1,4 @@
-//! `collMod`: changes how a collection or one of its indexes behaves.
+//! `collMod`: changes the options of a collection or of one of its indexes.
 
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
 use super::{
@@ -22,10 +22,10 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
 .needs(Needs::Collection(Action::CollMod));
 
-/// What the client asks for.
+/// The parsed command.
 struct CollMod {
     change: ModifyCollection,
-    /// An option that is known and not built.
+    /// An option that is known but not built.
     refused: Option<&'static str>,
 }
 
@@ -175,7 +175,8 @@ mod tests {
     use crate::config::Config;
     use bson::{Document, doc};
 
-    /// More keys than one look takes, and documents of one key on both sides of its end.
+    /// There are more keys than one step examines, and one key has documents on both sides of the boundary between two
+    /// steps.
     #[test]
     fn all_who_share_a_key_are_told_of() {
         let mut server = server(Config::default());

@@ -1,4 +1,4 @@
-//! `collStats` and `dbStats`: figures of collections and databases, exact to the moment.
+//! `collStats` and `dbStats`: statistics of collections and databases, exact at the `now` of the command.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::Arg;
@@ -27,7 +27,7 @@ pub(super) const DATABASE: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Database(Action::DbStats));
 
-/// What sizes are divided by.
+/// Reads the number by which sizes are divided.
 fn scale(arg: Arg<'_>) -> Result<f64> {
     let scale = arg.int()?.unwrap_or(1);
     if scale < 1 {

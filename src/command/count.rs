@@ -1,4 +1,4 @@
-//! `count`: how many documents match.
+//! `count`: counts the documents that match a filter.
 
 use std::ops::ControlFlow;
 
@@ -22,7 +22,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::READ_CONCERN))
 .needs(Needs::Collection(Action::Find));
 
-/// What the client asks for.
+/// The arguments of a count.
 #[derive(Default)]
 pub(super) struct Count<'a> {
     pub collection: &'a str,
@@ -32,7 +32,7 @@ pub(super) struct Count<'a> {
     pub limit: Option<u64>,
 }
 
-/// Counts up to `limit`, behind `skip`.
+/// Counts matching documents: skips `skip` of them, then counts at most `limit`.
 pub(super) struct Counting {
     skip: u64,
     limit: Option<u64>,
@@ -43,7 +43,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let count = Count::read(call)?;
     let collection = count.collection;
     if count.is_of_all() {
-        // What storage knows anyway: no document is looked at unless one of them is due.
+        // Storage keeps this total. It examines a document only if that document is due to expire.
         let known = call.context.catalog.get(call.database(), collection)?;
         let all = known.map_or(0, |known| totals(&known, call.read_point()).count);
         reply::put_count(reply, "n", count.of(all));
@@ -58,7 +58,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Count ===
 
 impl<'a> Count<'a> {
-    /// From the fields of a count, wherever it stands (explain has one inside).
+    /// Reads the fields of a count, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let mut count = Self {
             collection: call.collection()?,
@@ -72,7 +72,7 @@ impl<'a> Count<'a> {
                 "limit" => count.limit = read_limit(&arg)?,
                 "hint" => count.hint = write::hint(&arg)?,
                 "collation" => write::collation(&arg)?,
-                // What drivers of old sent along without meaning anything by it.
+                // Old drivers send these fields, and they have no effect.
                 "fields" | "queryOptions" => {}
                 "includeQueryStatsMetrics" | "mirrored" => drop(arg.bool()?),
                 "collectionUUID" => collection_uuid::check(call, arg)?,
@@ -83,7 +83,8 @@ impl<'a> Count<'a> {
         Ok(count)
     }
 
-    /// Every document counts, whichever way leads to it. (A hint may name an index that does not hold them all.)
+    /// Returns whether the count covers every document of the collection. With a hint it may not, because the index may not
+    /// contain all documents.
     pub fn is_of_all(&self) -> bool {
         self.filter.is_none() && self.hint.is_none()
     }
@@ -96,14 +97,14 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// What a count of that many documents comes to.
+    /// Applies `skip` and `limit` to the number of matching documents.
     pub fn of(&self, all: u64) -> u64 {
         all.saturating_sub(self.skip)
             .min(self.limit.unwrap_or(u64::MAX))
     }
 }
 
-/// A negative limit is meant as its absolute value, and zero is none.
+/// Reads the limit. A negative limit means its absolute value, and zero means no limit.
 fn read_limit(arg: &Arg<'_>) -> Result<Option<u64>> {
     if arg.value().as_num().is_none() {
         return Err(Error::bad_value("limit value is not a valid number"));

@@ -1,4 +1,4 @@
-//! `create`: makes a collection.
+//! `create`: creates a collection.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, capped, indexing_policy, schema};
 use crate::args::Arg;
@@ -13,7 +13,7 @@ pub(super) const COMMAND: Command =
         .with(Flags::STABLE.and(Flags::WRITE_CONCERN))
         .needs(Needs::Collection(Action::CreateCollection));
 
-/// What a collection is made with.
+/// The options of the new collection.
 #[derive(Default)]
 struct Create {
     capped: bool,
@@ -24,9 +24,9 @@ struct Create {
     pipeline: bool,
     default_ttl: DefaultTtl,
     mode: Option<IndexingMode>,
-    /// Options that are only kept to be shown.
+    /// Options that have no effect and are kept only so that listCollections shows them.
     shown: DocBuf,
-    /// An option that is known and not built.
+    /// An option that is known but not built.
     refused: Option<&'static str>,
 }
 
@@ -200,7 +200,7 @@ impl Create {
 pub(super) const VALIDATION_LEVELS: &[&str] = &["off", "strict", "moderate"];
 pub(super) const VALIDATION_ACTIONS: &[&str] = &["error", "warn", "errorAndLog"];
 
-/// A null counts as left out, also where options are shown.
+/// Returns the value, or missing for a null: a null counts as left out, and is not shown among the options either.
 fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
     if arg.is_null() {
         ValueRef::MISSING
@@ -209,7 +209,8 @@ fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
     }
 }
 
-/// Settings of MongoDB's storage engine have no meaning here; what is not even one of them is refused.
+/// Checks the settings of MongoDB's storage engine, which have no effect here. Settings that MongoDB does not know are
+/// refused.
 fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
     for engine in engines {
         if engine.name() != "wiredTiger" {
@@ -250,7 +251,7 @@ fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `changeStreamPreAndPostImages: {enabled: bool}`
+/// Parses `changeStreamPreAndPostImages: {enabled: bool}`.
 pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
     let path = format!("{command}.changeStreamPreAndPostImages");
     let mut enabled = None;
@@ -263,7 +264,7 @@ pub(super) fn wants_images(command: &str, images: Doc<'_>) -> Result<bool> {
     crate::args::required(enabled, &path, "enabled")
 }
 
-/// `Ok(true)` for the simple collation, which is none.
+/// Checks a collation. Returns `Ok(true)` for the simple collation, which is the same as no collation.
 pub fn check_collation(collation: Doc<'_>) -> Result<bool> {
     let locale = collation.get("locale");
     if locale.is_missing() {

@@ -26,7 +26,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                     unknown = Unknown::Ignored;
                 }
             }
-            // Of the command; each index may say its own.
+            // The version for the whole command. Each index may also have its own `v`.
             "v" => drop(arg.int()?),
             "commitQuorum" => commit_quorum::check(&call.context.config.topology, arg)?,
             _ => return Err(arg.unknown()),
@@ -60,7 +60,7 @@ mod tests {
 
     type Server = (super::super::Commands, super::super::Connection);
 
-    /// A collection that is large enough for an index on it to take steps.
+    /// Creates a collection so large that an index build on it takes several steps.
     fn with_documents(a: impl Fn(i32) -> i32) -> Server {
         let mut server = server(Config::default());
         for from in (0..6_000).step_by(1_000) {
@@ -121,7 +121,7 @@ mod tests {
             let reply = finish(work);
             assert_eq!(reply.get_i32("code").ok(), Some(11_000), "{reply}");
         }
-        // One that is left to itself can be made.
+        // The third build succeeds once the duplicate key is gone.
         let gone = doc! {"delete": "c", "deletes": [{"q": {"_id": 5_999}, "limit": 1}], "$db": "d"};
         ask(&mut server, gone);
         assert_eq!(numbers(&finish(third)), (1, 2));
@@ -146,7 +146,8 @@ mod tests {
         }
     }
 
-    /// As MongoDB words it: a build that somebody puts an end to has failed, and a collection is renamed when it is over.
+    /// As in MongoDB, a build whose collection is dropped fails, and a collection cannot be renamed while a build runs on
+    /// it.
     #[test]
     fn a_collection_that_goes_takes_the_build_along_and_none_is_renamed_under_it() {
         let drops = [

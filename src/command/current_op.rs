@@ -1,4 +1,4 @@
-//! `currentOp` and `killOp`: what runs now, and stopping it.
+//! `currentOp` and `killOp`: list the running operations and stop one.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -30,22 +30,22 @@ pub(super) const KILL: Command =
         .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
         .needs(Needs::Asked(may_kill));
 
-/// Longer commands are cut where that is asked for, as in mongod.
+/// The length in bytes above which a command is truncated, if the client asks for truncation. The same as in mongod.
 const LONG_COMMAND: usize = 1000;
 
-/// As much of a text as is shown.
+/// A text that keeps only its first [`LONG_COMMAND`] bytes.
 struct Beginning(String);
 
-/// Fields of the command that are no part of its filter.
+/// The fields of the command that are options and not part of its filter.
 const OPTIONS: &[&str] = &["$all", "$ownOps", "$truncateOps"];
 
-/// Who asks, and with what: the asking command is always among those that run.
+/// The client that sent the command, and the command itself, which is always in the list of running operations.
 struct Asker {
     context: Arc<Context>,
     client: Arc<Client>,
-    /// Who asks, where somebody has to log in.
+    /// The user of the client, if access control is on.
     owner: Option<[u8; 32]>,
-    /// They may see what others do.
+    /// Whether the client may see the operations of other users.
     sees_all: bool,
     database: String,
     body: DocBuf,
@@ -60,7 +60,7 @@ fn own_only(call: &Call<'_>) -> bool {
     call.arg("$ownOps").is_some_and(|arg| is_true(arg.value()))
 }
 
-/// Whether the sender may run `$currentOp` with these options. Everybody may see what they run themselves.
+/// Returns whether the client may run `$currentOp` with these options. Every user may see their own operations.
 pub(super) fn may_see(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
     let all = spec
         .as_doc()
@@ -68,7 +68,7 @@ pub(super) fn may_see(call: &Call<'_>, spec: ValueRef<'_>) -> bool {
     !all && call.user().is_some() || call.may(Target::Cluster, Action::Inprog)
 }
 
-/// And stop it.
+/// Returns whether the client may kill the operation. Every user may kill their own operations.
 fn may_kill(call: &Call<'_>) -> Result<bool> {
     let users = &call.context.users;
     let id = call.arg("op").and_then(|arg| arg.value().as_num());
@@ -113,7 +113,7 @@ fn current(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The list that `$currentOp` reads when its turn comes.
+/// Returns a function that lists the operations. `$currentOp` calls it when the pipeline runs.
 pub(super) fn lister(call: &Call<'_>) -> ListOperations {
     let asker = Asker::of(call);
     Box::new(move |wanted| asker.list(wanted))
@@ -148,7 +148,7 @@ impl Asker {
             .filter(|operation| shows(&operation.client))
             .map(|operation| self.running(operation, wanted))
             .collect();
-        // A pipeline that takes several steps is noted as running itself.
+        // A pipeline that takes several steps is already in the list of running operations.
         let busy = |id: u64| running.iter().any(|operation| operation.client.id == id);
         if !busy(self.client.id) {
             list.push(self.itself(wanted));
@@ -170,7 +170,7 @@ impl Asker {
         list
     }
 
-    /// What every row about a connection has, active or not.
+    /// Builds a row about a connection, active or idle, with the fields that all such rows share.
     fn connection(
         &self,
         client: &Client,
@@ -256,7 +256,7 @@ fn put_work(doc: &mut DocBuilder<'_>, elapsed: Duration, op: &str) {
         .put_str("op", op);
 }
 
-/// Nobody holds a lock or waits for one that anybody could see.
+/// Writes the lock fields. They are empty, because no lock is held or awaited in a way that clients can see.
 fn put_no_locks(doc: &mut DocBuilder<'_>) {
     doc.put_i32("numYields", 0)
         .put_doc("locks", Doc::EMPTY)
@@ -280,7 +280,7 @@ fn put_command(doc: &mut DocBuilder<'_>, name: &str, command: Doc<'_>, wanted: &
         return;
     }
     let mut beginning = Beginning(String::new());
-    // It refuses what is behind, so that nobody writes out a command of megabytes.
+    // The write stops with an error when the text is full, so a command of megabytes is never printed completely.
     let _ = write!(beginning, "{command}");
     let mut cut = doc.doc(name);
     cut.put_str("$truncated", &beginning.0);
@@ -305,7 +305,7 @@ impl Write for Beginning {
     }
 }
 
-/// `2024-02-29T12:00:00.500+00:00`: a text, as mongod gives it.
+/// Formats a time as a string like mongod: `2024-02-29T12:00:00.500+00:00`.
 fn iso_time(now: Millis) -> String {
     let text = bson::DateTime::from_millis(now.0).try_to_rfc3339_string();
     let text = text.unwrap_or_default();

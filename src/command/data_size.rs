@@ -1,4 +1,4 @@
-//! `dataSize`: how large the documents of a collection are, or those between two keys of an index.
+//! `dataSize`: the size of the documents of a collection, or of those between two keys of an index.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Asked(may));
 
-/// It names the collection with its database.
+/// Checks the rights. The command names the collection together with its database, so `$db` is not used.
 fn may(call: &Call<'_>) -> Result<bool> {
     let name = call.target().as_str().and_then(|name| name.split_once('.'));
     Ok(match name {
@@ -34,7 +34,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     })
 }
 
-/// What the client asks for.
+/// The arguments of the command.
 #[derive(Default)]
 struct DataSize<'a> {
     namespace: Option<&'a str>,
@@ -45,12 +45,12 @@ struct DataSize<'a> {
     most: Totals,
 }
 
-/// Documents that are being measured.
+/// Sums up the sizes of documents.
 struct Measuring {
     estimate: bool,
-    /// Where to stop; 0: nowhere.
+    /// Counting stops above these totals. 0 means no limit.
     most: Totals,
-    /// What each counts for, if that need not be exact.
+    /// The average size, which counts for every document if the client accepts an estimate.
     average: Option<u64>,
     found: Totals,
     enough: bool,
@@ -78,7 +78,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         enough: false,
     };
     let ends = asked.ends();
-    // What storage knows anyway: no document is looked at unless one of them is due.
+    // Storage keeps these totals. It examines a document only if that document is due to expire.
     let known = ends.is_none() && (asked.estimate || asked.most == Totals::default());
     let Some(collection) = collection.filter(|_| all.count > 0 && !known) else {
         measuring.reply(reply)?;
@@ -119,7 +119,7 @@ impl<'a> DataSize<'a> {
         Ok(asked)
     }
 
-    /// Two empty ends are none.
+    /// Returns `min` and `max`. If both are empty, there is no range.
     fn ends(&self) -> Option<(Doc<'a>, Doc<'a>)> {
         let ends = self.min.zip(self.max);
         ends.filter(|(min, max)| !min.is_empty() || !max.is_empty())

@@ -18,7 +18,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STATEMENTS)
 .needs(Needs::Collection(Action::Remove));
 
-/// What is a delete's own.
+/// The `delete` command, as a kind of write command.
 pub(super) struct Deletes;
 
 impl write::StatementKind for Deletes {
@@ -35,7 +35,7 @@ impl write::StatementKind for Deletes {
     type Statement<'a> = Delete<'a>;
 }
 
-/// How a bulkWrite names the parts of a delete.
+/// The names of a delete's fields in a bulkWrite.
 pub(super) const BULK: Names = Names {
     path: "BulkWriteDeleteOp",
     kind: "delete",
@@ -43,7 +43,7 @@ pub(super) const BULK: Names = Names {
     bulk: true,
 };
 
-/// `{q, limit, hint, collation}`
+/// One statement: `{q, limit, hint, collation}`.
 pub(super) struct Delete<'a> {
     filter: Doc<'a>,
     target: Target<'a>,
@@ -72,7 +72,7 @@ impl<'a> Statement<'a> for Delete<'a> {
         let filter = target.filter(names)?;
         if !names.bulk {
             let limit = args::required(limit, names.path, "limit")?;
-            // What is no number counts as 0.
+            // A limit that is not a number counts as 0.
             multi = match args::to_f64(limit.value()).unwrap_or(0.0) {
                 0.0 => true,
                 1.0 => false,

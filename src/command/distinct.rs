@@ -1,4 +1,4 @@
-//! `distinct`: the different values of a field.
+//! `distinct`: lists the distinct values of a field.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,11 +20,11 @@ pub(super) const COMMAND: Command = Command::ready(
     "Lists the distinct values of a field.",
     run,
 )
-// No part of the stable API: there, clients group instead.
+// `distinct` is not in the stable API, where clients use `$group` instead.
 .with(Flags::SECONDARY.and(Flags::SNAPSHOT))
 .needs(Needs::Collection(Action::Find));
 
-/// What the client asks for.
+/// The arguments of a distinct.
 pub(super) struct Distinct<'a> {
     pub collection: &'a str,
     pub key: &'a str,
@@ -38,7 +38,7 @@ pub(super) struct Values {
     distinct: DistinctValues,
 }
 
-/// The values so far, in their order; of equal ones the first that was met.
+/// The values so far, in sort order. Of equal values the first one found is kept.
 #[derive(Default)]
 struct DistinctValues {
     found: BTreeMap<Vec<u8>, Value>,
@@ -59,7 +59,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 // === impl Distinct ===
 
 impl<'a> Distinct<'a> {
-    /// From the fields of a distinct, wherever it stands (explain has one inside).
+    /// Reads the fields of a distinct, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let collection = call.collection()?;
         check_read(call.database(), collection)?;
@@ -111,7 +111,7 @@ impl Values {
 
 impl DistinctValues {
     fn add(&mut self, value: ValueRef<'_>) -> Result<()> {
-        // A document may bring along a million of them.
+        // One document may add a million values.
         aside::tick(1)?;
         self.scratch.clear();
         key::encode(value, false, &mut self.scratch);

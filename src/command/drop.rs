@@ -1,4 +1,4 @@
-//! `drop` and `dropDatabase`.
+//! `drop` and `dropDatabase`: drop a collection or a whole database.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::args::required;

@@ -1,4 +1,4 @@
-//! `dropIndexes`.
+//! `dropIndexes`: drops indexes of a collection.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, schema};
 use crate::args::required;
@@ -39,7 +39,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     schema::run(call, reply, SchemaChange::DropIndexes(change))
 }
 
-/// A name, a key or a list of names; `None` for all.
+/// Parses a name, a key or a list of names. Returns `None` for all indexes.
 fn parse(index: ValueRef<'_>) -> Result<Option<Vec<IndexName>>> {
     if let Some(key) = index.as_doc() {
         return Ok(Some(vec![IndexName::Key(DocBuf::from(key))]));

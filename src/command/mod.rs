@@ -1,11 +1,13 @@
-//! The commands: one file each (siblings share one), named as on the wire, and one sorted table that everything
-//! derives from.
+//! The commands: one file per command (closely related commands share one), named as on the wire, and one sorted table.
 //!
-//! [`Commands`] implements the seam to the sockets. It finds the command by the first field of the request, sorts the
-//! generic arguments from the command's own in one pass, and runs it with a [`Call`]. A command is a plain function
-//! that writes the fields of its reply, or returns a [`Task`] if it may run long; an `Err` becomes mongod's error
-//! reply. Dispatch, listCommands, metrics and the README's table come from [`COMMANDS`], which lists MongoDB's whole vocabulary;
-//! what is not built is refused by name. To add a command: write its file, and add its `mod` line, its row and its case.
+//! [`Commands`] implements the handler trait, through which the connections call. It looks up the first field of the
+//! request in [`COMMANDS`], separates the generic arguments from the command's own in one pass, and runs the command with
+//! a [`Call`]. A command is a plain function. It writes the fields of its reply, or returns a [`Task`] if it may run long.
+//! An `Err` becomes mongod's error reply.
+//!
+//! [`COMMANDS`] lists MongoDB's whole vocabulary; a command that is not built is refused by name. Dispatch, listCommands,
+//! metrics and the README's table come from it. To add a command, write its file and add its `mod` line, its row and its
+//! case. Commands know no socket, and reach storage only through `engine`.
 
 mod about;
 mod aggregate;
