@@ -1,4 +1,4 @@
-//! `find`: the documents that match a filter.
+//! `find`: returns the documents that match a filter.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .needs(Needs::Collection(Action::Find));
 
-/// What the client asks for, read but not yet parsed.
+/// The arguments of a find, read but not yet parsed.
 #[derive(Default)]
 pub(super) struct Find<'a> {
     pub collection: &'a str,
@@ -68,7 +68,7 @@ pub(super) struct Prepared {
     pub vars: Vars,
     pub sources: Arc<EngineSources>,
     pub limits: Limits,
-    /// The cursor stays open at the end of a capped collection.
+    /// Whether the cursor stays open at the end of a capped collection.
     tailing: bool,
     is_slow: bool,
 }
@@ -80,7 +80,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Find::read(call)?.answer(call, reply)
 }
 
-/// An empty document says nothing.
+/// Reads a document. An empty document counts as left out.
 fn non_empty<'a>(arg: &Arg<'a>) -> Result<Option<Doc<'a>>> {
     Ok(Some(arg.doc_not_null()?).filter(|doc| !doc.is_empty()))
 }
@@ -88,7 +88,7 @@ fn non_empty<'a>(arg: &Arg<'a>) -> Result<Option<Doc<'a>>> {
 // === impl Find ===
 
 impl<'a> Find<'a> {
-    /// From the fields of a find command, wherever it stands (explain has one inside).
+    /// Reads the fields of a find, which may be the command itself or nested in an explain.
     pub fn read(call: &Call<'a>) -> Result<Self> {
         let mut find = Self {
             collection: call.collection()?,
@@ -154,7 +154,7 @@ impl<'a> Find<'a> {
         Ok(find)
     }
 
-    /// A sort by `$natural` says which way to walk: it is a hint.
+    /// Turns a sort by `$natural` into a hint, because it only sets the direction of the scan.
     fn natural(&mut self) -> Result<()> {
         let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
             if self.tailable && self.hint.is_none() {
@@ -182,7 +182,7 @@ impl<'a> Find<'a> {
         Ok(())
     }
 
-    /// A tailable cursor walks all documents in their natural order.
+    /// Refuses options that a tailable cursor cannot have. Such a cursor walks all documents in natural order.
     fn check_tailable(&self) -> Result<()> {
         let forwards = |sort: Doc<'_>| {
             let way = sort.get("$natural").as_num();
@@ -229,7 +229,7 @@ impl<'a> Find<'a> {
         cursor::open(call, reply, source, opening)
     }
 
-    /// Parses the parts and refuses what cannot be run. Explain of a find takes this way, too.
+    /// Parses the parts and refuses a find that cannot run. An explain of a find calls this, too.
     pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
         let context = call.context;
         let (scope, vars) = match self.let_vars {
@@ -289,7 +289,7 @@ impl<'a> Find<'a> {
         })
     }
 
-    /// What a cursor reads from.
+    /// Returns the source that the cursor reads from.
     fn source(&self, call: &Call<'_>, prepared: Prepared) -> Result<Box<dyn Source>> {
         let Prepared {
             reading,
@@ -331,7 +331,8 @@ impl<'a> Find<'a> {
             }
         };
         if let Some(by) = by {
-            // Of the projection nothing is left to be applied to, and a key stands nowhere.
+            // Rows become index keys. They have no fields for the projection and no record id, so both options have no
+            // effect.
             rows = return_key::rows(rows, by);
         } else {
             if let Some(projection) = projection {
@@ -349,7 +350,7 @@ impl<'a> Find<'a> {
         ))
     }
 
-    /// What it finds is shown as it stands, and at once.
+    /// Returns whether the find returns documents as they are stored and has its result in the first batch.
     #[inline]
     fn is_plain(&self) -> bool {
         self.projection.is_none()
@@ -363,7 +364,7 @@ impl<'a> Find<'a> {
     }
 }
 
-/// The document with that `_id`, copied from where it stands into the reply.
+/// Copies the document with this `_id` from storage into the reply.
 fn point(
     call: &mut Call<'_>,
     collection: &str,
@@ -386,7 +387,7 @@ fn point(
     Ok(Outcome::Reply)
 }
 
-/// Whether there is something whose end can be waited at.
+/// Returns whether the collection has documents, after which a tailable cursor can wait. Fails if it is not capped.
 fn has_tail(call: &Call<'_>, collection: &str) -> Result<bool> {
     let found = call.context.catalog.get(call.database(), collection)?;
     found.map_or(Ok(false), |found| {
@@ -468,8 +469,8 @@ mod tests {
         assert_eq!(dollar.get_i32("code").unwrap(), 73);
     }
 
-    /// A cursor is opened by an index that gives its order, and read when an array has come into that index: its order is made by
-    /// sorting then, for a find as it stands, for one with a projection and for a pipeline.
+    /// The cursor is opened on an index that gives the order. An array enters that index before the cursor is read, so the
+    /// result must be sorted instead. This holds for a plain find, for one with a projection and for a pipeline.
     #[test]
     fn an_array_that_comes_before_the_first_batch_does_not_break_the_order() {
         let sort = doc! {"b": 1};
@@ -540,7 +541,7 @@ mod tests {
             );
             let next = more.get_document("cursor").unwrap();
             let rows = next.get_array("nextBatch").unwrap().len();
-            // A blocking sort has seen all that it will see.
+            // A blocking sort has already read its whole input.
             assert_eq!(rows, 3, "{more}");
         }
         for sort in [doc! {}, doc! {"x": 1}] {

@@ -1,4 +1,4 @@
-//! `findAndModify`: changes or removes one document and answers with it, as it was or as it became.
+//! `findAndModify`: changes or removes one document and returns it, as it was before or as it is afterwards.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .needs(Needs::Asked(may));
 
-/// It reads, and removes or changes; an upsert may insert.
+/// Checks the rights: the command reads, and removes or changes a document. An upsert may also insert one.
 fn may(call: &Call<'_>) -> Result<bool> {
     let Some(name) = call.target().as_str() else {
         return Ok(true);
@@ -81,21 +81,21 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     write::run(call, collection, statement, is_slow, reply)
 }
 
-/// What it would do, for explain.
+/// Parses the command and returns its action, for explain.
 pub(super) fn explained(call: &Call<'_>) -> Result<Action> {
     Ok(Args::read(call)?.parse(call)?.action)
 }
 
-/// The one statement.
+/// The single statement of the command.
 struct FindAndModify {
     action: Action,
     projection: Option<Projection>,
     vars: Vars,
     stmt_id: i32,
-    /// The projection names `_ts`, or the server always shows it.
+    /// Whether the projection names `_ts` or the server always shows it.
     show_ts: bool,
     is_slow: bool,
-    /// Once there is one.
+    /// Set once the statement has run.
     reply: Option<Arc<DocBuf>>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Args<'a> {
                 "stmtId" => {
                     read.stmt_id = arg.int()?.and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
                 }
-                // Accepted and without effect, as in mongod.
+                // Accepted without effect, as in mongod.
                 "batchSize" => drop(arg.i32()?),
                 "singleBatch" => drop(arg.strict_bool()?),
                 "bypassDocumentValidation" | "bypassEmptyTsReplacement" => drop(arg.bool()?),

@@ -1,4 +1,4 @@
-//! `getMore`: the next batch of an open cursor.
+//! `getMore`: returns the next batch of an open cursor.
 
 use std::time::Duration;
 
@@ -26,10 +26,11 @@ pub(super) const COMMAND: Command = Command::ready(
 )
 .needs(Needs::Asked(may));
 
-/// How long a getMore of an awaitData cursor waits, unless told otherwise.
+/// How long a getMore on an awaitData cursor waits if it sets no `maxTimeMS`.
 const AWAIT_MILLIS: u64 = 1_000;
 
-/// To read the collection, if it is one: what a command lists was allowed to be listed.
+/// Checks the right to read the collection. The result of a command such as listCollections belongs to no collection, and
+/// that command has already checked the rights.
 fn may(call: &Call<'_>) -> Result<bool> {
     let name = call.arg("collection").and_then(|arg| arg.value().as_str());
     Ok(match name {
@@ -79,7 +80,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let mut until = None;
     if open.info.awaits {
-        // Here the time limit says how long to wait for rows, and running into it is no error.
+        // Here `maxTimeMS` is the time to wait for rows. Reaching it is no error.
         let millis = match call.has_max_time() {
             true => call.max_time_millis(),
             false => AWAIT_MILLIS,
@@ -87,16 +88,16 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         call.deadline = None;
         until = (millis > 0).then(|| monotonic() + Duration::from_millis(millis));
     } else if let Some(left) = open.info.time_left() {
-        // The time limit of the opening command covers its getMores, too.
+        // The time limit of the command that opened the cursor also covers its getMores.
         if left.is_zero() {
             call.context.cursors.finish(id);
             return Err(expired());
         }
         call.deadline = Some(monotonic() + left);
     }
-    // Zero is no limit here, as in MongoDB; only a first batch can be empty.
+    // Zero means no limit here, as in MongoDB. Only a first batch can be empty on request.
     let limit = batch_size.filter(|&size| size > 0).unwrap_or(u32::MAX);
-    // Neither need be the limit that the command brought along.
+    // The deadline set above may differ from the one that the command started with.
     let time = Limit {
         deadline: call.deadline,
         ..Limit::default()
@@ -172,7 +173,7 @@ mod tests {
     use crate::wait::Wait;
 
     type Server = (Commands, Connection);
-    /// The command that puts an end to a cursor.
+    /// A command that ends a cursor.
     type End<'a> = &'a dyn Fn(&mut Server, i64) -> Document;
 
     #[derive(Default)]
@@ -184,7 +185,7 @@ mod tests {
         }
     }
 
-    /// A cursor at the end of a capped collection, projected or not.
+    /// Opens a cursor and reads to the end of a capped collection, with or without a projection.
     fn opened(projection: Document) -> (Server, i64) {
         let mut server = server(Config::default());
         for command in [
@@ -203,14 +204,14 @@ mod tests {
         doc! {"getMore": id, "collection": "c", "maxTimeMS": millis, "$db": "d"}
     }
 
-    /// One with a getMore that has an hour to wait.
+    /// Opens such a cursor and starts a getMore that waits for up to an hour.
     fn waiting(projection: Document) -> (Server, Box<dyn Work>, i64) {
         let (mut server, id) = opened(projection);
         let work = begin(&mut server, more(id, 3_600_000));
         (server, work, id)
     }
 
-    /// What a step leaves to wait for.
+    /// Runs one step and returns what the getMore waits for.
     fn step(work: &mut dyn Work) -> Wait {
         match work.step(&mut Vec::new()) {
             Ok(Progress::Wait(wait)) => wait,
@@ -231,7 +232,7 @@ mod tests {
         Document::from_reader(&out[..]).unwrap()
     }
 
-    /// Nothing goes on in between but the insert: it is the insert that wakes.
+    /// Nothing but the insert can wake the cursor.
     #[tokio::test]
     async fn a_waiting_cursor_is_woken_by_the_next_document() {
         for projection in [doc! {}, doc! {"_id": 1}] {
@@ -239,7 +240,7 @@ mod tests {
             let woken = Arc::new(Woken::default());
             let mut wait = step(&mut *work);
             assert!(!is_over(&mut wait, &woken));
-            // Other collections, and what happens to documents that are there, do not concern it.
+            // Writes to other collections and changes of existing documents do not wake it.
             for command in [
                 doc! {"insert": "other", "documents": [{"_id": 1}], "$db": "d"},
                 doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"a": 1}}}], "$db": "d"},
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// The time of a getMore is over: it looks once more, and says that there is nothing.
+    /// When its time is over, a getMore looks for rows once more and returns an empty batch.
     #[tokio::test]
     async fn a_wait_that_is_over_ends_with_an_empty_batch() {
         let (mut server, id) = opened(doc! {});

@@ -1,4 +1,4 @@
-//! `getParameter` and `setParameter`.
+//! `getParameter` and `setParameter`: show and change server parameters.
 
 use super::parameters::{PARAMETERS, Parameter, Parameters};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
@@ -82,7 +82,7 @@ fn get(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 }
 
 fn set(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
-    // All are checked before any is set.
+    // All values are checked before the first one is set.
     let checked = call
         .args()
         .skip(1)

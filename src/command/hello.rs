@@ -1,4 +1,4 @@
-//! `hello` and `isMaster`: what the server is, and what it can do.
+//! `hello` and `isMaster`: describe the server and what it supports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +17,11 @@ use crate::value::{Doc, DocBuf, DocBuilder, MAX_DOCUMENT, Millis, Type, Value, V
 use crate::wait::Wait;
 use crate::wire::{Compressor, Compressors, MAX_MESSAGE};
 
-/// MongoDB 8.2.
+/// The wire version of MongoDB 8.2.
 const MAX_WIRE_VERSION: i32 = 27;
 
-/// MongoDB's bounds on what a driver says of itself, which is kept as long as the connection: in a router, and elsewhere.
+/// MongoDB's limits for client metadata, in bytes: on a router and elsewhere. The server keeps the metadata as long as the
+/// connection.
 const METADATA_OF_ROUTER: usize = 512;
 const METADATA: usize = 1024;
 const APP_NAME: usize = 128;
@@ -55,34 +56,35 @@ pub(super) const IS_MASTER: Command = Command::ready(
 )
 .needs(Needs::Nothing);
 
-/// What the reply is made from.
+/// Everything that the reply is built from.
 struct Hello {
     context: Arc<Context>,
     connection: u64,
     legacy: bool,
     hello_ok: bool,
-    /// What both sides can compress with, in the client's order.
+    /// The compressors that both sides support, in the client's order.
     compressors: SmallVec<[Compressor; 3]>,
-    /// Who asks how they can log in.
+    /// The user whose login mechanisms the client asks for.
     user: Option<UserName>,
-    /// Our side of a log-in that began with this hello.
+    /// The server's reply to a login that began with this hello.
     login: Option<DocBuf>,
-    /// The client wants the next one as well, without asking: a monitor that listens.
+    /// Whether the client is a monitor that wants further replies without asking again.
     streams: bool,
 }
 
-/// A hello that is answered when something changes, or when the client's patience ends. Nothing ever changes here.
+/// A hello that waits until the topology changes or until the client's `maxAwaitTimeMS` has passed. The topology never
+/// changes here, so it always waits the full time.
 struct Await {
     hello: Hello,
     patience: Option<Duration>,
 }
 
-/// How many hellos wait at this moment, for serverStatus.
+/// The number of hellos that are waiting now, for serverStatus.
 #[derive(Default)]
 pub struct Monitors {
     pub awaiting: AtomicUsize,
     pub streaming: AtomicUsize,
-    /// Of those that asked by the older name.
+    /// The streaming ones that were sent as `isMaster`.
     pub streaming_legacy: AtomicUsize,
 }
 
@@ -120,7 +122,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
             }
             "speculativeAuthenticate" => hello.login = login::speculate(call, &arg)?,
             "loadBalanced" => drop(arg.strict_bool()?),
-            // Everything else is passed over, as in MongoDB: drivers announce what they can do here.
+            // Unknown fields are ignored, as in MongoDB, because drivers announce their features here.
             _ => {}
         }
     }
@@ -157,7 +159,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
     }
 }
 
-/// Keeps what a driver says of itself. It may say so once, shortly, and it must name itself.
+/// Stores the client metadata. A client may send it only once. It must be short and must name the driver.
 fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
     let most = match call.context.config.topology {
         Topology::Router => METADATA_OF_ROUTER,
@@ -215,7 +217,7 @@ fn introduce(call: &Call<'_>, metadata: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Those of the client's compressors that are offered here, each once.
+/// Returns the compressors of the client that this server offers, without duplicates.
 fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3]>> {
     let mut agreed = SmallVec::new();
     for elem in names {
@@ -232,7 +234,7 @@ fn agree(offered: Compressors, names: Doc<'_>) -> Result<SmallVec<[Compressor; 3
     Ok(agreed)
 }
 
-/// `saslSupportedMechs` names a user as `db.name`.
+/// Parses the user in `saslSupportedMechs`, which has the form `db.name`.
 fn read_user(value: ValueRef<'_>) -> Result<UserName> {
     if !matches!(value.ty(), Type::String | Type::Document) {
         return Err(Error::wrong_type(
@@ -251,7 +253,7 @@ fn read_user(value: ValueRef<'_>) -> Result<UserName> {
         })
 }
 
-/// Whether the client knows the state that we are in.
+/// Returns whether the client knows the current topology version.
 fn is_current(context: &Context, seen: Doc<'_>) -> Result<bool> {
     let process = seen.get("processId").as_oid();
     let counter = seen.get("counter").as_i64();
@@ -283,7 +285,7 @@ fn is_current(context: &Context, seen: Doc<'_>) -> Result<bool> {
 // === impl Hello ===
 
 impl Hello {
-    /// Where it counts while it waits.
+    /// Returns the gauges that count this hello while it waits.
     fn gauges(&self) -> impl Iterator<Item = &AtomicUsize> {
         let monitors = &self.context.monitors;
         let stream = self.streams.then_some(if self.legacy {
@@ -372,7 +374,7 @@ impl Hello {
     }
 }
 
-/// The first election of a set: drivers only compare it.
+/// The `electionId` of the first election. Drivers only compare it.
 const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
 
 // === impl Await ===

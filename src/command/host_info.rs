@@ -1,4 +1,4 @@
-//! `hostInfo`: the machine below.
+//! `hostInfo`: describes the machine and the operating system.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, system};
 use crate::auth::Action;

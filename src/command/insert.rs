@@ -43,7 +43,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 }
 
 struct Inserts {
-    /// Where the next document stands, and which it is.
+    /// The offset of the next document in the list, and below it the index of that document.
     offset: usize,
     next: usize,
     tally: Tally,
@@ -69,11 +69,11 @@ impl Statements for Inserts {
     }
 }
 
-/// Documents on their way in, with the index that each has among the statements.
+/// Documents that passed the checks, each with its index in the command.
 type Admitted<'d> = SmallVec<[(usize, Cow<'d, [u8]>); 1]>;
 
 impl Inserts {
-    /// Adds about a hundred documents. Says whether that was all.
+    /// Inserts one batch of documents. Returns whether the command is finished.
     fn chunk(&mut self, run: &mut StatementRun<'_>, documents: Documents<'_>) -> bool {
         let intake = Intake {
             ids: run.place.ids,

@@ -1,4 +1,4 @@
-//! `killCursors`: forgets open cursors.
+//! `killCursors`: closes open cursors.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::required;
@@ -11,7 +11,7 @@ pub(super) const COMMAND: Command =
         .with(Flags::STABLE.and(Flags::SECONDARY))
         .needs(Needs::Asked(may));
 
-/// Everybody their own; those of others whoever may kill any.
+/// Checks the rights: every user may kill their own cursors, and other cursors only with `killAnyCursor`.
 fn may(call: &Call<'_>) -> Result<bool> {
     let ids = call.arg("cursors").and_then(|arg| arg.value().as_array());
     let own = ids.into_iter().flatten().all(|elem| {
@@ -35,7 +35,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let mut ids = Vec::new();
     for elem in required(cursors, "killCursors", "cursors")? {
-        // All are looked at before any is killed; a null among them is passed over.
+        // All ids are checked before the first cursor is killed. Nulls are ignored.
         match elem.value.as_i64() {
             Some(id) => ids.push(id),
             None if elem.value.is_nullish() => {}
@@ -49,7 +49,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             }
         }
     }
-    // MongoDB goes by the id alone, whatever collection the command names.
+    // Like MongoDB, the server looks only at the id, not at the collection that the command names.
     let (killed, missing): (Vec<_>, Vec<_>) = ids
         .into_iter()
         .partition(|&id| call.context.cursors.kill(id));

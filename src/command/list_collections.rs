@@ -1,4 +1,4 @@
-//! `listCollections`: the collections of a database and how they are set up.
+//! `listCollections`: lists the collections of a database and their options.
 
 use super::system_collections::is_unlisted;
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
@@ -18,7 +18,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STABLE.and(Flags::SECONDARY))
 .needs(Needs::Asked(may));
 
-/// Names alone, of what they may use, are told to everybody who may use anything.
+/// Checks the rights. A user with any right in the database may list the names of the collections that they may use.
 fn may(call: &Call<'_>) -> Result<bool> {
     let db = call.database();
     let said = |name| {
@@ -65,7 +65,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         if name_only {
             doc = name_and_type(&doc);
         }
-        // The filter sees what the client will see.
+        // The filter sees the same fields as the client.
         if filter.matches(doc.as_doc(), &vars)? {
             found.push(doc);
         }

@@ -1,4 +1,4 @@
-//! `listDatabases`: which databases there are, and how large.
+//! `listDatabases`: lists the databases and their sizes.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::auth::{Action, Target};
@@ -25,7 +25,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             _ => return Err(arg.unknown()),
         }
     }
-    // Who may not list all of them sees those that they may use.
+    // A user who may not list all databases sees those that they may use.
     let all = call.may(Target::Cluster, Action::ListDatabases);
     if !all && authorized == Some(false) {
         return Err(Error::new(
@@ -70,7 +70,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// The databases that every server has, though nothing is kept in them here. Sorted.
+/// The databases that every server has, sorted. They are listed even if they hold nothing.
 const SYSTEM: &[&str] = &["admin", "config", "local"];
 
 fn names(call: &Call<'_>) -> Vec<String> {

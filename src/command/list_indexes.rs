@@ -1,4 +1,4 @@
-//! `listIndexes`.
+//! `listIndexes`: lists the indexes of a collection.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, cursor};
 use crate::auth::Action;

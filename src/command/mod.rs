@@ -1,6 +1,6 @@
 //! The commands: one file per command (closely related commands share one), named as on the wire, and one sorted table.
 //!
-//! [`Commands`] implements the handler trait, through which the connections call. It looks up the first field of the
+//! [`Commands`] implements the handler trait, which connections call. It looks up the first field of the
 //! request in [`COMMANDS`], separates the generic arguments from the command's own in one pass, and runs the command with
 //! a [`Call`]. A command is a plain function. It writes the fields of its reply, or returns a [`Task`] if it may run long.
 //! An `Err` becomes mongod's error reply.

@@ -1,4 +1,4 @@
-//! `ping`: is anybody there?
+//! `ping`: replies as long as the server runs.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::Result;

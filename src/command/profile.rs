@@ -1,5 +1,5 @@
-//! `profile`: there is no profiler, so its level is always 0 and cannot be raised. What says which operations are slow
-//! is kept as it was set, for clients that read it back.
+//! `profile`: there is no profiler, so its level is always 0 and cannot be raised. The server stores the thresholds for
+//! slow operations, because clients read them back.
 
 use parking_lot::Mutex;
 
@@ -18,13 +18,13 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Database(Action::EnableProfiler));
 
-/// What holds for the whole server, whatever the database.
+/// The settings of the profiler, which apply to all databases.
 pub struct Profiling(Mutex<Slow>);
 
 #[derive(Clone, Copy)]
 struct Slow {
     millis: i32,
-    /// The share of slow operations that are told of.
+    /// The fraction of slow operations that would be profiled.
     rate: f64,
 }
 

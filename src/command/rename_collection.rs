@@ -1,4 +1,4 @@
-//! `renameCollection`: another name, possibly in another database. Documents keep their `_ts`.
+//! `renameCollection`: renames a collection, or moves it to another database. Documents keep their `_ts`.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid, schema};
 use crate::args::{Arg, required};
@@ -18,7 +18,8 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::ADMIN_ONLY.and(Flags::WRITE_CONCERN))
 .needs(Needs::Asked(may));
 
-/// Within a database it is an action of its own, elsewhere a copy. Nobody gets to read a collection by giving it another name.
+/// Checks the rights. A rename within a database has its own action; one into another database counts as a copy. A user
+/// must not gain read access to a collection by renaming it.
 fn may(call: &Call<'_>) -> Result<bool> {
     let to = call.arg("to").and_then(|arg| arg.value().as_str());
     let (Some(from), Some(to)) = (call.target().as_str(), to) else {
@@ -44,15 +45,15 @@ fn may(call: &Call<'_>) -> Result<bool> {
         && (call.may(source, Action::Find) || !call.may(target, Action::Find)))
 }
 
-/// What the client asks for.
+/// The arguments of the command.
 #[derive(Default)]
 struct Rename<'a> {
     from: Option<&'a str>,
     to: Option<&'a str>,
     drop_target: bool,
-    /// `collectionUUID`: the collection that is meant.
+    /// `collectionUUID`: the UUID that the source must have.
     uuid: Option<Arg<'a>>,
-    /// A `dropTarget` that is a UUID: the collection that may be dropped.
+    /// `dropTarget` as a UUID: the target is dropped only if it has this UUID.
     target_uuid: Option<Arg<'a>>,
 }
 
@@ -102,7 +103,7 @@ impl<'a> Rename<'a> {
     }
 }
 
-/// A dollar is refused in other words than what else a database cannot have in its name.
+/// Parses a full name. A `$` in the database name has an error message of its own.
 fn named(full: &str) -> Result<Namespace> {
     match full.split_once('.') {
         Some((database, _)) if database.contains('$') => Err(Error::new(
@@ -113,7 +114,7 @@ fn named(full: &str) -> Result<Namespace> {
     }
 }
 
-/// `db.collection`
+/// Parses `db.collection`.
 pub(super) fn parse(full: &str) -> Result<Namespace> {
     let invalid = || {
         Error::new(

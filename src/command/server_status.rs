@@ -1,4 +1,4 @@
-//! `serverStatus`: the server in figures.
+//! `serverStatus`: shows statistics of the server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +21,7 @@ pub(super) const COMMAND: Command = Command::ready(
 
 type Section = fn(&Context, &mut DocBuilder<'_>);
 
-/// The sections, sorted. A client leaves one out with `{metrics: 0}`; `mirroredReads` it has to ask for.
+/// The sections, sorted. A client excludes one with `{metrics: 0}`. `mirroredReads` is shown only on request.
 const SECTIONS: &[(&str, Section)] = &[
     ("asserts", asserts),
     ("catalogStats", catalog),
@@ -197,7 +197,7 @@ fn metrics(context: &Context, out: &mut DocBuilder<'_>) {
     ttl.end();
 }
 
-/// The reaper's figures.
+/// Writes the statistics of the reaper.
 fn put_ttl(context: &Context, out: &mut DocBuilder<'_>) {
     let stats = context.reaper.stats();
     out.put_i64("passes", stats.passes.cast_signed())
@@ -210,7 +210,7 @@ fn mirrored_reads(_: &Context, out: &mut DocBuilder<'_>) {
     out.put_i64("seen", 0).put_i64("sent", 0);
 }
 
-/// What went over the wire. The logical sizes are those of the messages before they are made small.
+/// Writes the network traffic. `bytesIn` and `bytesOut` count messages before compression, the physical sizes after it.
 fn network(context: &Context, out: &mut DocBuilder<'_>) {
     let counters = &context.counters;
     let requests: u64 = counters.commands().map(|(_, run, _)| run).sum();
@@ -295,7 +295,7 @@ fn transactions(_: &Context, out: &mut DocBuilder<'_>) {
     }
 }
 
-/// Encrypted connections since the start, by version.
+/// Writes how many encrypted connections there have been since the start, by TLS version.
 fn transport_security(context: &Context, out: &mut DocBuilder<'_>) {
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed) as i64;
     out.put_i64("1.0", 0)

@@ -76,7 +76,7 @@ fn refresh(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// A cursor outlives the session that opened it, until it idles out: drivers end sessions while cursors are read.
+/// Ends sessions. Their cursors stay open until they time out, because drivers end sessions while they still read cursors.
 fn end(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
     for id in ids(call)? {
@@ -174,7 +174,7 @@ fn kill_by_pattern(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcom
     Ok(Outcome::Reply)
 }
 
-/// Ends sessions, with what runs in them and what they left open.
+/// Ends sessions and kills their operations and cursors.
 fn kill_where(context: &Context, meant: impl Fn(&SessionId) -> bool) {
     context
         .operations
@@ -200,7 +200,7 @@ fn array<'a>(call: &Call<'a>) -> Result<crate::value::Doc<'a>> {
     })
 }
 
-/// The sessions that the command's own field lists. A null among them is passed over.
+/// Returns the sessions that the command lists. Nulls are ignored.
 fn ids(call: &Call<'_>) -> Result<Vec<SessionId>> {
     const MOST: usize = 10_000;
     let path = format!("{}.{}", call.command.name, call.command.name);
@@ -209,7 +209,7 @@ fn ids(call: &Call<'_>) -> Result<Vec<SessionId>> {
         .filter(|elem| !elem.value.is_nullish())
         .map(|elem| {
             let id = SessionId::parse(elem.value, &path)?;
-            // Everybody's sessions are their own; those of somebody else are none of their business.
+            // A user may only name their own sessions.
             match call.owner() {
                 Some(owner) => id.of(&owner).ok_or_else(foreign_session),
                 None => Ok(id),

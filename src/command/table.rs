@@ -1,4 +1,4 @@
-//! Every command that MongoDB 8.2 has, and those of Sundown and of Azure Cosmos DB.
+//! The table of commands: every command of MongoDB 8.2, and those of Sundown and Azure Cosmos DB.
 
 use super::entry::{Access, Command, CommandFacts, Run};
 use super::{

@@ -1,4 +1,4 @@
-//! `timeTravel`: moves or stops the server's time, for tests.
+//! `timeTravel`: moves or stops the server's clock, for tests.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::{Arg, to_f64};
@@ -16,7 +16,8 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Server(Action::SetParameter));
 
-/// What to do, besides reporting. At most one of them moves time; freezing may go with it.
+/// The changes that the client asks for. At most one of `advance`, `to` and `reset` is set; `freeze` may be set with the
+/// first two.
 #[derive(Default)]
 struct TimeTravel {
     advance: Option<i64>,
@@ -34,7 +35,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     }
     let travel = TimeTravel::parse(call)?;
     let clock = &call.context.clock;
-    // Frozen before it is moved, so that time stands at exactly the moment asked for.
+    // Freezes before moving, so that the clock stops at exactly the requested time.
     if travel.freeze == Some(true) {
         clock.freeze();
     }
@@ -91,7 +92,7 @@ impl TimeTravel {
     }
 }
 
-/// Seconds, whole or not, as milliseconds.
+/// Reads seconds, which may have a fraction, as milliseconds.
 fn millis(arg: Arg<'_>) -> Result<Option<i64>> {
     if arg.is_null() {
         return Ok(None);
@@ -99,7 +100,7 @@ fn millis(arg: Arg<'_>) -> Result<Option<i64>> {
     let Some(seconds) = to_f64(arg.value()) else {
         return Err(arg.wrong_type(&[Type::Int64, Type::Int32, Type::Decimal, Type::Double]));
     };
-    // A hundred thousand years either way: beyond it a date is no date any more.
+    // About a hundred thousand years in either direction. Dates beyond that are not valid.
     if !seconds.is_finite() || seconds.abs() > 3.2e12 {
         return Err(Error::bad_value(format!(
             "timeTravel 'advanceSeconds' is out of range: {seconds}"

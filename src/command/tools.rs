@@ -1,4 +1,4 @@
-//! Questions that shells and graphical tools ask, with the answer that a server without plan cache gives:
+//! Commands that shells and graphical tools send, answered as by a server without a plan cache and without timings:
 //! `planCacheClear`, `getDefaultRWConcern`, `top`, ...
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};

@@ -1,4 +1,4 @@
-//! `commitTransaction` and `abortTransaction`: there is never a transaction to end, and they say so in mongod's words.
+//! `commitTransaction` and `abortTransaction`: there is never a transaction to end, so they fail with mongod's messages.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Code, Error, Result};

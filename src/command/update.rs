@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STATEMENTS)
 .needs(Needs::Asked(may));
 
-/// An upsert may insert.
+/// Checks the rights. An upsert may also insert.
 fn may(call: &Call<'_>) -> Result<bool> {
     let Some(name) = call.target().as_str() else {
         return Ok(true);
@@ -36,7 +36,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     Ok(call.may(place, Action::Update) && (!inserts || call.may(place, Action::Insert)))
 }
 
-/// What is an update's own.
+/// The `update` command, as a kind of write command.
 pub(super) struct Updates;
 
 impl write::StatementKind for Updates {
@@ -53,7 +53,7 @@ impl write::StatementKind for Updates {
     type Statement<'a> = Update<'a>;
 }
 
-/// How a bulkWrite names the parts of an update.
+/// The names of an update's fields in a bulkWrite.
 pub(super) const BULK: Names = Names {
     path: "BulkWriteUpdateOp",
     kind: "update",
@@ -61,7 +61,7 @@ pub(super) const BULK: Names = Names {
     bulk: true,
 };
 
-/// `{q, u, multi, upsert, arrayFilters, hint, sort, c, collation}`
+/// One statement: `{q, u, multi, upsert, arrayFilters, hint, sort, c, collation}`.
 pub(super) struct Update<'a> {
     filter: Doc<'a>,
     target: Target<'a>,

@@ -1,4 +1,4 @@
-//! `validate`: looks whether documents and indexes agree.
+//! `validate`: checks that documents and indexes agree.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const FLAGS: &[&str] = &[
     "scandata",
 ];
 
-/// One validate, while what has ended is being freed.
+/// A validate that waits until the expired documents are freed.
 struct Validating {
     context: Arc<Context>,
     namespace: String,
@@ -42,7 +42,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = call.collection()?;
     let mut set = Vec::new();
     for arg in call.args().skip(1) {
-        // Any value counts as a flag here, and unknown fields are passed over, as in MongoDB.
+        // As in MongoDB, a flag may have any value, and unknown fields are ignored.
         if FLAGS.contains(&arg.name()) && is_true(arg.value()) {
             set.push(arg.name());
         }

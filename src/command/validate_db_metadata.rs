@@ -1,4 +1,4 @@
-//! `validateDBMetadata`: what of the collections and indexes is outside the stable API.
+//! `validateDBMetadata`: reports the parts of collections and indexes that are not in the stable API.
 
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::{fields, required};
@@ -17,7 +17,7 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Asked(may));
 
-/// Whoever names no database asks about all of them, but for those in which the server keeps its own affairs.
+/// Checks the rights. A command that names no database asks about all of them, except `config` and `local`.
 fn may(call: &Call<'_>) -> Result<bool> {
     let validate = |name: &str| call.may(Target::Database(name), Action::Validate);
     Ok(match call.arg("db").and_then(|arg| arg.value().as_str()) {
@@ -32,7 +32,7 @@ fn may(call: &Call<'_>) -> Result<bool> {
     })
 }
 
-/// As much as a reply tells of.
+/// The most errors that one reply contains.
 const MAX_ERRORS: usize = 10_000;
 
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
@@ -63,7 +63,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Whether strictness is asked for.
+/// Reads the API parameters and returns `strict`.
 fn read(parameters: Doc<'_>) -> Result<bool> {
     let path = "validateDBMetadata.apiParameters";
     let (mut version, mut strict) = (None, false);
@@ -80,7 +80,7 @@ fn read(parameters: Doc<'_>) -> Result<bool> {
     Ok(strict)
 }
 
-/// Here a name may have a dollar, as nowhere else.
+/// Checks the name of a database. Only here it may contain a dollar.
 fn check_database(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::location(28539, "need a valid database name"));
@@ -91,7 +91,8 @@ fn check_database(name: &str) -> Result<()> {
     ddl::check_database(&name.replace('$', "_"))
 }
 
-/// A sparse index is the one thing built here that the stable API has not. Says whether all was told.
+/// Reports sparse indexes, the only feature built here that is not in the stable API. Returns whether all of them were
+/// reported.
 fn look(
     call: &Call<'_>,
     database: Option<&str>,
