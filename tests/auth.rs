@@ -1,4 +1,4 @@
-//! Logging in, as the official driver does it and as somebody does who means no good.
+//! Logging in: as the official driver does it, and as an attacker might try it.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -18,7 +18,7 @@ use sundown::config::{Accounts, Config};
 #[path = "support/client.rs"]
 mod raw;
 
-/// Nothing here takes that long unless it hangs.
+/// Far longer than any step takes. Only a server that hangs reaches it.
 const LATE: Duration = Duration::from_secs(120);
 
 const START: Millis = Millis(1_893_456_000_000);
@@ -42,14 +42,14 @@ async fn server(users: &[[&str; 4]], required: bool) -> Sundown {
     Sundown::start(config, Clock::frozen(START)).await.unwrap()
 }
 
-/// One user who may read and write in `shop`, one who may everything.
+/// Starts a server with one user who may read and write `shop` and one who may do everything.
 async fn shop() -> Sundown {
     let ann = ["ann", "shop", "p\u{e4}ss, w=rd", "readWrite@shop"];
     let root = ["root", "admin", "toor", "root@admin"];
     server(&[ann, root], false).await
 }
 
-/// The options of a driver that waits for a busy machine.
+/// Returns driver options with a timeout that is long enough for a busy machine.
 async fn options(server: &Sundown) -> ClientOptions {
     let mut options = ClientOptions::parse(server.uri()).await.unwrap();
     options.server_selection_timeout = Some(LATE);
@@ -216,13 +216,13 @@ async fn nothing_works_before_login_and_the_first_user_comes_from_this_machine()
     let make = doc! {"createUser": "bob", "pwd": "builder", "roles": [read], "mechanisms": ["SCRAM-SHA-1"]};
     let admin = boss.database("admin");
     admin.run_command(make).await.unwrap();
-    // A user with one mechanism is found by negotiation (of `admin`: the driver negotiates for no other database).
+    // Negotiation finds the only mechanism of a user. (The driver negotiates for users of `admin` only.)
     let bob = client(&server, "bob", "admin", "builder", None).await;
     let books = bob.database("shop").collection::<Document>("books");
     assert_eq!(books.find_one(doc! {}).await.unwrap(), None);
     let refused = books.insert_one(doc! {}).await.unwrap_err();
     assert_eq!(code(&refused), Some(13));
-    // What changes for a user holds at once, on connections that are open.
+    // A change of a user takes effect at once, also on open connections.
     let write = doc! {"role": "readWrite", "db": "shop"};
     let change = doc! {"updateUser": "bob", "roles": [write]};
     admin.run_command(change).await.unwrap();
@@ -233,7 +233,7 @@ async fn nothing_works_before_login_and_the_first_user_comes_from_this_machine()
     server.stop().await;
 }
 
-/// A client that makes its own messages. The mathematics are the server's, whose tests hold them against the RFCs.
+/// A client that builds its own messages. It uses the server's cryptography, whose own tests compare it with the RFCs.
 mod scram {
     use super::*;
     use hmac::{Hmac, KeyInit, Mac};
@@ -245,7 +245,7 @@ mod scram {
         mac.finalize().into_bytes().to_vec()
     }
 
-    /// The last message of the client, for the first two.
+    /// Returns the client's final message, given its own first message and the server's.
     pub fn proof(password: &str, bare: &str, first: &str) -> String {
         let field = |letter: &str| {
             let found = first.split(',').find_map(|part| part.strip_prefix(letter));
@@ -290,7 +290,7 @@ fn go_on(payload: Bson) -> Document {
     doc! {"saslContinue": 1, "conversationId": 1, "payload": payload}
 }
 
-/// The driver blocks its thread here: on one of its own.
+/// Runs `talk` with a raw client. The client blocks its thread, so it gets a thread of its own.
 async fn talk(server: &Sundown, talk: impl FnOnce(&mut raw::Client) + Send + 'static) {
     let address = server.local_addr();
     tokio::task::spawn_blocking(move || talk(&mut raw::Client::connect(address).unwrap()))
@@ -378,7 +378,7 @@ async fn a_hello_begins_the_log_in_and_says_nothing_of_a_wrong_one() {
             assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{wrong}: {reply}");
             assert!(!reply.contains_key("speculativeAuthenticate"), "{wrong}: {reply}");
         }
-        // Who does not exist is asked like anybody, always with the same salt, and can do with the same mechanisms.
+        // An unknown user gets the same kind of reply as a known one: the same mechanisms, and always the same salt.
         let mut begin = start(binary("n,,n=nobody,r=abcdefghijklmnop"));
         begin.insert("db", "admin");
         let hello = doc! {"hello": 1, "saslSupportedMechs": "admin.nobody", "speculativeAuthenticate": begin};
@@ -459,7 +459,7 @@ async fn hostile_payloads_get_one_answer_and_the_connection_lives() {
             let reply = client.command(db, command.clone()).unwrap();
             assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}");
         }
-        // A conversation is of one database and has one number, and a proof is given once.
+        // A conversation belongs to one database and has one id, and the client can send only one proof.
         for (command, db) in [
             (
                 doc! {"saslContinue": 1, "conversationId": 2, "payload": ""},
@@ -501,7 +501,7 @@ async fn failures_in_a_row_are_slowed_down_and_others_are_not() {
             let reply = client.command("admin", go_on(binary("wrong"))).unwrap();
             assert_eq!(reply.get_i32("code").ok(), Some(18));
         }
-        // Three were free, then 100, 200 and 400 milliseconds.
+        // The first three failures cause no delay, the next ones 100, 200 and 400 milliseconds.
         assert!(
             begun.elapsed() >= Duration::from_millis(700),
             "{:?}",
@@ -515,7 +515,7 @@ async fn failures_in_a_row_are_slowed_down_and_others_are_not() {
     server.stop().await;
 }
 
-/// Between the proof and the empty message behind it somebody may change the password.
+/// The password may change between the client's proof and the empty message that ends the conversation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proof_of_an_old_password_lets_nobody_in() {
     let server = shop().await;
@@ -554,7 +554,7 @@ async fn a_proof_of_an_old_password_lets_nobody_in() {
     server.stop().await;
 }
 
-/// While a proof waits its command is seen by others, and what is in it is not.
+/// While a proof is delayed, other users see the command in currentOp but not its payload.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payload_is_no_part_of_current_op() {
     let root = ["root", "admin", "toor", "root@admin"];
@@ -577,7 +577,7 @@ async fn a_payload_is_no_part_of_current_op() {
             .unwrap();
         client.command("admin", go_on(binary("hunter2"))).unwrap()
     });
-    // Another user of this machine is not slowed down by root's failures.
+    // Root's failures do not slow down another user from the same address.
     let watch = client(&server, "watch", "admin", "tower", None).await;
     let shown = loop {
         assert!(!waiting.is_finished(), "it was never seen");

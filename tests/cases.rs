@@ -1,9 +1,8 @@
-//! The golden scripts under `tests/cases`: each runs against a server of its own, over TCP, with a clock that stands still
-//! until the script moves it.
+//! The golden scripts under `tests/cases`. Each runs over TCP against its own server, whose clock is frozen until the script moves it.
 //!
-//! `CASE=text` runs those whose path contains the text. `UPDATE=1` writes what came out into the files; a person then reads
-//! the diff. `MONGODB_URI=mongodb://host:port` runs them against that server, an empty mongod 6.0.5, except for the blocks that
-//! are marked as skipped. `tests/README.md` tells more.
+//! `CASE=text` runs only the scripts whose path contains the text. `UPDATE=1` writes the actual answers into the files; a
+//! person then reads the diff. `MONGODB_URI=mongodb://host:port` runs the scripts against that server, an empty mongod
+//! 6.0.5, except for the blocks that are marked as skipped. See `tests/README.md`.
 
 mod support;
 #[path = "cases/vocabulary.rs"]
@@ -24,7 +23,7 @@ use support::runner::Runner;
 use support::script::{Script, Statement};
 use tokio::runtime::Runtime;
 
-/// 2030-01-01T00:00:00Z: where every script begins.
+/// 2030-01-01T00:00:00Z: the time at which every script starts.
 const START: Millis = Millis(1_893_456_000_000);
 
 #[test]
@@ -52,7 +51,7 @@ fn golden() {
     );
 }
 
-/// What a script must say about its expectations, and the form that it must have.
+/// A script must say where its expectations come from, and must be well-formed.
 #[test]
 fn scripts_are_checked() {
     let rows = [
@@ -82,7 +81,7 @@ fn scripts_are_checked() {
             "# from: mongod 6.0.5\n> find t\n1\n# 6.0: vague: x\n# 6.0| 2\n",
             "kind: reason",
         ),
-        // The marks of a block count for that block alone, those of the opening for all.
+        // The marks of a block apply to that block only. The marks of the opening comment apply to all blocks.
         (
             "# from: mongod 6.0.5\n\n# from: here\n# skip: clock\n> find a\n\n> find b\n",
             "",
@@ -106,13 +105,14 @@ fn scripts_are_checked() {
     }
 }
 
-/// A run against a real server fails for a difference that is not listed, and for one that is listed and gone.
+/// A run against a real server fails for a difference that is not listed, and for a listed difference that no longer
+/// exists.
 #[test]
 fn lists_of_differences_are_checked() {
     const OPENING: &str = "# from: mongod 6.0.5\n";
     let plain = "> find t\n1\n";
     let listed = "> find t\n1\n# 6.0: version: why\n# 6.0| 2\n";
-    // The statement, what the server answers, whether that is a problem, and the statement as it is then listed.
+    // The statement, the server's answer, whether that is a problem, and the statement with its updated list.
     let rows = [
         (plain, "1", false, plain),
         (plain, "2", true, "> find t\n1\n# 6.0: ?\n# 6.0| 2\n"),
@@ -148,7 +148,7 @@ fn lists_of_differences_are_checked() {
     }
 }
 
-/// Every script: its path below `tests/cases`, and where it is.
+/// Returns every script: its path below `tests/cases`, and its full path.
 fn scripts() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut files = Vec::new();
@@ -175,7 +175,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs one file; what is wrong with it, if anything is.
+/// Runs one file and returns its problems, if there are any.
 fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -237,7 +237,7 @@ fn case(runtime: &Runtime, file: &Path, name: &str) -> Option<String> {
     Some(format!("{name}\n{}", problems.join("\n")))
 }
 
-/// Plays a script against Sundown and puts what came out in the place of what was expected.
+/// Runs a script against Sundown. Returns the unexpected answers and stores them as the expected ones.
 fn play(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     for statement in script.blocks().flat_map(|block| &mut block.statements) {
@@ -250,7 +250,7 @@ fn play(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     problems
 }
 
-/// Plays what a real server can run, and puts where it differs in the place of the differences that are listed.
+/// Runs the blocks that a real server can run. Returns the problems and updates the listed differences.
 fn compare(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     for block in script.blocks().filter(|block| !block.is_skipped()) {
@@ -262,7 +262,8 @@ fn compare(script: &mut Script, runner: &mut Runner<'_>) -> Vec<String> {
     problems
 }
 
-/// Notes what a real server has answered; what is wrong with the list of differences, if anything is.
+/// Updates the difference of a statement from the real server's answer. Returns a problem if the listed difference was
+/// wrong.
 fn relist(statement: &mut Statement, answer: Vec<String>) -> Option<String> {
     let listed = statement.differs.take();
     let expected = match &listed {
@@ -296,7 +297,7 @@ fn unexpected(statement: &Statement, expected: &[String], got: &[String]) -> Str
     )
 }
 
-/// The databases of a real server that are not its own.
+/// Returns the databases of a real server, without its system databases.
 fn databases(client: &mut Client) -> Vec<String> {
     let reply = client
         .command("admin", doc! {"listDatabases": 1, "nameOnly": true})
@@ -308,7 +309,7 @@ fn databases(client: &mut Client) -> Vec<String> {
         .collect()
 }
 
-/// Drops what a script has left on a real server.
+/// Drops everything that a script left on a real server.
 fn clear(server: SocketAddr) {
     let mut client = Client::connect(server).expect("a connection");
     for database in databases(&mut client) {
@@ -317,7 +318,7 @@ fn clear(server: SocketAddr) {
     }
 }
 
-/// `advance 61s`, `back 5m`: moves the clock. Units: ms, s, m, h, d.
+/// Moves the clock: `advance 61s`, `back 5m`. Units: ms, s, m, h, d.
 fn travel(clock: &Clock, text: &str) -> Result<String, String> {
     let (verb, amount) = text.split_once(' ').unwrap_or((text, ""));
     let digits = amount.trim_end_matches(char::is_alphabetic);

@@ -1,4 +1,4 @@
-//! The binary as a script sees it: its line when it is ready, the health check, signals, exit codes.
+//! The binary as a script sees it: the line it prints when it is ready, the health check, signals and exit codes.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// Seconds. Nothing here takes that long unless it hangs.
+/// In seconds. Far longer than any step takes. Only a server that hangs reaches it.
 const LATE: &str = "120";
 
 fn sundown() -> Command {
@@ -15,7 +15,7 @@ fn sundown() -> Command {
     command
 }
 
-/// Starts it on any port and waits for its first line.
+/// Starts the server on any free port and waits for its first line.
 fn spawn(command: &mut Command) -> (Child, BufReader<ChildStdout>, String) {
     let mut child = command
         .env("SUNDOWN_PORT", "0")
@@ -64,7 +64,7 @@ fn healthcheck(port: u16) -> Output {
     sundown()
         .args(["healthcheck", "--timeout", LATE, "--port"])
         .arg(port.to_string())
-        // A container sets the server's variables for the check as well.
+        // In a container the check runs with the server's variables.
         .envs([("SUNDOWN_BIND", "0.0.0.0"), ("SUNDOWN_STANDALONE", "true")])
         .output()
         .unwrap()
@@ -76,7 +76,7 @@ fn it_serves_until_it_is_told_to_stop() {
         let mut server = Running::start(&mut sundown());
         let healthy = healthcheck(server.port);
         assert!(healthy.status.success(), "{healthy:?}");
-        // One client that is idle and one in the middle of a message keep nobody waiting.
+        // A client that is idle and one that has sent half a message do not delay the shutdown.
         let _idle = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         let mut half = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         std::io::Write::write_all(&mut half, &[99, 0, 0]).unwrap();
@@ -90,7 +90,7 @@ fn it_serves_until_it_is_told_to_stop() {
     }
 }
 
-/// A terminal that is closed sends it: what is stored must outlive that.
+/// A terminal that closes sends SIGHUP, and the server must keep its data.
 #[test]
 fn sighup_reloads_and_does_not_end_a_server_without_certificates() {
     let mut server = Running::start(sundown().args(["--log", "info"]));
@@ -125,7 +125,7 @@ fn encrypted_it_is_healthy_and_reads_its_certificate_again() {
     assert!(!check("disabled").status.success());
     assert!(folder.join("ca.pem").exists());
 
-    // Broken first, then gone, so that another authority is made: it survives both.
+    // The key is first broken and then missing, so that the server creates a new authority. The server survives both.
     std::fs::write(folder.join("ca.key"), "nonsense").unwrap();
     server.signal("HUP");
     assert!(check("required").status.success());
@@ -180,7 +180,7 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// All that it says on standard error until it is stopped.
+/// Returns everything that the server writes to standard error until it is stopped.
 fn stderr_of(command: &mut Command) -> String {
     let (child, _out, _) = spawn(command);
     let id = child.id().to_string();

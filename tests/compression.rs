@@ -1,4 +1,4 @@
-//! The driver compresses, and what goes over the wire is looked at on its way.
+//! Compression with the official driver. A proxy records which messages are compressed.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -16,17 +16,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Nothing here takes that long unless it hangs.
+/// Far longer than any step takes. Only a server that hangs reaches it.
 const PATIENT: &str = "serverSelectionTimeoutMS=120000&connectTimeoutMS=120000";
 
-/// Which compressors were seen in each direction; 0 is a message that was not compressed.
+/// The compressors that were seen in each direction. 0 stands for an uncompressed message.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     asked: BTreeSet<u8>,
     answered: BTreeSet<u8>,
 }
 
-/// Stands between a client and the server, and reads what passes.
+/// Starts a proxy between the client and the server that records the compressor of each message.
 async fn tap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -125,7 +125,7 @@ async fn each_compressor_is_agreed_on_and_used() {
             assert!(small < large && came < became || !was_used, "{network}");
         }
         let seen = seen.lock().unwrap();
-        // The handshake is never compressed, and a reply of a few bytes may not become smaller.
+        // The handshake is never compressed, and a short reply may not get smaller.
         let expected: BTreeSet<u8> = [0, used].into();
         assert_eq!(seen.asked, expected, "{offered} {wanted}");
         assert_eq!(seen.answered, expected, "{offered} {wanted}");

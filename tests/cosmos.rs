@@ -1,4 +1,5 @@
-//! `sundown --cosmos` and the Rust driver with a connection string as the Azure portal gives it, where only the host is another one.
+//! `sundown --cosmos` and the Rust driver, with a connection string from the Azure portal in which only the host is
+//! changed.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -17,7 +18,7 @@ impl Drop for Running {
     }
 }
 
-/// The emulator's account, its key as it stands in a connection string.
+/// The emulator's account, and its key as it is written in a connection string.
 const ACCOUNT: &str = "localhost";
 const KEY: &str = "C2y6yDjf5%2FR%2Bob0N8A7Cgv30VRDJIWEHLM%2B4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw%2FJw%3D%3D";
 
@@ -51,7 +52,7 @@ async fn the_connection_string_of_the_cloud_works() {
              &serverSelectionTimeoutMS=120000&connectTimeoutMS=120000"
         )
     };
-    // With a database in its path, a string says that it is the `authSource`; the service does not care.
+    // A database in the path of the string becomes its `authSource`. Cosmos DB ignores that.
     let rows = [("", true), ("", false), ("tutorial", true), ("t2", false)];
     for (path, ssl) in rows {
         let client = Client::with_uri_str(uri(KEY, path, ssl)).await.unwrap();

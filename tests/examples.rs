@@ -9,7 +9,7 @@ use std::process::Command;
 #[path = "support/syntax.rs"]
 mod syntax;
 
-/// Every file under a folder whose name ends so.
+/// Returns every file under a folder whose name has one of these endings.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -33,7 +33,7 @@ fn examples(endings: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// `cargo test` builds the examples; `cargo test --test examples` alone does not.
+/// `cargo test` builds the examples, but `cargo test --test examples` alone does not.
 #[test]
 fn rust_examples_run() {
     let here = std::env::current_exe().unwrap();

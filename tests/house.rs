@@ -1,5 +1,4 @@
-//! The laws of the house: which module imports which, what a table looks like, who may ask for the time, and that our
-//! documents say what the code says.
+//! The rules of the code base: which module imports which, what a table looks like, which code may ask for the time, and that the documentation agrees with the code.
 //!
 //! `UPDATE=1 cargo test --test house` writes the generated sections of the documents; a person then reads the diff.
 
@@ -21,11 +20,12 @@ mod vocabularies;
 
 use vocabularies::{Word, vocabularies, vocabulary};
 
-/// Which rooms a room may know. `error` and `value` are everybody's and not named.
+/// The rooms (modules) that each room may import. Every room may import `error` and `value`, so they are not listed.
 ///
-/// A request travels down and its reply back up: no arrow turns back. Commands meet storage only through engine, which makes their
-/// schema changes and shows them what there is. They meet wire in person (a call is made of a request). Engine asks `clock` when
-/// its time slice is over. `embed` is the one place that puts the rooms together. A permission that nobody uses is refused.
+/// A request travels down and its reply travels back up, so no room imports one above it. Commands reach storage only
+/// through engine, which makes their schema changes and describes the collections to them. Commands use wire directly, because
+/// a call is built from a request. Engine asks `clock` whether its time slice is over. Only `embed` puts the rooms
+/// together. A permission that is not used is an error.
 const MAP: &[(&str, &[&str])] = &[
     ("args", &[]),
     ("aside", &["clock", "wait"]),
@@ -83,7 +83,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("wire", &[]),
 ];
 
-/// What asks the operating system for the time. An ObjectId made by the driver's library does, too.
+/// Code that asks the operating system for the time. Creating an ObjectId with the `bson` crate does so, too.
 const CLOCK_CALLS: &[&str] = &[
     "SystemTime::now",
     "Instant::now",
@@ -94,7 +94,7 @@ const CLOCK_CALLS: &[&str] = &[
     ".elapsed()",
 ];
 
-/// `file: text` of what may ask nevertheless.
+/// The exceptions, as `file: text`.
 const MAY_ASK: &[&str] = &[
     // Names the process, and is never taken for a time.
     "src/command/frame/context.rs: process: bson::oid::ObjectId::new().bytes(),",
@@ -104,7 +104,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every source file, as a path from the root and its text.
+/// Returns every source file: its path from the root and its text.
 fn sources() -> Vec<(String, String)> {
     fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -128,7 +128,7 @@ fn sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The lines that are code, with their numbers.
+/// Returns the lines that are code, with their numbers.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -136,7 +136,7 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.starts_with("//"))
 }
 
-/// The code before a file's own tests.
+/// Returns the text before the file's own tests.
 fn without_tests(text: &str) -> &str {
     let end = text.find("#[cfg(test)]\nmod tests {");
     &text[..end.unwrap_or(text.len())]
@@ -147,7 +147,7 @@ fn room(file: &str) -> &str {
     inside.split(['/', '.']).next().unwrap()
 }
 
-/// The rooms that a text names: `crate::room::…` and `crate::{room::…, other::…}`, where `start` is `crate::`.
+/// Returns the rooms that a text names: `crate::room::…` and `crate::{room::…, other::…}`, where `start` is `crate::`.
 fn rooms_named(text: &str, start: &str) -> BTreeSet<String> {
     let joined: String = code(text)
         .map(|(_, line)| line.split(" // ").next().unwrap_or(line))
@@ -167,13 +167,13 @@ fn rooms_named(text: &str, start: &str) -> BTreeSet<String> {
 fn word(text: &str) -> Option<String> {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
     let (word, rest) = text.split_at(end.unwrap_or(text.len()));
-    // Types and functions of the crate's front door are no rooms.
+    // Types and functions at the root of the crate are not rooms.
     MAP.iter()
         .any(|(room, _)| *room == word && !rest.starts_with('('))
         .then(|| word.to_owned())
 }
 
-/// The first names of a `{a::b, c::{d, e}}`, from behind its first brace.
+/// Returns the first names in `{a::b, c::{d, e}}`. `list` starts after the first brace.
 fn group(list: &str) -> Vec<String> {
     let (mut depth, mut at_name, mut names) = (0, true, Vec::new());
     for (at, c) in list.char_indices() {
@@ -203,7 +203,7 @@ fn imports_follow_the_map() {
             wrong.push(format!("{file}: the map does not know the room {own}"));
             continue;
         };
-        // The binary knows the library by its name.
+        // The binary refers to the library by its name.
         let start = if own == "main" {
             "sundown::"
         } else {
@@ -217,7 +217,7 @@ fn imports_follow_the_map() {
             used.insert((own.to_owned(), named));
         }
     }
-    // What a room may know and does not is a door left open: it goes from the map.
+    // A permission that is not used must be removed from the map.
     for (room, allowed) in MAP {
         let unused = |other: &&&str| !used.contains(&((*room).to_owned(), (**other).to_owned()));
         for other in allowed.iter().filter(unused) {
@@ -263,7 +263,7 @@ fn only_the_clock_asks_for_the_time() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Words of storage, the files that may use them besides storage, and why no others.
+/// Words that belong to storage, the other folders and files that may use them, and the reason why no others may.
 const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
     (
         &["|view|", "|writer|", "View<'", "Writer<'"],
@@ -310,7 +310,7 @@ fn collections_are_looked_at_and_changed_in_their_rooms() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The names of a table are sorted, or it does not compile.
+/// That names are sorted is checked at compile time.
 #[test]
 fn every_word_has_a_name_of_its_own() {
     for listed in vocabularies() {
@@ -338,7 +338,7 @@ fn commands_have_help() {
     }
 }
 
-/// To add a word: one file, one `mod` line, one row, one case. (`tests/cases/vocabulary.rs` asks for the case.)
+/// To add a word, you write one file, one `mod` line, one row and one case. (`tests/cases/vocabulary.rs` checks the case.)
 #[test]
 fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
     let sources = sources();
@@ -380,7 +380,7 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
         assert_eq!(rows.len(), listed.words.len(), "{folder}");
         for (row, word) in rows.iter().zip(&listed.words) {
             let name = word.name;
-            // The name of a command stands where the command is.
+            // The name of a command is in the command's file, not in its row.
             let by_name = row.contains(&format!("{name:?}"));
             assert!(by_name || listed.name == "commands", "{name}: {row}");
             let modules = modules_in(row);
@@ -398,7 +398,7 @@ fn is_table(line: &str) -> bool {
     line.starts_with("pub static ") && line.contains(": Vocabulary<")
 }
 
-/// The rows of a table, each as the code that makes it.
+/// Returns the rows of a table, each as its source text.
 fn rows_of(table: &str) -> Vec<&str> {
     let (_, rows) = table.split_once("const ROWS: ").unwrap();
     let (_, list) = rows.split_once("= &[").unwrap();
@@ -418,7 +418,7 @@ fn rows_of(table: &str) -> Vec<&str> {
     rows
 }
 
-/// The modules that a piece of code names: `date` in `date::extract(arg, Part::Year)`.
+/// Returns the modules that a piece of code names: `date` in `date::extract(arg, Part::Year)`.
 fn modules_in(code: &str) -> BTreeSet<&str> {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices("::")
@@ -430,13 +430,13 @@ fn modules_in(code: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A file that nobody declares is not compiled; one that nobody names is dead.
+/// A file without a `mod` line is not compiled, and a file that no other file names is dead code.
 #[test]
 fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
     let sources = sources();
     let vocabularies = vocabularies();
     let mut folders: Vec<_> = vocabularies.iter().map(|listed| listed.folder).collect();
-    // Projections have no names of their own.
+    // Projections have no table of names.
     folders.push("src/query/projection");
     let mut wrong = Vec::new();
     for (file, text) in &sources {
@@ -457,10 +457,10 @@ fn every_file_is_declared_and_every_file_of_a_vocabulary_is_used() {
         if !code(listed).any(|(_, line)| line.ends_with(&format!("mod {stem};"))) {
             wrong.push(format!("{file}: {list} does not declare it"));
         }
-        // The files of a vocabulary: a row of the table, a sibling, or at least a re-export names each of them.
+        // Each file of a vocabulary must be named by a row of the table, by a sibling or at least by a re-export.
         let vocabulary = folders.contains(&folder.to_str().unwrap());
         let is_test = listed.contains(&format!("#[cfg(test)]\nmod {stem};"));
-        // One that only adds methods to a type of a sibling is used without being named.
+        // A file that only adds methods to a type of a sibling is used without being named.
         let only_methods = !text.lines().any(|line| line.starts_with("pub"));
         if !vocabulary || is_test || only_methods {
             continue;

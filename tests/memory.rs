@@ -1,6 +1,6 @@
-//! What many clients together make the server hold is bounded, not only what each of them does.
+//! The memory that all clients together make the server hold is limited, not only the memory of each client.
 //!
-//! The tests look at the memory of the whole process, so they run one after the other.
+//! The tests measure the memory of the whole process, so they run one after the other.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -24,7 +24,7 @@ use support::client::Client;
 
 const MB: usize = 1 << 20;
 
-/// Nothing here takes that long unless it hangs.
+/// Far longer than any step takes. Only a server that hangs reaches it.
 const LATE: Duration = Duration::from_secs(120);
 
 struct Server {
@@ -67,7 +67,7 @@ impl Server {
     }
 }
 
-/// A field of a line of /proc/self/status, in bytes; nothing where that is not told.
+/// Returns a field of /proc/self/status in bytes, or 0 on systems without it.
 fn memory(field: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -76,9 +76,9 @@ fn memory(field: &str) -> usize {
         * 1024
 }
 
-/// By how much the process grows at most while `run` goes on.
+/// Runs `run` and returns by how much the memory of the process grew at its peak.
 fn growth(run: impl FnOnce()) -> usize {
-    // Forgets the peak so far, where the system knows how.
+    // Resets the recorded peak, on systems that support it.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let before = memory("VmRSS:");
     run();
@@ -98,7 +98,7 @@ fn compressed_messages_are_unpacked_a_few_at_a_time() {
     const CLIENTS: usize = 24;
     let server = start();
     let mut client = server.connect();
-    // Each insert is held for a while, with all its bytes.
+    // The fail point delays each insert, which keeps all its bytes in the meantime.
     let hold = doc! {"failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 1000};
     let point = doc! {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": hold};
     assert_eq!(client.command("admin", point).unwrap()["ok"], 1.0.into());
@@ -122,7 +122,7 @@ fn compressed_messages_are_unpacked_a_few_at_a_time() {
                 })
             })
             .collect();
-        // Small commands do not wait for them.
+        // Small commands do not wait for the inserts.
         for _ in 0..100 {
             client.command("admin", doc! {"ping": 1}).unwrap();
         }
@@ -130,7 +130,7 @@ fn compressed_messages_are_unpacked_a_few_at_a_time() {
             client.join().unwrap();
         }
     });
-    // All of them at once would be more than a gigabyte. One document stays, and the allocator keeps some.
+    // All messages at once would need more than a gigabyte. One document stays, and the allocator keeps some memory.
     assert!(grown < 800 * MB, "{} MB", grown / MB);
 }
 
@@ -168,14 +168,14 @@ fn clients_that_do_not_read_large_replies_are_let_go_when_they_are_many() {
             |_| connections.get_i64("totalCreated").unwrap() as usize,
             |created| created as usize,
         );
-        // 256 MB of them may stay.
+        // The server may keep 256 MB of unread replies.
         if asked >= CLIENTS + 2 && open <= 20 {
             break;
         }
         assert!(monotonic() - began < LATE, "{open} connections are open");
         thread::sleep(Duration::from_millis(10));
     }
-    // Whoever reads is served, and whoever asked for nothing is still there.
+    // A client that reads its replies is served, and a client that requested nothing is still connected.
     let reply = client
         .command("test", doc! {"find": "t", "filter": {}})
         .unwrap();
@@ -212,7 +212,7 @@ fn outcomes_of_retryable_writes_are_forgotten_when_they_are_too_many() {
         }
     });
     assert!(grown < 400 * MB, "{} MB", grown / MB);
-    // The last one is answered as before, the first one is not run again.
+    // A retry of the last write returns the stored reply. A retry of the first one fails and does not run again.
     let reply = change(SESSIONS - 1, 1);
     assert_eq!(reply.get_i32("retriedStmtId").unwrap(), 0);
     let refused = change(0, 1);
@@ -222,7 +222,7 @@ fn outcomes_of_retryable_writes_are_forgotten_when_they_are_too_many() {
         words.starts_with("Incomplete history detected for transaction 1 on session "),
         "{words}"
     );
-    // Its next write is as good as any.
+    // The next write of that session succeeds.
     let reply = change(0, 2);
     let before = reply.get_document("value").unwrap();
     assert_eq!(before.get_i32("n").unwrap(), i32::from(SESSIONS));
@@ -247,7 +247,7 @@ fn cursors_that_would_hold_too_much_together_are_refused() {
         cursor.map(|cursor| cursor.get_i64("id").unwrap())
     };
     let open = |reply: Document| id_of(&reply).expect("an open cursor");
-    // Nothing is sorted yet: these hold next to nothing.
+    // These cursors have not sorted anything yet, so they hold almost no memory.
     let unread: Vec<_> = (0..3).map(|_| open(run(sorted(0)))).collect();
     let mut kept = Vec::new();
     let refused = loop {
@@ -261,14 +261,14 @@ fn cursors_that_would_hold_too_much_together_are_refused() {
     assert_eq!(kept.len(), 11);
     assert_eq!(refused.get_i32("code").unwrap(), 146, "{refused}");
     let more = |id: i64| doc! {"getMore": id, "collection": "t", "batchSize": 1};
-    // A getMore that would hold more ends its cursor, and the others go on.
+    // A getMore that needs more memory than is left ends its cursor. Other cursors go on.
     assert_eq!(run(more(unread[0])).get_i32("code").unwrap(), 146);
     assert_eq!(run(more(unread[0])).get_i32("code").unwrap(), 43);
     assert_eq!(open(run(more(kept[0]))), kept[0]);
-    // One that keeps its place only is not refused.
+    // A cursor that keeps only its position is not refused.
     let find = doc! {"find": "t", "projection": {"x": 0}, "batchSize": 1};
     open(run(find));
-    // Each of these makes room for one.
+    // Killing a cursor and reading a cursor to its end each free the memory for one more.
     run(doc! {"killCursors": "t", "cursors": [kept[1]]});
     open(run(sorted(1)));
     assert_eq!(run(sorted(1)).get_i32("code").unwrap(), 146);

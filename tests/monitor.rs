@@ -1,4 +1,4 @@
-//! What keeps a driver's monitor quiet: a hello that waits, hellos that stream, and cursors that do.
+//! What the monitor of a driver relies on: a hello that waits, hellos that stream, and cursors that stream.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -18,7 +18,7 @@ mod raw;
 use raw::{Client, EXHAUST_ALLOWED, MORE_TO_COME, body, msg};
 
 const WAIT: i64 = 300;
-/// Nobody waits that long here: an answer comes at once, or the test fails.
+/// No test waits this long: a reply comes at once, or the test fails.
 const AN_HOUR: i64 = 3_600_000;
 
 async fn start(topology: Topology) -> Sundown {
@@ -51,7 +51,7 @@ async fn gauges(client: &mut Client) -> (i32, i32, i32) {
     )
 }
 
-/// Waits until the server counts as it should: a monitor is there, or gone, a moment after its last byte.
+/// Waits until the gauges have the wanted values. The server notices a monitor that comes or goes with a short delay.
 async fn gauges_come_to(client: &mut Client, what: &str, wanted: impl Fn((i32, i32, i32)) -> bool) {
     let begun = monotonic();
     loop {
@@ -158,14 +158,14 @@ async fn hellos_stream_until_the_client_leaves() {
         drop(monitor);
         gauges_come_to(&mut client, name, |seen| seen == (0, 0, 0)).await;
     }
-    // What went wrong is said once.
+    // An error is sent once and does not stream.
     let mut monitor = Client::connect(server.local_addr()).await;
     let wrong = awaiting("hello", &known, -1);
     monitor
         .send(&msg(1, EXHAUST_ALLOWED, &[&body(wrong)]))
         .await;
     assert_eq!(monitor.receive().await.unwrap().flags, 0);
-    // And one that does not wait does not stream.
+    // A hello that does not wait does not stream either.
     let plain = doc! {"hello": 1, "$db": "admin"};
     monitor
         .send(&msg(1, EXHAUST_ALLOWED, &[&body(plain)]))
@@ -216,7 +216,7 @@ async fn batches_stream_to_the_end_of_the_cursor() {
     assert_eq!(reply.document.get_i32("code").unwrap(), 43);
 }
 
-/// The driver's own monitor: one hello to introduce itself, then a stream, and not one failure.
+/// The driver's own monitor sends one hello to introduce itself, then streams, and never fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_drivers_monitor_streams_and_sees_a_healthy_server() {
     let set = Topology::ReplicaSet {
@@ -263,7 +263,7 @@ async fn the_drivers_monitor_streams_and_sees_a_healthy_server() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!seen.lock().unwrap().contains(&"failed"), "{topology:?}");
-        // Between two replies it is not there for a moment.
+        // Between two replies the gauge is zero for a moment.
         let mut streams = 0;
         while streams != 1 {
             let status = client
