@@ -1,7 +1,6 @@
-//! The Dockerfile and the compose file, without docker: every option, port, path and variable in them is held against
-//! the binary and the source tree, and what the image would start is started here as a user without rights.
+//! The Dockerfile and the compose files, tested without docker. Every option, port, path and variable in them is compared with the binary and the source tree. The command of the image is started here as a user without rights.
 //!
-//! Not tried, because no image can be pulled where this is developed: `docker build` itself, and the base images.
+//! Not tested, because no image can be pulled where this is developed: `docker build` itself, and the base images.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -19,7 +18,7 @@ mod yaml;
 use yaml::Yaml;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sundown");
-/// Where the image has it.
+/// The path of the binary in the image.
 const INSTALLED: &str = "/usr/local/bin/sundown";
 
 fn root() -> &'static Path {
@@ -32,7 +31,7 @@ fn read(name: &str) -> String {
 
 // The Dockerfile.
 
-/// One instruction: its word and the rest of its line.
+/// One instruction: its keyword and the rest of its line.
 struct Instruction {
     word: String,
     rest: String,
@@ -52,7 +51,7 @@ fn dockerfile() -> Vec<Instruction> {
         .collect()
 }
 
-/// The arguments of the last instruction of that word.
+/// Returns the arguments of the last instruction with this keyword.
 fn last(word: &str) -> String {
     let all = dockerfile();
     let found = all.iter().rev().find(|found| found.word == word);
@@ -69,7 +68,7 @@ fn words(list: &str) -> Vec<String> {
     }
 }
 
-/// The image's command in exec form, as a shell would see none.
+/// Returns the image's command, which is in exec form because the image has no shell.
 fn image_command() -> Vec<String> {
     words(&last("ENTRYPOINT"))
 }
@@ -111,7 +110,7 @@ fn the_build_stage_copies_what_the_build_needs_and_builds_the_binary() {
             copied.push(path.to_owned());
         }
     }
-    // What the manifest names must be there, or cargo refuses the manifest.
+    // Files that the manifest names must exist, or cargo refuses the manifest.
     let manifest = read("Cargo.toml");
     for (section, folder) in [("[[bench]]", "benches"), ("[[bin]]", "src")] {
         if manifest.contains(section) {
@@ -126,7 +125,7 @@ fn the_build_stage_copies_what_the_build_needs_and_builds_the_binary() {
         build.map(|found| found.rest.as_str()),
         Some("cargo build --release --locked --bin sundown")
     );
-    // The builder is as new as the crate wants.
+    // The builder has the Rust version that the crate requires.
     let wanted = manifest
         .lines()
         .find_map(|line| line.strip_prefix("rust-version = \""))
@@ -134,11 +133,11 @@ fn the_build_stage_copies_what_the_build_needs_and_builds_the_binary() {
         .expect("the manifest names a version");
     let from = &all[0].rest;
     assert!(from.starts_with(&format!("rust:{wanted}-")), "{from}");
-    // Its C library is the one of the image that runs.
+    // The builder has the same C library as the final image.
     assert!(from.contains("bookworm") && last("FROM").contains("debian12"));
 }
 
-/// The folder that the build stage would have: what it copies, and nothing else.
+/// Creates the folder of the build stage: the files that it copies, and nothing else.
 fn staged(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("sundown-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
@@ -166,7 +165,7 @@ fn build_command() -> Vec<String> {
     build.rest.split(' ').map(str::to_owned).collect()
 }
 
-/// cargo accepts the manifest with what was copied, and knows every flag of the build command.
+/// cargo accepts the manifest with the copied files, and knows every flag of the build command.
 #[test]
 fn cargo_takes_the_build_command() {
     let folder = staged("manifest");
@@ -188,7 +187,7 @@ fn cargo_takes_the_build_command() {
     for flag in build.iter().filter(|word| word.starts_with("--")) {
         assert!(help.contains(flag.as_str()), "cargo build {flag}");
     }
-    // What the second stage takes is what the first one makes.
+    // The second stage copies what the first one builds.
     let all = dockerfile();
     let copy = all
         .iter()
@@ -197,8 +196,8 @@ fn cargo_takes_the_build_command() {
     assert_eq!(copy[1..], ["/src/target/release/sundown", INSTALLED]);
 }
 
-/// `cargo test --test packaging -- --ignored`: the build itself, in a folder of its own and as a user without rights
-/// (who may read what root has, since that is where cargo lives on some machines). A release build from nothing.
+/// `cargo test --test packaging -- --ignored`: runs the build itself, a release build from scratch, in its own folder and
+/// as a user without rights. (The user may read root's files, because cargo is installed there on some machines.)
 #[test]
 #[ignore = "a release build: a quarter of an hour"]
 fn the_build_command_builds_without_rights() {
@@ -216,7 +215,8 @@ fn the_build_command_builds_without_rights() {
                 "--inh-caps=-all,+dac_read_search",
                 "--ambient-caps=-all,+dac_read_search",
             ])
-            // The system's linker: the one that comes with Rust looks whether it may, and cannot see that it may read.
+            // Uses the system's linker. Rust's own linker checks file permissions, and these do not show that the process
+            // may read everything.
             .env("RUSTFLAGS", "-Clinker-features=-lld")
             .arg(&build[0]);
         run
@@ -268,7 +268,7 @@ fn services() -> BTreeMap<String, Yaml> {
     services.into_iter().collect()
 }
 
-/// The services that run our image.
+/// Returns the services that run our image.
 fn ours() -> BTreeMap<String, Yaml> {
     let mut all = services();
     all.retain(|_, service| service.get("build").is_some());
@@ -368,7 +368,8 @@ fn the_samples_use_what_is_there() {
     }
 }
 
-/// The file for teams on Cosmos DB: client and server agree on name, port, replica set and where the authority lies.
+/// The file for teams on Cosmos DB: client and server agree on name, port, replica set and the path of the authority's
+/// certificate.
 #[test]
 fn the_cosmos_file_is_of_one_piece() {
     let file = Yaml::parse(&read("examples/docker-compose.cosmos.yml"));
@@ -405,7 +406,7 @@ fn the_cosmos_file_is_of_one_piece() {
     assert!(file.get("volumes").is_some());
 }
 
-// What the binary has.
+// The options and variables of the binary.
 
 fn check_variable(name: &str) {
     let known = config::table().iter().any(|row| row.env == name);
@@ -421,7 +422,7 @@ fn check_arguments(arguments: &[String]) {
     }
 }
 
-// Started as the image would start it.
+// Starting the binary as the image would start it.
 
 struct Started {
     child: Child,
@@ -435,8 +436,8 @@ impl Drop for Started {
     }
 }
 
-/// Runs our own binary in the place of the installed one, with the given variables only. As root it becomes the user
-/// `nobody` first, with a copy of the binary that this user may read.
+/// Returns a command that runs our own binary instead of the installed one, with only the given variables. If the test runs
+/// as root, the command switches to the user `nobody` first and uses a copy of the binary that this user may read.
 fn unprivileged(command: &[String], variables: &BTreeMap<String, String>) -> Option<Command> {
     assert_eq!(command[0], INSTALLED);
     let mut run = if is_root() {
@@ -462,7 +463,7 @@ fn unprivileged(command: &[String], variables: &BTreeMap<String, String>) -> Opt
     Some(run)
 }
 
-/// Target folders may lie where only their owner can go.
+/// Copies the binary to a folder that every user can read. The target folder may be readable by its owner only.
 fn readable_copy() -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::OnceLock;
@@ -472,7 +473,7 @@ fn readable_copy() -> Option<PathBuf> {
         fs::create_dir_all(&folder).ok()?;
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).ok()?;
         let copy = folder.join("sundown");
-        // A link costs nothing, where the two lie on one disk.
+        // A hard link avoids the copy if both folders are on the same disk.
         let _ = fs::remove_file(&copy);
         fs::hard_link(BINARY, &copy)
             .or_else(|_| fs::copy(BINARY, &copy).map(|_| ()))
@@ -509,7 +510,7 @@ fn start(command: &[String], variables: &BTreeMap<String, String>) -> Option<Sta
     Some(Started { child, address })
 }
 
-/// The image alone, and every service of the compose file.
+/// Runs the image alone and every service of the compose file.
 #[test]
 fn what_the_image_starts_runs_without_rights_and_is_healthy() {
     let mut rows = vec![("the image".to_owned(), Vec::new(), BTreeMap::new())];
@@ -538,7 +539,7 @@ fn what_the_image_starts_runs_without_rights_and_is_healthy() {
         };
         let answer = healthy(port);
         assert!(answer.status.success(), "{name}: {answer:?}");
-        // A check that cannot fail is none.
+        // The check must also be able to fail.
         let answer = healthy("1");
         assert!(!answer.status.success(), "{name}: {answer:?}");
     }

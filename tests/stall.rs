@@ -1,4 +1,4 @@
-//! One computation that cannot be cut holds up nobody but whoever asked for it, on however few threads.
+//! A computation that cannot be split delays only the client that asked for it, however few threads there are.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -17,10 +17,10 @@ mod support;
 
 use support::client::Client;
 
-/// Whatever is told to end has ended by then, on the busiest machine; only a server that hangs takes longer.
+/// Everything that is told to end has ended by then, even on a busy machine. Only a server that hangs takes longer.
 const LATE: Duration = Duration::from_secs(120);
 
-/// An expression of one document that goes on for an hour, if nothing stops it.
+/// Returns an expression that runs for an hour on one document, if nothing stops it.
 fn endless(start: impl Into<Bson>) -> Document {
     let inner = doc! {"$reduce": {
         "input": {"$range": [0, 1000]},
@@ -51,18 +51,18 @@ fn start(workers: usize) -> (Runtime, Sundown) {
     (runtime, server)
 }
 
-/// Asks on a connection of its own; the reply comes when it comes.
+/// Sends a command on its own connection. The receiver gets the reply when it arrives.
 fn ask(address: SocketAddr, command: Document) -> Receiver<Document> {
     let (tell, reply) = channel();
     thread::spawn(move || {
         let mut client = Client::connect(address).unwrap();
-        // Nobody listens any more where the test was over first.
+        // The test may have ended first, so the receiver may be gone.
         let _ = tell.send(client.command("test", command).unwrap());
     });
     reply
 }
 
-/// The most bytes that this process has had so far; nothing where that is not told.
+/// Returns the peak memory of this process in bytes, or 0 on systems that do not report it.
 fn memory_peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -71,7 +71,7 @@ fn memory_peak() -> u64 {
         * 1024
 }
 
-/// The numbers by which the operations on the collection are killed.
+/// Returns the ids of the operations on the collection, for killOp.
 fn operations(client: &mut Client) -> Vec<Bson> {
     let reply = client
         .command("admin", doc! {"currentOp": 1, "ns": "test.t"})
@@ -82,7 +82,7 @@ fn operations(client: &mut Client) -> Vec<Bson> {
         .collect()
 }
 
-/// The same, once there are so many.
+/// Waits until there are `count` operations on the collection and returns their ids.
 fn running(client: &mut Client, count: usize) -> Vec<Bson> {
     let began = monotonic();
     loop {
@@ -95,7 +95,7 @@ fn running(client: &mut Client, count: usize) -> Vec<Bson> {
     }
 }
 
-/// Asks, and kills the command as soon as it is to be seen. Some commands end before that by themselves.
+/// Sends a command and kills it as soon as currentOp shows it. Some commands end by themselves before that.
 fn ask_and_kill(client: &mut Client, address: SocketAddr, command: Document) -> Document {
     let asked = ask(address, command);
     loop {
@@ -117,7 +117,7 @@ fn others_are_answered_while_expressions_compute_and_all_can_be_killed() {
         let (_runtime, server) = start(workers);
         let address = server.local_addr();
         let mut client = Client::connect(address).unwrap();
-        // More of them than there are workers; one of them under the collection's lock.
+        // There are more of them than workers, and one of them runs under the collection's lock.
         let mut asked = vec![ask(
             address,
             doc! {"find": "t", "filter": {"$expr": {"$eq": [endless("$_id"), 0]}}},
@@ -133,7 +133,7 @@ fn others_are_answered_while_expressions_compute_and_all_can_be_killed() {
         for _ in 0..50 {
             client.command("admin", doc! {"ping": 1}).unwrap();
         }
-        // All pings are answered before one of those is.
+        // All pings are answered before any of these commands is.
         for reply in &asked {
             assert_eq!(reply.try_recv(), Err(TryRecvError::Empty), "too early");
         }
@@ -150,7 +150,7 @@ fn others_are_answered_while_expressions_compute_and_all_can_be_killed() {
     }
 }
 
-/// Neither holds a document's size times the size of a filter.
+/// The work of each command is the size of the document times the size of the filter.
 #[test]
 fn a_long_filter_on_a_large_array_ends_at_the_time_limit() {
     let (_runtime, server) = start(2);
@@ -172,13 +172,13 @@ fn a_long_filter_on_a_large_array_ends_at_the_time_limit() {
     }
 }
 
-/// So many conditions on `_id`, none of which a document of the collection fails.
+/// Returns a filter of `count` conditions on `_id`. Every document of the collection matches all of them.
 fn many_conditions(count: i32) -> Document {
     let conditions = (0..count).map(|n| doc! {"_id": {"$ne": -1 - n}});
     doc! {"$and": conditions.collect::<Vec<_>>()}
 }
 
-/// Adds documents, and has the server put their `_id`s in order.
+/// Inserts documents and makes the server build the order of their `_id`s.
 fn fill_in_order(client: &mut Client, count: i32) {
     let documents: Vec<Document> = (2..=count).map(|n| doc! {"_id": n}).collect();
     client
@@ -191,7 +191,7 @@ fn fill_in_order(client: &mut Client, count: i32) {
     assert!(plan.to_string().contains("IXSCAN"), "{plan}");
 }
 
-/// 50,000 conditions are planned and tested while others read and write the collection.
+/// While the server plans and tests 50,000 conditions, other clients read and write the collection.
 #[test]
 fn a_filter_of_many_conditions_holds_up_nobody() {
     let (_runtime, server) = start(2);
@@ -217,14 +217,14 @@ fn a_filter_of_many_conditions_holds_up_nobody() {
                 Err(error) => assert_eq!(error, TryRecvError::Empty),
             }
         };
-        // The document that comes and goes may be among them.
+        // The document that is inserted and deleted in the loop may be among the results.
         let found = rows_of(&reply);
         assert!((100..=101).contains(&found), "{found}");
     }
 }
 
-/// 50,000 conditions end with their command: at its time limit, when it is killed, when its client leaves. A server that stops
-/// lets them come to their end.
+/// A command with 50,000 conditions ends at its time limit, when it is killed, and when its client disconnects. A server
+/// that shuts down lets it finish.
 #[test]
 fn a_filter_of_many_conditions_ends_with_its_command() {
     let (runtime, server) = start(2);
@@ -249,7 +249,7 @@ fn a_filter_of_many_conditions_ends_with_its_command() {
         let reply = client.command("test", command.clone()).unwrap();
         assert_eq!(reply.get_i32("code").ok(), Some(50), "{name}: {reply}");
     }
-    // With an expression that has no end in sight it cannot be over before it is killed.
+    // The endless expression makes sure that the command does not end before it is killed.
     let mut endless_find = doc! {"find": "t", "filter": &filter};
     let conditions = endless_find.get_document_mut("filter").unwrap();
     conditions.insert("$expr", endless("$_id"));
@@ -260,7 +260,7 @@ fn a_filter_of_many_conditions_ends_with_its_command() {
     let reply = asked.recv_timeout(LATE).unwrap();
     assert_eq!(reply.get_i32("code").ok(), Some(11601), "{reply}");
 
-    // Nobody waits for the replies of these.
+    // These clients disconnect without waiting for their replies.
     let find = doc! {"find": "t", "filter": &filter, "batchSize": 1000};
     for _ in 0..3 {
         let mut leaving = Client::connect(address).unwrap();
@@ -271,7 +271,7 @@ fn a_filter_of_many_conditions_ends_with_its_command() {
     let mut last = Client::connect(address).unwrap();
     last.send("test", find).unwrap();
     runtime.block_on(async { tokio::time::timeout(LATE, server.stop()).await.unwrap() });
-    // The server had begun with it when it was told to stop, or closed the connection.
+    // The server had started the command when it was told to stop, or it closed the connection.
     if let Ok(reply) = last.receive() {
         assert_eq!(rows_of(&reply), 100);
     }
@@ -282,7 +282,7 @@ fn rows_of(reply: &Document) -> usize {
     cursor.get_array("firstBatch").unwrap().len()
 }
 
-/// Short commands that ask much of one large document.
+/// Short commands that need much work on one large document.
 #[test]
 fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
     let (_runtime, server) = start(2);
@@ -337,7 +337,7 @@ fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
         assert_eq!(reply.get_i32("code").ok(), Some(50), "{shown}: {reply}");
         assert!(monotonic() - began < LATE, "{shown}");
     }
-    // Nothing of it was done.
+    // None of the commands changed anything.
     assert_eq!(
         run(doc! {"count": "t", "query": {"a.b": 49_999}})
             .get_i32("n")
@@ -346,7 +346,7 @@ fn what_is_asked_of_one_large_document_ends_at_the_time_limit() {
     );
 }
 
-/// What would come to many times the size of a document is refused before it is built.
+/// A result that would be many times larger than a document is refused before it is built.
 #[test]
 fn short_commands_that_ask_for_much_are_refused() {
     let (_runtime, server) = start(2);
@@ -389,7 +389,7 @@ fn short_commands_that_ask_for_much_are_refused() {
             reply.to_string()
         );
     }
-    // Each stage's document is gone when the next one has its own, and no batch is filled beyond measure.
+    // The document of one stage is freed when the next stage has built its own, and the size of a batch is limited.
     run(doc! {"insert": "s", "documents": (0..300).map(|n| doc! {"_id": n}).collect::<Vec<_>>()});
     let large = doc! {"$set": {"x": "$$large"}};
     let mut stages = vec![doc! {"$match": {"_id": {"$lt": 3}}}, large.clone()];
@@ -404,7 +404,7 @@ fn short_commands_that_ask_for_much_are_refused() {
         command.insert("let", doc! {"large": {"$range": [0, 200_000]}});
         let reply = run(command);
         assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
-        // Otherwise about half a gigabyte each; other tests take some, too.
+        // Without these limits each pipeline would need about half a gigabyte. Other tests use some memory, too.
         let grown = memory_peak() - before;
         assert!(grown < 300 << 20, "{grown}");
     }
@@ -444,7 +444,8 @@ fn one_expression_ends_at_the_time_limit() {
     }
 }
 
-/// A search is one call of a library: it gives way to others all the same, and ends when it is told to.
+/// A regular expression search is a single call into a library. Even so, other clients are served meanwhile and the search
+/// can be killed.
 #[test]
 fn one_search_for_a_pattern_can_be_ended() {
     let (_runtime, server) = start(1);
@@ -473,7 +474,7 @@ fn one_search_for_a_pattern_can_be_ended() {
         for _ in 0..5 {
             client.command("admin", doc! {"ping": 1}).unwrap();
         }
-        // Others write to the collection meanwhile: the text is not searched under its lock.
+        // Other clients can write to the collection meanwhile, because the search does not hold its lock.
         let mut run = |command: Document| client.command("test", command).unwrap();
         run(doc! {"insert": "t", "documents": [{"_id": 3}]});
         run(doc! {"delete": "t", "deletes": [{"q": {"_id": 3}, "limit": 1}]});
@@ -496,7 +497,7 @@ fn one_search_for_a_pattern_can_be_ended() {
     assert_eq!(left.get_i32("n").unwrap(), 2);
 }
 
-/// What takes long before the command itself begins is seen and ended like everything else.
+/// Long work before the command itself starts is visible and can be killed, too.
 #[test]
 fn a_command_is_to_be_seen_while_it_is_read() {
     let (_runtime, server) = start(2);
@@ -513,7 +514,8 @@ fn a_command_is_to_be_seen_while_it_is_read() {
         doc! {"count": "t", "query": {"$nor": &large}},
     ] {
         let shown: String = command.to_string().chars().take(100).collect();
-        // A machine may be so fast, or this thread so slow, that the filter is read before the kill arrives: then once more.
+        // On a fast machine, or if this thread is slow, the filter is parsed before the kill arrives. Then the test tries
+        // again.
         let began = monotonic();
         loop {
             let reply = ask_and_kill(&mut client, address, command.clone());

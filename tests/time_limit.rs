@@ -1,4 +1,4 @@
-//! `maxTimeMS` stops the work itself: every command that can run long ends with MaxTimeMSExpired, soon after its time is over.
+//! `maxTimeMS` stops the work itself: every command that can run long ends with MaxTimeMSExpired soon after its deadline.
 
 #![allow(clippy::unwrap_used)] // a panic says where
 
@@ -14,7 +14,7 @@ use support::world::{Reaper, World};
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 
-/// A filter that takes a while for each document and lets none pass.
+/// Returns a filter that takes a while for each document and matches none.
 fn slow() -> Document {
     let sum = doc! {"$reduce": {
         "input": {"$range": [0, 50_000]},
@@ -57,7 +57,7 @@ fn every_command_ends_at_its_time_limit() {
             Some(MAX_TIME_MS_EXPIRED),
             "{command}: {reply}"
         );
-        // Only what does not look at its limit takes that long.
+        // Only a command that ignores its limit takes this long.
         assert!(monotonic() - began < Duration::from_secs(120), "{command}");
     }
     let mut admin = Client::connect(world.server.local_addr()).unwrap();
@@ -83,7 +83,7 @@ fn the_limit_of_a_find_covers_its_get_mores() {
     let mut run = |command: Document| client.command("test", command).unwrap();
     let documents: Vec<Document> = (0..2_000).map(|n| doc! {"_id": n}).collect();
     run(doc! {"insert": "t", "documents": documents});
-    // One more document takes longer than any limit here.
+    // The next document takes longer than any limit in this test.
     let endless = doc! {"$eq": [{"$max": {"$map": {"input": {"$range": [0, 200_000]}, "in": slow()["$expr"].clone()}}}, -1]};
     // On a busy machine the first batch may take longer than a short limit allows.
     let mut limits = std::iter::successors(Some(40), |limit| Some(limit * 2));
@@ -108,6 +108,6 @@ fn the_limit_of_a_find_covers_its_get_mores() {
         Some(MAX_TIME_MS_EXPIRED),
         "{reply}"
     );
-    // A cursor that ran out of time is gone.
+    // A cursor that exceeded its time limit is closed.
     assert_eq!(run(more).get_i32("code").ok(), Some(43));
 }

@@ -1,4 +1,4 @@
-//! The binary, running: for what has to be measured from outside.
+//! The running binary, for tests that measure the process from outside.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,7 +17,7 @@ pub struct Binary {
 // === impl Binary ===
 
 impl Binary {
-    /// On a port of its own, with test commands.
+    /// Starts the binary on a free port, with test commands enabled.
     pub fn start() -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sundown"))
             .args(["--port", "0", "--enable-test-commands", "--log", "error"])
@@ -43,7 +43,7 @@ impl Binary {
         Client::connect(self.address).expect("a connection")
     }
 
-    /// Resident memory, in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident(&self) -> u64 {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("Linux");

@@ -1,4 +1,4 @@
-//! A client that speaks OP_MSG and nothing else: one command, one reply, no driver in between.
+//! A client that speaks only OP_MSG: one command, one reply, no driver in between.
 
 use std::io::{Error, Read, Result, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,18 +17,17 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        // A server that hangs fails the test and not the machine.
+        // If the server hangs, the test fails instead of waiting forever.
         socket.set_read_timeout(Some(Duration::from_secs(180)))?;
         Ok(Self { socket, next: 1 })
     }
 
-    /// Sends a command and waits for its reply, an error reply included.
+    /// Sends a command and waits for its reply, which may be an error.
     pub fn command(&mut self, database: &str, command: Document) -> Result<Document> {
         self.send(database, command)?;
         self.receive()
     }
 
-    /// Sends a command.
     pub fn send(&mut self, database: &str, mut command: Document) -> Result<()> {
         command.insert("$db", database);
         let body = command.to_vec().map_err(Error::other)?;
@@ -43,7 +42,6 @@ impl Client {
         self.socket.write_all(&message)
     }
 
-    /// Waits for the next reply.
     pub fn receive(&mut self) -> Result<Document> {
         let mut head = [0; 21];
         self.socket.read_exact(&mut head)?;

@@ -1,6 +1,6 @@
-//! Numbers that need not be good, only different: the same ones from the same seed.
+//! A simple generator of pseudo-random numbers. The same seed gives the same numbers.
 
-/// The seed is anything but zero.
+/// The generator, made from a seed that must not be zero.
 pub struct Dice(pub u64);
 
 // === impl Dice ===

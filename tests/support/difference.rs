@@ -1,6 +1,6 @@
-//! Where mongod 6.0.5 answers a statement otherwise than Sundown, and why.
+//! A statement that mongod 6.0.5 answers differently from Sundown, and the reason.
 //!
-//! Sundown follows 8.2, so most differences are those of the version. Each is listed under its statement:
+//! Sundown follows 8.2, so most differences come from the version. Each is listed under its statement:
 //!
 //! ```text
 //! # 6.0: kind: reason
@@ -23,20 +23,20 @@ pub const KINDS: &[&str] = &[
 
 #[derive(Default)]
 pub struct Difference {
-    /// `kind: reason`; a lone `?` where nobody has given one.
+    /// `kind: reason`, or a single `?` if no reason is given yet.
     pub reason: String,
     pub answer: Vec<String>,
 }
 
-/// What 8.2 puts before the message of an error that documents brought about: (beginning, end).
+/// Prefixes that 8.2 adds to the message of an error that a document caused: (beginning, end).
 const LEADS: &[(&str, &str)] = &[
-    // Before the one that it ends with.
+    // This prefix must come before the next one, because it contains that one.
     ("PlanExecutor error during ", " :: caused by :: "),
     ("Executor error during ", " :: caused by :: "),
     ("Plan executor error during ", " :: caused by :: "),
 ];
 
-/// What only the answer of a standalone server contains.
+/// Texts that only the answers of a standalone server contain.
 const STANDALONE: &[&str] = &[
     "NotAReplicaSet",
     "Standalones can't",
@@ -46,10 +46,10 @@ const STANDALONE: &[&str] = &[
     "only allowed on a replica set member or mongos",
 ];
 
-/// What no client looks at: the code is the same, and so is the meaning.
+/// The reason for a difference in wording only. Clients do not depend on it: code and meaning are the same.
 const WORDS: &str = "wording: not pursued";
 
-/// What 6.0.5 says of an operator that it does not know.
+/// The answers of 6.0.5 to an unknown operator.
 const UNKNOWN_OPERATOR: &[&str] = &[
     "Unknown expression $",
     "Unrecognized expression '$",
@@ -61,21 +61,21 @@ const UNKNOWN_OPERATOR: &[&str] = &[
 // === impl Difference ===
 
 impl Difference {
-    /// With the reason that is already given, or else one that shows by itself.
+    /// Creates a difference with the reason that is already given, or else with one that the two answers show.
     pub fn new(ours: &[String], answer: Vec<String>, given: Option<String>) -> Self {
         let given = given.filter(|reason| reason != "?");
         let reason = given.unwrap_or_else(|| evident(&ours.join("\n"), &answer.join("\n")).into());
         Self { reason, answer }
     }
 
-    /// Whether a kind and a reason are given.
+    /// Returns whether a kind and a reason are given.
     pub fn is_explained(&self) -> bool {
         let (kind, reason) = self.reason.split_once(": ").unwrap_or_default();
         KINDS.contains(&kind) && !reason.is_empty()
     }
 }
 
-/// The reasons that the two answers show.
+/// Returns the reason that the two answers show.
 fn evident(ours: &str, theirs: &str) -> &'static str {
     let (plain, theirs_plain) = (without_lead(ours), without_lead(theirs));
     let named = plain
@@ -109,7 +109,8 @@ fn evident(ours: &str, theirs: &str) -> &'static str {
     }
 }
 
-/// The error that a line tells, of a statement or of one of its writes: `error 14 TypeMismatch: ...`, `[0] error 11000: ...`.
+/// Returns the error in a line, of a statement or of one of its writes: `error 14 TypeMismatch: ...`, `[0] error 11000:
+/// ...`.
 pub fn error(line: &str) -> Option<&str> {
     let error = match line.strip_prefix('[') {
         Some(write) => write.split_once("] ")?.1,
@@ -122,7 +123,7 @@ fn fails(answer: &str) -> bool {
     answer.lines().any(|line| error(line).is_some())
 }
 
-/// An answer whose errors have only their codes: `error 14` of `error 14 TypeMismatch: ...`.
+/// Reduces the errors of an answer to their codes: `error 14 TypeMismatch: ...` becomes `error 14`.
 fn without_words(answer: &str) -> String {
     let lines = answer.lines().map(|line| match error(line) {
         Some(error) => error.split([' ', ':']).take(2).collect(),
@@ -131,7 +132,7 @@ fn without_words(answer: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A text with every lead-in taken out.
+/// Removes every prefix of [`LEADS`] from a text.
 fn without_lead(text: &str) -> String {
     let mut text = text.to_owned();
     for (start, end) in LEADS {
@@ -145,7 +146,7 @@ fn without_lead(text: &str) -> String {
     text
 }
 
-/// The letters of a text, sorted: equal for the same fields in another order.
+/// Returns the letters of a text, sorted. They are equal for two texts with the same fields in a different order.
 fn letters(text: &str) -> Vec<char> {
     let mut letters: Vec<char> = text.chars().collect();
     letters.sort_unstable();

@@ -1,4 +1,4 @@
-//! The laws of our documents: generated sections agree with the code, links and file names lead somewhere, commands and options
+//! The rules for our documents: generated sections agree with the code, links and file names exist, commands and options
 //! exist, and the README stays short.
 
 use std::collections::BTreeSet;
@@ -9,15 +9,16 @@ use sundown::config;
 
 use super::{readme, root, syntax};
 
-/// A person reads the README in one sitting; the rest stands beside what it describes.
+/// A person reads the README in one sitting. Details are documented next to the code they describe.
 const README_LINES: usize = 200;
 
-/// Programs that our shell blocks may start besides those that are checked here.
+/// Programs that our shell blocks may start, besides those that are checked here.
 const PROGRAMS: &[&str] = &[
     "docker", "export", "go", "mkdir", "mongosh", "node", "npm", "pip", "pytest",
 ];
 
-/// Options that are no settings of the server: `--help`, those of `sundown healthcheck`, another name for one, cargo's and mongod's.
+/// Options that are not settings of the server: `--help`, those of `sundown healthcheck`, an alias of a setting, and
+/// options of cargo and mongod.
 const OPTIONS: &[&str] = &[
     "--help",
     "--host",
@@ -27,27 +28,27 @@ const OPTIONS: &[&str] = &[
     "--setParameter",
 ];
 
-/// Folders that appear when something runs.
+/// Folders that exist only after something has run.
 const MADE: &[&str] = &["artifacts/", "corpus/"];
 
-/// What a name must end with to be taken for the name of one of our files.
+/// The endings by which a name counts as the name of one of our files.
 const FILES: &[&str] = &[
     ".rs", ".md", ".py", ".mjs", ".js", ".java", ".go", ".sh", ".case", ".yml", ".toml", "/",
 ];
 
 struct Document {
-    /// From the root.
+    /// The path from the root.
     name: String,
     text: String,
 }
 
-/// A fenced block: its language and its text.
+/// A fenced block.
 struct Block<'a> {
     language: &'a str,
     text: String,
 }
 
-/// Every Markdown file of ours.
+/// Returns all our Markdown files.
 fn documents() -> Vec<Document> {
     fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -55,7 +56,7 @@ fn documents() -> Vec<Document> {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             if path.is_dir() {
-                // Build output and fuzzing corpora hold files of others.
+                // Build output and fuzzing corpora contain files that are not ours.
                 if !name.starts_with('.') && !["target", "corpus", "artifacts"].contains(&&*name) {
                     collect(&path, files);
                 }
@@ -105,7 +106,7 @@ impl Document {
         blocks
     }
 
-    /// The text outside fenced blocks.
+    /// Returns the text outside fenced blocks.
     fn prose(&self) -> String {
         let mut inside = false;
         self.text
@@ -119,7 +120,7 @@ impl Document {
             .join("\n")
     }
 
-    /// What stands in backticks, outside fenced blocks.
+    /// Returns the text of all code spans (in backticks) outside fenced blocks.
     fn spans(&self) -> Vec<String> {
         let prose = self.prose();
         prose
@@ -130,7 +131,7 @@ impl Document {
             .collect()
     }
 
-    /// The headings as GitHub makes anchors of them: small letters, and hyphens for spaces.
+    /// Returns the anchors that GitHub generates for the headings: lower case, with hyphens for spaces.
     fn anchors(&self) -> Vec<String> {
         let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
         self.prose()
@@ -208,7 +209,7 @@ fn links_lead_somewhere() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A path, or the name of a source file, counts from the folder of its document, from the root or from the golden scripts.
+/// A path, or the name of a source file, is relative to the folder of its document, to the root or to the golden scripts.
 #[test]
 fn named_files_exist() {
     let mut wrong = Vec::new();
@@ -250,7 +251,7 @@ fn the_tour_names_every_module() {
     }
 }
 
-/// `module::Name` in the tour of the code is defined in that module.
+/// Every `module::Name` in the tour of the code is defined in that module.
 #[test]
 fn the_tour_names_what_exists() {
     let all = documents();
@@ -324,7 +325,7 @@ fn check_command(document: &Document, command: &str) {
     }
 }
 
-/// The words of a command, as a shell splits them.
+/// Splits a command into words as a shell does.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in command.chars() {
@@ -345,7 +346,7 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.chars().all(letters)
 }
 
-/// Targets that cargo is told by their names, and options for the server behind `--`.
+/// Checks the targets that a cargo command names, and the server options after `--`.
 fn check_cargo(document: &Document, command: &str, words: &[&str]) {
     let target = |option: &str| {
         let at = words.iter().position(|word| *word == option)?;
@@ -388,12 +389,12 @@ fn is_option(option: &str) -> bool {
     OPTIONS.contains(&option) || config::table().iter().any(|row| row.name == option)
 }
 
-/// Snippets for mongosh, Node and Python.
+/// Checks the snippets for mongosh, Node and Python.
 #[test]
 fn snippets_are_well_formed() {
     for document in documents() {
         for (nth, block) in document.blocks().iter().enumerate() {
-            // As a module, JavaScript may import and await at the top.
+            // As a module, JavaScript may use import and await at the top level.
             let ending = match block.language {
                 "js" => "mjs",
                 "python" => "py",
@@ -407,7 +408,7 @@ fn snippets_are_well_formed() {
     }
 }
 
-/// In backticks, `--option` is one of ours, and so is a variable wherever it is named.
+/// Every `--option` in backticks is one of ours, and so is every variable.
 #[test]
 fn options_and_variables_exist() {
     for document in documents() {

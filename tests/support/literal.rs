@@ -1,19 +1,19 @@
-//! Values as people write them in a shell: `{a: 1, "b.c": NumberLong(2), d: ISODate("2030-01-01T00:00:00Z"), e: /x/i}`.
+//! Parses values as people write them in a shell: `{a: 1, "b.c": NumberLong(2), d: ISODate("2030-01-01T00:00:00Z"), e: /x/i}`.
 //!
-//! A whole number is an int (a long where it does not fit), one with a point or an exponent is a double.
+//! A whole number is an int, or a long if it does not fit. A number with a point or an exponent is a double.
 
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime, Document, JavaScriptCodeWithScope, Regex, Timestamp};
 
-/// Reads values off the front of a text.
+/// A parser that reads values from the start of a text.
 pub struct Reader<'a> {
     rest: &'a str,
 }
 
 pub type Read<T> = Result<T, String>;
 
-/// The one value that a text holds.
+/// Parses a text that contains exactly one value.
 pub fn value(text: &str) -> Read<Bson> {
     let mut reader = Reader::new(text);
     let value = reader.value()?;
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         self.rest.chars().next()
     }
 
-    /// Takes `sign` if it comes next.
+    /// Consumes `sign` if it comes next.
     pub fn take(&mut self, sign: char) -> bool {
         self.space();
         match self.rest.strip_prefix(sign) {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A bare word: letters, digits, `_`, `$` and `.`.
+    /// Reads a bare word: letters, digits, `_`, `$` and `.`.
     pub fn word(&mut self) -> &'a str {
         self.space();
         let end = self
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A word, or a word with arguments: `true`, `ObjectId("...")`.
+    /// Reads a word, or a word with arguments: `true`, `ObjectId("...")`.
     fn named(&mut self) -> Read<Bson> {
         let word = match self.word() {
             "new" => self.word(),
@@ -282,7 +282,7 @@ fn construct(word: &str, arguments: &[Bson]) -> Option<Bson> {
     })
 }
 
-/// Binaries are written in hexadecimal, here and in what is printed.
+/// Decodes hexadecimal, the form of binaries in scripts and in printed values.
 fn hex(text: &str) -> Option<Vec<u8>> {
     let digit = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     (0..text.len()).step_by(2).map(digit).collect()

@@ -1,6 +1,7 @@
-//! What several tests share: values as text, a client that speaks raw OP_MSG, golden scripts, a server with its clock.
+//! Code that several tests share: values as text, a client that speaks raw OP_MSG, golden scripts, and a server with its
+//! clock.
 
-// Every test binary takes a part of this only.
+// Each test binary uses only a part of this.
 #![allow(dead_code)]
 
 pub mod binary;

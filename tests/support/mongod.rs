@@ -1,4 +1,4 @@
-//! The genuine mongod that tests compare with.
+//! The real mongod that tests compare with.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -6,7 +6,7 @@ use bson::doc;
 
 use super::client::Client;
 
-/// Where the server of a URI listens.
+/// Returns the address of the server in a URI.
 pub fn address(uri: &str) -> SocketAddr {
     let host = uri.trim_start_matches("mongodb://");
     let host = host.split(['/', '?']).next().unwrap_or(host);
@@ -17,8 +17,8 @@ pub fn address(uri: &str) -> SocketAddr {
         .unwrap_or_else(|| panic!("{uri} names no host and port"))
 }
 
-/// A connection to a server that uses its classic engine from now on. The other engine of 6.0 runs parts of some pipelines and has
-/// codes of its own for the same errors.
+/// Connects to a server and makes it use its classic engine. The other engine of 6.0 runs parts of some pipelines and has
+/// different codes for the same errors.
 pub fn connect(uri: &str) -> Client {
     let address = address(uri);
     let mut client = Client::connect(address)

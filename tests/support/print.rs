@@ -1,15 +1,16 @@
-//! Values as text that [`super::literal`] reads back, with their types: 5 is an int, 5.0 a double, NumberLong(5) a long.
+//! Prints values as text that [`super::literal`] parses back, with their types: 5 is an int, 5.0 a double, NumberLong(5) a
+//! long.
 
 use std::fmt::Write;
 
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-/// Prints values. ObjectIds and UUIDs that the server made up differ from run to run, so they are numbered in order of
-/// appearance.
+/// A printer of values. ObjectIds and UUIDs that the server generates differ from run to run, so it replaces them by
+/// numbers in order of appearance.
 #[derive(Default)]
 pub struct Printer {
-    /// Ids that the script itself names: printed as they are.
+    /// Ids that the script itself contains. They are printed unchanged.
     known: Vec<Vec<u8>>,
     ids: Vec<Vec<u8>>,
     uuids: Vec<Vec<u8>>,
@@ -18,7 +19,7 @@ pub struct Printer {
 // === impl Printer ===
 
 impl Printer {
-    /// Notes every id in a value that a script sends.
+    /// Stores every id in a value that a script sends.
     pub fn learn(&mut self, value: &Bson) {
         match value {
             Bson::ObjectId(id) => self.known.push(id.bytes().to_vec()),
@@ -113,7 +114,7 @@ impl Printer {
     }
 }
 
-/// An id as it is, if the script knows it, else its number among those made up.
+/// Prints an id unchanged if the script contains it, and otherwise as its number among the generated ids.
 fn shown(known: &[Vec<u8>], made: &mut Vec<Vec<u8>>, id: &[u8]) -> String {
     if known.iter().any(|known| known == id) {
         return format!("\"{}\"", hex(id));
@@ -151,7 +152,7 @@ fn number(double: f64) -> String {
         }
         .to_owned();
     }
-    // Rust prints the shortest text that reads back, and always a point or an exponent.
+    // Rust prints the shortest text that parses back to the same number, and always with a point or an exponent.
     format!("{double:?}")
 }
 

@@ -1,6 +1,6 @@
-//! A client that knows nothing but bytes, and the bytes that it sends.
+//! A client that sends and receives raw bytes, and functions that build messages.
 
-// Every test binary takes a part of this only.
+// Each test binary uses only a part of this.
 #![allow(dead_code)]
 
 use std::io::ErrorKind;
@@ -18,10 +18,10 @@ pub const CHECKSUM: u32 = 1;
 pub const MORE_TO_COME: u32 = 2;
 pub const EXHAUST_ALLOWED: u32 = 1 << 16;
 
-/// Nothing here takes that long unless it hangs.
+/// Far longer than any step takes. Only a server that hangs reaches it.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Waits for something that happens on the other side of a socket, where nothing tells of it.
+/// Waits for something that happens on the other side of a socket without any notification.
 pub async fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
     let waiting = async {
         while !happened() {
@@ -41,7 +41,7 @@ pub struct Reply {
     pub response_to: i32,
     pub opcode: i32,
     pub flags: u32,
-    /// The number of the compressor that it came by; 0 for none.
+    /// The id of the compressor of the message, or 0 if it was not compressed.
     pub compressor: u8,
     pub document: Document,
 }
@@ -58,7 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.0.flush().await.unwrap();
     }
 
-    /// The next message, or nothing if the server has hung up.
+    /// Returns the next message, or `None` if the server has closed the connection.
     pub async fn receive(&mut self) -> Option<Reply> {
         tokio::time::timeout(PATIENCE, self.read_message())
             .await
@@ -187,7 +187,7 @@ pub fn ping() -> Vec<u8> {
     body(doc! {"ping": 1, "$db": "admin"})
 }
 
-/// A whole message inside an OP_COMPRESSED, by the compressor of that number.
+/// Wraps a whole message in an OP_COMPRESSED, with the compressor that has this id.
 pub fn compressed(compressor: u8, message: &[u8]) -> Vec<u8> {
     let mut inside = message[12..16].to_vec();
     inside.extend((message.len() as i32 - 16).to_le_bytes());

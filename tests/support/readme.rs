@@ -1,6 +1,6 @@
-//! The generated sections of our README files: tables of the vocabularies and settings, the list of differences, code from examples.
+//! The generated sections of our README files: tables of vocabularies and settings, the list of differences, and code from the examples.
 //!
-//! A generated section stands between `<!-- its name -->` and `<!-- end -->`. `<!-- file:examples/x.py -->` shows a file.
+//! A generated section is between `<!-- its name -->` and `<!-- end -->`. `<!-- file:examples/x.py -->` shows a file.
 
 use std::fmt::Write;
 use std::fs;
@@ -67,7 +67,7 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// The text with every generated section written anew, and the names of its sections.
+/// Returns the text with every generated section replaced by its current content, and the names of the sections.
 pub fn renew(file: &str, text: &str) -> (String, Vec<String>) {
     let (mut fresh, mut rest, mut known) = (String::new(), text, Vec::new());
     while let Some((before, name, after)) = next_section(rest) {
@@ -92,7 +92,7 @@ fn render(name: &str) -> Option<String> {
     }
 }
 
-/// The text before the next section, its name, and the text after its mark.
+/// Returns the text before the next section, its name, and the text after its opening mark.
 fn next_section(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     loop {
@@ -156,7 +156,7 @@ fn settings() -> String {
     text
 }
 
-/// What `--strict cosmos` refuses.
+/// Renders the rules of `--strict cosmos`.
 fn strict() -> String {
     let mut text = "| refused | code | message |\n|---|---|---|\n".to_owned();
     for rule in RULES {
@@ -168,7 +168,7 @@ fn strict() -> String {
     text
 }
 
-/// Projections have no table of names, so each form is tried in a find and in `$project`.
+/// Renders the forms of projections. They have no table of names, so each form is tried in a find and in `$project`.
 fn projections() -> String {
     let forms: &[(&str, Document)] = &[
         ("`{a: 1}`, `{\"a.b\": 1}`", doc! {"a": 1, "b.c": true}),
@@ -206,7 +206,7 @@ fn projections() -> String {
     text
 }
 
-/// The first comment of every case under `differs/`, in the order of their numbers.
+/// Renders the first comment of every case under `differs/`, in the order of their numbers.
 fn differs() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/differs");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -251,7 +251,7 @@ fn differs() -> String {
     text
 }
 
-/// How many words of each vocabulary are built and refused, with links as the README in the root needs them.
+/// Renders how many words of each vocabulary are built and refused, with links for the README in the root.
 fn glance() -> String {
     let mut text = "| vocabulary | built | known, refused by name |\n|---|---|---|\n".to_owned();
     for table in vocabularies() {
@@ -266,7 +266,7 @@ fn glance() -> String {
     text
 }
 
-/// A file, or what follows the line in it that says that it is shown in the README.
+/// Renders a file, or the part of it after the line `--- shown in the README`.
 fn code(path: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let code = fs::read_to_string(file).unwrap_or_else(|problem| panic!("{path}: {problem}"));

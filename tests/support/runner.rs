@@ -1,4 +1,4 @@
-//! Runs the statements of golden scripts and prints what is answered.
+//! Runs the statements of golden scripts and prints the answers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,15 +11,15 @@ use super::print::Printer;
 use super::script::NOTHING;
 use super::statement::{self, Open, Said};
 
-/// Runs the statements of one script, each speaker over a connection of its own.
+/// Runs the statements of one script. Each speaker has its own connection.
 pub struct Runner<'a> {
     address: SocketAddr,
     pub database: String,
     clients: HashMap<String, Speaker>,
     printer: Printer,
-    /// Whose statement is running.
+    /// The speaker of the current statement.
     speaking: String,
-    /// What `clock>` does with its words.
+    /// Runs a `clock>` statement.
     clock: Box<Clock<'a>>,
 }
 
@@ -27,7 +27,7 @@ type Clock<'a> = dyn FnMut(&str) -> Read<String> + 'a;
 
 struct Speaker {
     client: Client,
-    /// The cursor that `more` goes on with.
+    /// The cursor that `more` continues.
     cursor: Option<Open>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The lines that a statement answers, one at least.
+    /// Runs a statement and returns the lines of its answer, at least one.
     pub fn run(&mut self, speaker: &str, text: &str) -> Vec<String> {
         let answer = if speaker == "clock" {
             (self.clock)(text).map(|line| vec![line])
@@ -194,7 +194,7 @@ impl<'a> Runner<'a> {
         self.keep(open);
     }
 
-    /// Remembers the cursor for the speaker whose reply was just printed.
+    /// Stores the open cursor for the current speaker.
     fn keep(&mut self, open: Option<Open>) {
         if let Some(speaker) = self.clients.get_mut(&self.speaking) {
             speaker.cursor = open;
@@ -204,7 +204,7 @@ impl<'a> Runner<'a> {
     fn error(&mut self, error: &Document) -> String {
         let code = error.get("code").and_then(number).unwrap_or(0);
         let message = error.get_str("errmsg").unwrap_or("no message");
-        // mongod prints plans over several lines.
+        // mongod prints plans on several lines.
         let message = message.replace('\n', "\\n");
         let message = without_cursor_ids(&without_uuids(&message));
         match error.get_str("codeName") {
@@ -214,7 +214,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The fields at some paths of a reply, or the names of their types.
+/// Returns the fields at some paths of a reply, or the names of their types.
 fn parts(verb: &str, reply: &Document, paths: &[String]) -> Document {
     let found = paths.iter().filter_map(|path| {
         let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
@@ -229,7 +229,7 @@ fn parts(verb: &str, reply: &Document, paths: &[String]) -> Document {
     found.collect()
 }
 
-/// As `$type` names it.
+/// Returns the name that `$type` uses for the type of a value.
 fn type_name(value: &Bson) -> String {
     let name = match value {
         Bson::Double(_) => "double",
@@ -253,7 +253,7 @@ fn succeeded(reply: &Document) -> bool {
     reply.get("ok").and_then(number) == Some(1)
 }
 
-/// UUIDs in messages differ from run to run.
+/// Replaces UUIDs in a message, because they differ from run to run.
 fn without_uuids(message: &str) -> String {
     let is_uuid = |word: &str| {
         word.len() == 36
@@ -274,7 +274,7 @@ fn without_uuids(message: &str) -> String {
         .collect()
 }
 
-/// So do the cursor ids that a server makes up; those are long.
+/// Replaces generated cursor ids, which also differ from run to run. They are recognized by their length.
 fn without_cursor_ids(message: &str) -> String {
     let Some((before, rest)) = message.split_once("cursor id ") else {
         return message.to_owned();

@@ -1,4 +1,4 @@
-//! Golden scripts: statements, each followed by its own answer. `tests/README.md` tells how to write one.
+//! Golden scripts: statements, each followed by its answer. `tests/README.md` explains how to write one.
 //!
 //! ```text
 //! # $gt stays within one type bracket.
@@ -11,10 +11,10 @@
 //! # 6.0| {_id: 7, a: NaN}
 //! ```
 //!
-//! A line with `>` is a statement; a name before it tells who speaks (`c1>`, `clock>`); indented lines below it continue it.
-//! The lines that follow are its answer. Statements with nothing but answers between them form a block; an empty line or a
-//! comment ends it. A comment directly above a block may hold marks for it (`# from:`, `# skip:`); the comment that opens
-//! the script holds those that count for every block without its own.
+//! A line with `>` is a statement. A name before it is the speaker (`c1>`, `clock>`), and indented lines below it continue
+//! it. The lines that follow are its answer. Statements with only answers between them form a block; an empty line or a
+//! comment ends the block. A comment directly above a block may contain marks for it (`# from:`, `# skip:`). The marks in
+//! the opening comment of the script apply to every block without its own.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ use super::difference::{Difference, KINDS};
 /// The answer of a statement that prints no line.
 pub const NOTHING: &str = "(nothing)";
 
-/// Where an expectation may come from.
+/// The possible sources of an expectation.
 const SOURCES: &[&str] = &[
     "mongod 6.0.5",
     "manual 8.2",
@@ -38,7 +38,7 @@ pub struct Script {
 }
 
 enum Part {
-    /// A comment or an empty line, kept as it stands.
+    /// A comment or an empty line, kept unchanged.
     Text(String),
     Block(Block),
 }
@@ -51,28 +51,28 @@ pub struct Block {
 
 #[derive(Default, Clone)]
 struct Marks {
-    /// Where the expectations come from.
+    /// The sources of the expectations.
     from: Option<String>,
-    /// Why a real server cannot run it.
+    /// The reason why a real server cannot run the block.
     skip: Option<String>,
 }
 
 pub struct Statement {
     pub line: usize,
-    /// The lines as they stand.
+    /// The original lines of the statement.
     raw: String,
-    /// Who speaks; empty where nobody is named.
+    /// The speaker, or empty if none is named.
     pub speaker: String,
     pub text: String,
     pub answer: Vec<String>,
-    /// What mongod 6.0.5 answers, where that is something else.
+    /// The answer of mongod 6.0.5, if it differs.
     pub differs: Option<Difference>,
 }
 
 // === impl Script ===
 
 impl Script {
-    /// Fails on a line that is no statement, no answer, no comment and not empty.
+    /// Parses a script. Fails on a line that is no statement, no answer, no comment and not empty.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let opening: Vec<&str> = text
@@ -80,7 +80,7 @@ impl Script {
             .take_while(|line| line.starts_with('#'))
             .collect();
         let opening = Marks::default().with(&opening);
-        // The comment that ends above the current line.
+        // The comment directly above the current line.
         let mut comment = Vec::new();
         let mut block: Option<Block> = None;
         for (nth, line) in text.lines().enumerate() {
@@ -128,12 +128,12 @@ impl Script {
         })
     }
 
-    /// What the marks of its blocks lack or say wrongly.
+    /// Returns the marks that are missing or wrong.
     pub fn problems(&mut self) -> Vec<String> {
         self.blocks().flat_map(|block| block.problems()).collect()
     }
 
-    /// The script as text, with the answers as they are now.
+    /// Returns the script as text, with its current answers.
     pub fn render(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -155,7 +155,7 @@ impl Script {
 // === impl Block ===
 
 impl Block {
-    /// Whether a real server cannot run it.
+    /// Returns whether a real server cannot run the block.
     pub fn is_skipped(&self) -> bool {
         self.marks.skip.is_some()
     }
@@ -206,7 +206,7 @@ impl Block {
 // === impl Marks ===
 
 impl Marks {
-    /// Those of a comment, in the place of these.
+    /// Replaces the marks by those that a comment contains.
     fn with(mut self, comment: &[&str]) -> Self {
         for line in comment {
             if let Some(from) = line.strip_prefix("# from:") {
@@ -222,7 +222,8 @@ impl Marks {
 // === impl Statement ===
 
 impl Statement {
-    /// Takes a line that belongs to it: a continuation, an answer, or what mongod 6.0.5 answers.
+    /// Adds a line that belongs to the statement: a continuation, an answer, or the answer of mongod 6.0.5. Returns false
+    /// for any other line.
     fn takes(&mut self, line: &str) -> bool {
         if let Some(reason) = line.strip_prefix("# 6.0: ") {
             self.differs.get_or_insert_default().reason = reason.to_owned();
@@ -254,7 +255,7 @@ impl Statement {
     }
 }
 
-/// `name> text`: (name, text). The name may be missing.
+/// Splits `name> text` into (name, text). The name may be missing.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (speaker, said) = line.split_once('>')?;
     let named = speaker.chars().all(|c| c.is_ascii_alphanumeric());

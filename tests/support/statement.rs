@@ -1,21 +1,21 @@
-//! What a line of a golden script means: short forms of commands.
+//! The statements of golden scripts, which are short forms of commands.
 
 use bson::{Bson, Document, doc};
 
 use super::literal::{Read, Reader};
 
-/// A statement, read.
+/// A parsed statement.
 pub struct Said<'a> {
     pub verb: &'a str,
-    /// What `show` and `types` print of the reply.
+    /// The paths of the reply that `show` and `types` print.
     pub paths: Vec<String>,
     pub command: Document,
 }
 
-/// A cursor and its collection.
+/// A cursor id and its collection.
 pub type Open = (i64, String);
 
-/// Reads a statement; `open` is the cursor that `more` goes on with.
+/// Parses a statement. `open` is the cursor that `more` continues.
 pub fn read(text: &str, open: Option<Open>) -> Read<Said<'_>> {
     let mut reader = Reader::new(text);
     let verb = reader.word();
@@ -39,7 +39,7 @@ fn command(verb: &str, reader: &mut Reader<'_>, open: Option<Open>) -> Read<Docu
         return reader.document();
     }
     if verb == "eval" {
-        // An expression, over a document if one follows it.
+        // An expression. A document may follow, and the expression is evaluated on it.
         let expression = reader.value()?;
         let document = match reader.at_end() {
             true => Bson::Document(doc! {}),
@@ -100,7 +100,7 @@ fn command(verb: &str, reader: &mut Reader<'_>, open: Option<Open>) -> Read<Docu
             let mut statement = doc! {"q": reader.value()?, "u": reader.value()?};
             options(reader, &mut statement)?;
             command = doc! {"update": collection};
-            // What belongs to the command and not to the statement.
+            // These options belong to the command and not to the single statement.
             for name in ["let", "ordered", "bypassDocumentValidation"] {
                 if let Some(value) = statement.remove(name) {
                     command.insert(name, value);
@@ -146,7 +146,7 @@ fn command(verb: &str, reader: &mut Reader<'_>, open: Option<Open>) -> Read<Docu
     Ok(command)
 }
 
-/// `name=value name=value ...` up to the end of the line.
+/// Reads `name=value name=value ...` up to the end of the line.
 fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
     while !reader.at_end() {
         let name = reader.word().to_owned();
@@ -158,7 +158,7 @@ fn options(reader: &mut Reader<'_>, into: &mut Document) -> Read<()> {
     Ok(())
 }
 
-/// The paths before a command, as in `show version {buildInfo: 1}`.
+/// Reads the paths before a command, as in `show version {buildInfo: 1}`.
 fn paths(reader: &mut Reader<'_>) -> Vec<String> {
     let mut paths = Vec::new();
     while reader.peek().is_some_and(|c| c != '{') {

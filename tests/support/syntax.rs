@@ -1,11 +1,11 @@
-//! Whether a file in another language is well-formed, as far as the tools of this machine can tell.
+//! Checks whether a file in another language is well-formed, as far as the tools of this machine allow.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
 struct Checker {
-    /// What the names of its files end with.
+    /// The file extension of the language.
     ending: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
@@ -32,7 +32,7 @@ const CHECKERS: &[Checker] = &[
         program: "gofmt",
         arguments: &["-e", "-l"],
     },
-    // Stops after parsing: the libraries that a file imports are not here.
+    // Stops after parsing, because the libraries that a file imports are not installed.
     Checker {
         ending: "java",
         program: "javac",
@@ -40,7 +40,7 @@ const CHECKERS: &[Checker] = &[
     },
 ];
 
-/// Fails if the file is wrong; says which file was not checked if the tool for it is missing.
+/// Fails if the file is not well-formed. If the tool for it is missing, reports that the file was not checked.
 pub fn check(file: &Path) {
     let ending = file.extension().and_then(|ending| ending.to_str());
     let checker = CHECKERS

@@ -1,4 +1,5 @@
-//! The six vocabularies as one list, for the laws that hold for all of them and for what derives from them.
+//! The six vocabularies as one list, for the rules that apply to all of them and for the tables that are generated from
+//! them.
 
 use bson::{Bson, Document, doc};
 use sundown::command::COMMANDS;
@@ -10,39 +11,40 @@ use sundown::query::update::UPDATES;
 use sundown::vocabulary::{Entry, Vocabulary};
 
 pub struct Listed {
-    /// `commands`
+    /// For example `commands`.
     pub name: &'static str,
-    /// The static in `table.rs`.
+    /// The name of the static in `table.rs`.
     pub table: &'static str,
-    /// Where the table and the parsers are.
+    /// The folder of the table and the parsers.
     pub folder: &'static str,
     pub cases: Cases,
     pub words: Vec<Word>,
 }
 
-/// Which script, below `tests/cases`, names a word.
+/// The scripts, below `tests/cases`, that must use a word.
 pub enum Cases {
-    /// Any script. Commands have to succeed in one and to fail in one.
+    /// Any script. A command must succeed in one script and fail in one.
     Anywhere,
-    /// One of this folder: words stand together by family.
+    /// A script in this folder, where the words of a family share a script.
     In(&'static str),
-    /// The one of this folder that has the name of the word.
+    /// The script in this folder that has the name of the word.
     OfItsOwn(&'static str),
 }
 
 /// An entry of any vocabulary.
 pub struct Word {
     pub name: &'static str,
-    /// Other spellings of a command.
+    /// Other names of a command.
     pub aliases: &'static [&'static str],
     pub ready: bool,
-    /// What a command does.
+    /// The help text of a command.
     pub help: &'static str,
-    /// Requests that use the word: the database, and the command. A stage may run on one of several things.
+    /// Requests that use the word: the database and the command. A stage may have one for each kind of source that it can
+    /// run on.
     pub uses: Vec<(&'static str, Document)>,
 }
 
-/// Every vocabulary, in the order in which the README shows them.
+/// Returns every vocabulary, in the order in which the README shows them.
 pub fn vocabularies() -> Vec<Listed> {
     let mut commands = Listed {
         name: "commands",
@@ -119,7 +121,7 @@ pub fn vocabularies() -> Vec<Listed> {
     ]
 }
 
-/// The vocabulary of that name.
+/// Returns the vocabulary with this name.
 pub fn vocabulary(name: &str) -> Listed {
     let mut all = vocabularies().into_iter();
     all.find(|listed| listed.name == name)
@@ -145,13 +147,13 @@ fn aggregate(on: Bson, stage: Document) -> Document {
 }
 
 impl Listed {
-    /// The names of what is built.
+    /// Returns the names that are built.
     pub fn ready(&self) -> impl Iterator<Item = &'static str> {
         let ready = self.words.iter().filter(|word| word.ready);
         ready.map(|word| word.name)
     }
 
-    /// The names of what is refused by name.
+    /// Returns the names that are known and refused.
     pub fn planned(&self) -> impl Iterator<Item = &'static str> {
         let planned = self.words.iter().filter(|word| !word.ready);
         planned.map(|word| word.name)

@@ -1,4 +1,4 @@
-//! A server in this process, a clock that stands still until the test moves it, and a client.
+//! A server in this process, a clock that is frozen until the test moves it, and a client.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -11,20 +11,20 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::client::Client;
 
-/// 2030-01-01T00:00:00Z: where time begins.
+/// 2030-01-01T00:00:00Z: the time at which every test starts.
 pub const START: i64 = 1_893_456_000_000;
-/// The database that is used where none is named.
+/// The database of commands that name none.
 pub const DB: &str = "test";
 
 pub struct World {
     pub client: Client,
     pub clock: Clock,
     pub server: Sundown,
-    // Last, so that it outlives the server while that is being dropped.
+    // The last field, so that it is dropped after the server.
     pub runtime: Runtime,
 }
 
-/// The reaper, at work or not.
+/// Whether the reaper runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reaper {
     On,
@@ -34,7 +34,7 @@ pub enum Reaper {
 // === impl World ===
 
 impl World {
-    /// Frozen at [`START`].
+    /// Starts a server whose clock is frozen at [`START`].
     pub fn new(reaper: Reaper) -> Self {
         Self::with(reaper, Clock::frozen(Millis(START)), |_| {})
     }
@@ -76,7 +76,7 @@ impl World {
         assert_eq!(reply.get("ok").and_then(int), Some(1), "{reply}");
     }
 
-    /// Another connection.
+    /// Opens another connection.
     pub fn connect(&self) -> Client {
         Client::connect(self.server.local_addr()).expect("a connection")
     }
@@ -90,7 +90,7 @@ impl World {
         self.clock.now().0
     }
 
-    /// The reply, whatever it says.
+    /// Runs a command and returns the reply, which may be an error.
     pub fn raw(&mut self, command: Document) -> Document {
         let verb = command.keys().next().map_or("", String::as_str);
         let database = match verb {
@@ -100,7 +100,7 @@ impl World {
         self.client.command(database, command).expect("a reply")
     }
 
-    /// The reply of a command that succeeds, also in its write errors.
+    /// Runs a command that must succeed, without write errors, and returns the reply.
     pub fn run(&mut self, command: Document) -> Document {
         let shown = command.to_string();
         let reply = self.raw(command);
@@ -109,20 +109,20 @@ impl World {
         reply
     }
 
-    /// Code and message of a command that fails, or of its first write error.
+    /// Runs a command that must fail, and returns code and message of its error or of its first write error.
     pub fn refused(&mut self, command: Document) -> (i64, String) {
         let shown = command.to_string();
         let reply = self.raw(command);
         failure(&reply).unwrap_or_else(|| panic!("{shown}\n  is not refused: {reply}"))
     }
 
-    /// All rows of a cursor command.
+    /// Returns all rows of a cursor command.
     pub fn rows(&mut self, command: Document) -> Vec<Document> {
         let reply = self.run(command);
         self.drain(&reply)
     }
 
-    /// All rows of a cursor whose first batch came with `reply`.
+    /// Returns all rows of a cursor whose first batch is in `reply`.
     pub fn drain(&mut self, reply: &Document) -> Vec<Document> {
         let (mut rows, mut id, collection) = batch(reply);
         while id != 0 {
@@ -139,13 +139,13 @@ impl World {
         self.run(doc! {"insert": collection, "documents": documents});
     }
 
-    /// The `_id`s of a find, in the order of the reply.
+    /// Returns the `_id`s that a find returns, in the order of the reply.
     pub fn ids(&mut self, collection: &str, filter: Document) -> Vec<Bson> {
         let rows = self.rows(doc! {"find": collection, "filter": filter});
         ids(&rows)
     }
 
-    /// As numbers.
+    /// Returns the `_id`s that a find returns, as numbers.
     pub fn int_ids(&mut self, collection: &str, filter: Document) -> Vec<i64> {
         self.ids(collection, filter)
             .iter()
@@ -157,7 +157,7 @@ impl World {
         self.run(create_index(collection, index));
     }
 
-    /// `metrics.ttl` of serverStatus.
+    /// Returns a figure of `metrics.ttl` in serverStatus.
     pub fn ttl_metric(&mut self, name: &str) -> i64 {
         let status = self.run(doc! {"serverStatus": 1});
         let metric = status
@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// A name is made from the key where there is none.
+/// Returns a createIndexes command. If the index has no name, the name is made from its key.
 pub fn create_index(collection: &str, mut index: Document) -> Document {
     if !index.contains_key("name") {
         let key = index.get_document("key").expect("a key").clone();
@@ -183,7 +183,7 @@ pub fn create_index(collection: &str, mut index: Document) -> Document {
     doc! {"createIndexes": collection, "indexes": [index]}
 }
 
-/// (rows, cursor id, collection) of a cursor reply.
+/// Returns (rows, cursor id, collection) of a cursor reply.
 pub fn batch(reply: &Document) -> (Vec<Document>, i64, String) {
     let cursor = reply
         .get_document("cursor")
@@ -210,7 +210,7 @@ pub fn ids(rows: &[Document]) -> Vec<Bson> {
         .collect()
 }
 
-/// Code and message, if a reply tells of a failure.
+/// Returns code and message if the reply is an error or contains a write error.
 pub fn failure(reply: &Document) -> Option<(i64, String)> {
     let error = match reply.get("ok").and_then(int) {
         Some(1) => reply
@@ -224,7 +224,7 @@ pub fn failure(reply: &Document) -> Option<(i64, String)> {
     Some((code, error.get_str("errmsg").unwrap_or_default().to_owned()))
 }
 
-/// A whole number of whatever type.
+/// Returns the value of a whole number, of type int, long or double.
 pub fn int(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some(i64::from(*n)),
@@ -234,7 +234,7 @@ pub fn int(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Numbers as `_id`s.
+/// Returns a range of numbers as `_id`s.
 pub fn numbered(range: RangeInclusive<i64>) -> Vec<Bson> {
     range
         .map(|n| Bson::Int32(i32::try_from(n).expect("small")))

@@ -12,9 +12,9 @@ pub enum Yaml {
 }
 
 struct Reader<'a> {
-    /// Indentation and text.
+    /// Indentation and text of each line.
     lines: Vec<(usize, &'a str)>,
-    /// The next line.
+    /// The index of the next line.
     at: usize,
     anchors: HashMap<&'a str, Yaml>,
 }
@@ -43,7 +43,7 @@ impl Yaml {
         parsed
     }
 
-    /// The value that follows a colon on the same line.
+    /// Parses the value that follows a colon on the same line.
     pub fn inline(text: &str) -> Self {
         let text = text.trim();
         if text.is_empty() {
@@ -79,7 +79,7 @@ impl Yaml {
 // === impl Reader ===
 
 impl<'a> Reader<'a> {
-    /// The map whose entries have this indentation. An entry of its own wins over a merged one.
+    /// Reads the map whose entries have this indentation. Its own entries override merged ones.
     fn map(&mut self, indent: usize) -> Yaml {
         let mut entries: Vec<(String, Yaml)> = Vec::new();
         let mut merged = Vec::new();
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         Yaml::Map(entries)
     }
 
-    /// What follows a colon: the rest of its line, or the map below it.
+    /// Reads the value after a colon: the rest of its line, or the map below it.
     fn value(&mut self, rest: &'a str, indent: usize) -> Yaml {
         let anchor = rest.strip_prefix('&');
         let is_map = rest.is_empty() || anchor.is_some();
@@ -141,7 +141,7 @@ fn scalar(text: &str) -> Yaml {
     Yaml::Text(quoted.unwrap_or(text).to_owned())
 }
 
-/// The items between commas outside quotes.
+/// Splits at commas outside quotes.
 fn split(items: &str) -> Vec<String> {
     let (mut found, mut item, mut quote) = (Vec::new(), String::new(), None);
     for c in items.chars() {
