@@ -1,4 +1,5 @@
-//! The golden scripts under `tests/cases`. Each runs over TCP against its own server, whose clock is frozen until the script moves it.
+//! The golden scripts under `tests/cases`. Each runs over TCP against its own server, whose clock is frozen until the
+//! script moves it.
 //!
 //! `CASE=text` runs only the scripts whose path contains the text. `UPDATE=1` writes the actual answers into the files; a
 //! person then reads the diff. `MONGODB_URI=mongodb://host:port` runs the scripts against that server, an empty mongod

@@ -1,4 +1,5 @@
-//! The rules of the code base: which module imports which, what a table looks like, which code may ask for the time, and that the documentation agrees with the code.
+//! The rules of the code base: which module imports which, what a table looks like, which code may ask for the time, and
+//! that the documentation agrees with the code.
 //!
 //! `UPDATE=1 cargo test --test house` writes the generated sections of the documents; a person then reads the diff.
 

@@ -1,4 +1,5 @@
-//! The Dockerfile and the compose files, tested without docker. Every option, port, path and variable in them is compared with the binary and the source tree. The command of the image is started here as a user without rights.
+//! The Dockerfile and the compose files, tested without docker. Every option, port, path and variable in them is compared
+//! with the binary and the source tree. The command of the image is started here as a user without rights.
 //!
 //! Not tested, because no image can be pulled where this is developed: `docker build` itself, and the base images.
 

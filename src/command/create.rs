@@ -209,8 +209,8 @@ fn or_missing(arg: Arg<'_>) -> ValueRef<'_> {
     }
 }
 
-/// Checks the settings of MongoDB's storage engine, which have no effect here. Settings that MongoDB does not know are
-/// refused.
+/// Checks `storageEngine`. Only `wiredTiger` with no settings or an empty `configString` is accepted, because its settings have
+/// no meaning for documents in memory.
 fn check_storage_engine(engines: Doc<'_>) -> Result<()> {
     for engine in engines {
         if engine.name() != "wiredTiger" {

@@ -1,8 +1,8 @@
 //! The commands: one file per command (closely related commands share one), named as on the wire, and one sorted table.
 //!
-//! [`Commands`] implements the handler trait, which connections call. It looks up the first field of the
-//! request in [`COMMANDS`], separates the generic arguments from the command's own in one pass, and runs the command with
-//! a [`Call`]. A command is a plain function. It writes the fields of its reply, or returns a [`Task`] if it may run long.
+//! [`Commands`] implements the handler trait, which connections call. It looks up the first field of the request in
+//! [`COMMANDS`], separates the generic arguments from the command's own in one pass, and runs the command with a
+//! [`Call`]. A command is a plain function. It writes the fields of its reply, or returns a [`Task`] if it may run long.
 //! An `Err` becomes mongod's error reply.
 //!
 //! [`COMMANDS`] lists MongoDB's whole vocabulary; a command that is not built is refused by name. Dispatch, listCommands,

@@ -1,4 +1,5 @@
-//! The generated sections of our README files: tables of vocabularies and settings, the list of differences, and code from the examples.
+//! The generated sections of our README files: tables of vocabularies and settings, the list of differences, and code from
+//! the examples.
 //!
 //! A generated section is between `<!-- its name -->` and `<!-- end -->`. `<!-- file:examples/x.py -->` shows a file.
 
