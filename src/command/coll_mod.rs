@@ -122,7 +122,7 @@ impl CollMod {
     }
 }
 
-/// `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`
+/// Parses `index: {name | keyPattern, expireAfterSeconds, hidden, unique, prepareUnique}`
 fn parse_index(spec: Doc<'_>) -> Result<ModifyIndex> {
     let (mut name, mut key) = (None, None);
     let (mut expire_after, mut hidden, mut prepare_unique) = (None, None, None);

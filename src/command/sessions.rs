@@ -1,4 +1,4 @@
-//! `startSession`, `refreshSessions`, `endSessions` and the kill commands.
+//! `startSession`, `refreshSessions`, `endSessions` and the commands that kill sessions.
 
 use super::guard::foreign_session;
 use super::{Access, Call, Command, Context, Flags, Needs, Outcome};
