@@ -1,4 +1,4 @@
-//! One command as it is run: what it was asked, by whom, and when.
+//! A call of a command: its arguments, its client, and its time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,21 +19,22 @@ use crate::session::{Retry, SessionId};
 use crate::value::{Doc, Elem, Iter, Millis, ValueRef};
 use crate::wire::{Request, Sequence};
 
-/// A command's view of its request. Everything generic is checked; the rest stands in [`Call::args`].
+/// A command's view of its request. The framework has checked the generic arguments; [`Call::args`] holds the others.
 pub struct Call<'a> {
     pub context: &'a Arc<Context>,
     pub client: &'a Arc<Client>,
     pub command: &'static Command,
     pub request: &'a Request,
-    /// The one moment that this command sees.
+    /// The instant at which this command happens.
     pub now: Millis,
-    /// When it has to be over.
+    /// The time at which the command must end.
     pub deadline: Option<Instant>,
-    /// The retryable write that this is, if it is one. Work that goes on takes it along.
+    /// The retryable write that this command is, if it is one. Work that continues the command takes it along.
     pub retry: Option<Retry>,
-    /// What it has done with documents. Work that goes on counts for itself ([`Task::effort`](super::Task::effort)).
+    /// The work done on documents. Work that continues the command keeps its own count
+    /// ([`Task::effort`](super::Task::effort)).
     pub effort: Effort,
-    /// What whoever sent it may do.
+    /// What the sender of the command may do.
     pub(in crate::command) rights: Rights<'a>,
     pub(in crate::command) generic: Generic<'a>,
     pub(in crate::command) own: SmallVec<[Elem<'a>; 10]>,
@@ -42,7 +43,7 @@ pub struct Call<'a> {
 // === impl Call ===
 
 impl<'a> Call<'a> {
-    /// Where its reads start from.
+    /// Returns the point from which the command's reads start.
     pub fn read_point(&self) -> ReadPoint {
         ReadPoint::at(self.now)
     }
@@ -55,21 +56,21 @@ impl<'a> Call<'a> {
         self.request.body()
     }
 
-    /// The command's own fields (the one that names it first), without the generic ones.
+    /// Iterates over the command's own fields, without the generic ones. The field that names the command comes first.
     #[inline]
     pub fn args(&self) -> impl Iterator<Item = Arg<'a>> {
         let path = self.command.name;
         self.own.iter().map(move |elem| Arg::new(path, *elem))
     }
 
-    /// The value of the field that names the command.
+    /// Returns the value of the field that names the command.
     pub fn target(&self) -> ValueRef<'a> {
         self.own
             .first()
             .map_or(ValueRef::MISSING, |elem| elem.value)
     }
 
-    /// One of the command's own fields, for commands that look at one or two.
+    /// Returns one of the command's own fields, for commands that read only one or two.
     pub fn arg(&self, name: &str) -> Option<Arg<'a>> {
         self.own
             .iter()
@@ -87,7 +88,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// The collection that the command names in its first field.
+    /// Returns the collection that the command names in its first field.
     #[inline]
     pub fn collection(&self) -> Result<&'a str> {
         let target = self.target();
@@ -101,12 +102,12 @@ impl<'a> Call<'a> {
         Ok(name)
     }
 
-    /// `db.collection`
+    /// Returns `db.collection`.
     pub fn namespace(&self, collection: &str) -> String {
         format!("{}.{collection}", self.generic.database)
     }
 
-    /// What expressions can read before a command adds variables of its own.
+    /// Returns what expressions can read before the command adds variables of its own.
     pub fn vars(&self) -> Vars {
         self.context.vars(self.now)
     }
@@ -123,22 +124,23 @@ impl<'a> Call<'a> {
         self.generic.max_time_millis
     }
 
-    /// The client set `maxTimeMS` (zero counts).
+    /// Whether the client set `maxTimeMS`, even to zero.
     pub fn has_max_time(&self) -> bool {
         self.generic.has_max_time
     }
 
-    /// Nothing outside the stable API is to be used.
+    /// Whether the command may use only the stable API.
     pub fn is_api_strict(&self) -> bool {
         self.generic.api_strict
     }
 
-    /// Sets a time limit that the command did not bring itself.
+    /// Sets a time limit that is not in the request.
     pub fn limit_time(&mut self, millis: u64) {
         self.deadline = Some(monotonic() + Duration::from_millis(millis));
     }
 
-    /// The documents of a field that stands in the command or in a sequence of its own (`documents`, `updates`, ...).
+    /// Returns the documents of a field such as `documents` or `updates`. The field is in the command or in a document
+    /// sequence of the message.
     pub fn documents(&self, name: &'static str) -> Result<Documents<'a>> {
         if let Some(sequence) = self.request.sequence(name) {
             return Ok(Documents::Sequence(sequence));
@@ -153,7 +155,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Documents that came either way.
+/// Documents from an array in the command or from a document sequence.
 #[derive(Clone, Copy)]
 pub enum Documents<'a> {
     Array(Doc<'a>),
@@ -163,7 +165,7 @@ pub enum Documents<'a> {
 // === impl Documents ===
 
 impl<'a> Documents<'a> {
-    /// The same documents again, for work that goes on with a request of its own.
+    /// Returns the same documents again, for work that continues the command with its own request.
     pub fn of(request: &'a Request, name: &str) -> Self {
         match request.sequence(name) {
             Some(sequence) => Self::Sequence(sequence),
@@ -171,7 +173,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// The document at `offset`, which is moved to the next one. Begin with 0.
+    /// Returns the document at `offset` and moves `offset` to the next one. The first offset is 0.
     #[inline]
     pub fn take_next(self, offset: &mut usize) -> Option<ValueRef<'a>> {
         match self {
@@ -190,7 +192,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// The documents in order; an element of an array that is none has its own type.
+    /// Iterates over the documents in order. An array element that is not a document keeps its own type.
     pub fn iter(self) -> impl Iterator<Item = ValueRef<'a>> {
         let (array, sequence) = match self {
             Self::Array(array) => (Some(array), None),

@@ -1,14 +1,14 @@
-//! What a capped collection may hold, as create and collMod say it.
+//! The limits of a capped collection, as create and collMod take them.
 
 use crate::args::Arg;
 use crate::error::{Error, Result};
 
-/// A petabyte.
+/// One petabyte.
 const MAX_BYTES: i64 = 1 << 50;
-/// Sizes are multiples of that, for reasons of history.
+/// Sizes are multiples of this number, for historical reasons.
 const STEP: u64 = 256;
 
-/// `size`, `cappedSize`: bytes.
+/// Reads `size` or `cappedSize`, in bytes.
 pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
     match arg.int_at_least(1)? {
         Some(n) if n > MAX_BYTES => Err(Error::bad_value(format!(
@@ -19,7 +19,8 @@ pub(in crate::command) fn bytes(arg: &Arg<'_>) -> Result<Option<u64>> {
     }
 }
 
-/// `max`, `cappedMax`: documents. The outer option says whether there was anything, the inner one whether it is a limit.
+/// Reads `max` or `cappedMax`, a number of documents. The outer option says whether the field was given, the inner one
+/// whether it is a limit.
 pub(in crate::command) fn documents(arg: &Arg<'_>) -> Result<Option<Option<u64>>> {
     match arg.int()? {
         Some(n) if n > i64::from(i32::MAX) => Err(Error::bad_value(

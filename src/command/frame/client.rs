@@ -1,4 +1,4 @@
-//! What is known of a connection.
+//! What the server knows about a connection.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,27 +13,27 @@ use crate::handler::{Peer, TlsVersion};
 use crate::session::Session;
 use crate::value::{Doc, DocBuf};
 
-/// The handler's side of one connection.
+/// The handler's side of a connection.
 pub struct Connection {
     pub(in crate::command) client: Arc<Client>,
-    /// The session that the last retryable write used: mostly the next one's, too.
+    /// The session of the last retryable write. The next one usually has the same session.
     pub(in crate::command) session: Option<Arc<Session>>,
     context: Arc<Context>,
 }
 
-/// Who is at the other end, shared with what goes on for it.
+/// The client of a connection. Work that runs for the client shares it.
 pub struct Client {
     pub id: u64,
     pub address: SocketAddr,
     /// The `client` document of the first hello. Written once.
     metadata: OnceLock<DocBuf>,
-    /// Who has logged in.
+    /// The user who has logged in.
     pub standing: Standing,
-    /// What the last request that touched data was and cost.
+    /// The last request that touched data, and its cost.
     last_request: Mutex<Option<LastRequest>>,
 }
 
-/// How many connections there have been.
+/// The number of connections since the start.
 #[derive(Default)]
 pub struct Connections {
     pub opened: AtomicUsize,
@@ -89,7 +89,7 @@ impl Client {
         self.metadata.get().map(DocBuf::as_doc)
     }
 
-    /// Keeps what the client says of itself; `false` if it said so before.
+    /// Stores the client's description of itself. Returns `false` if there is one already.
     pub(in crate::command) fn introduce(&self, metadata: Doc<'_>) -> bool {
         self.metadata.set(DocBuf::from(metadata)).is_ok()
     }

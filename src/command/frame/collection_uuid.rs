@@ -1,16 +1,16 @@
-//! `collectionUUID`: a client that names a collection by its UUID, too, means just that one.
+//! `collectionUUID`: a client that also gives a UUID means only the collection with that UUID.
 
 use super::Call;
 use crate::args::Arg;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, Type};
 
-/// For a command on one collection.
+/// Checks the UUID of a command on one collection.
 pub(in crate::command) fn check(call: &Call<'_>, arg: Arg<'_>) -> Result<()> {
     check_in(call, call.database(), call.collection()?, arg)
 }
 
-/// For any collection.
+/// Checks the UUID of any collection.
 pub(in crate::command) fn check_in(
     call: &Call<'_>,
     database: &str,
@@ -48,7 +48,7 @@ pub(in crate::command) fn check_in(
     .with_details(details.into_bytes()))
 }
 
-/// Sixteen bytes of binary subtype 4.
+/// Reads sixteen bytes of binary subtype 4.
 pub(in crate::command) fn read(arg: Arg<'_>) -> Result<[u8; 16]> {
     match arg.value().as_binary() {
         Some((UUID, bytes)) => bytes.try_into().map_err(|_| invalid()),
@@ -79,7 +79,7 @@ mod tests {
         Bson::Binary(Binary { subtype, bytes })
     }
 
-    /// The UUIDs of two new collections, `d.a` and `d.b`.
+    /// Creates the collections `d.a` and `d.b` and returns their UUIDs.
     fn made(server: &mut (Commands, Connection)) -> [Bson; 2] {
         ["a", "b"].map(|name| {
             ask(server, doc! {"create": name, "$db": "d"});
@@ -124,7 +124,7 @@ mod tests {
         ] {
             for command in &commands {
                 if command.contains_key("drop") && given == Bson::Null {
-                    // It would be gone for the last row.
+                    // This command would drop the collection, and the last row needs it.
                     continue;
                 }
                 let mut command = command.clone();

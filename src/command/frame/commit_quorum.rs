@@ -1,11 +1,11 @@
-//! `commitQuorum` of createIndexes: how many members have to be ready before an index comes into use. There is one.
+//! `commitQuorum` of createIndexes: how many members must be ready before an index can be used. Here there is one member.
 
 use crate::args::{Arg, NUMBERS};
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
 use crate::value::Type;
 
-/// A replica set has at most that many members.
+/// The most members that a replica set can have.
 const MAX_MEMBERS: i64 = 50;
 
 pub fn check(topology: &Topology, arg: Arg<'_>) -> Result<()> {

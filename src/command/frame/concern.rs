@@ -1,4 +1,5 @@
-//! `readConcern` and `writeConcern`: checked as MongoDB does, then accepted. One node without disk satisfies them all.
+//! `readConcern` and `writeConcern`: checked as in MongoDB, then accepted. A single node without a disk satisfies all of
+//! them.
 
 use super::{Command, Flags};
 use crate::args::{fields, to_f64, to_i64};
@@ -14,10 +15,10 @@ const PROVENANCES: &[&str] = &[
     "implicitDefault",
     "internalWriteDefault",
 ];
-/// The largest `w`: a replica set has at most that many members.
+/// The largest `w`: the most members that a replica set can have.
 const MAX_MEMBERS: i64 = 50;
 
-/// `None` where there is none.
+/// Returns the concern as a document, or `None` if the client gave none.
 fn concern<'a>(command: &Command, field: &str, value: ValueRef<'a>) -> Result<Option<Doc<'a>>> {
     match value.as_doc() {
         None if !value.is_nullish() => Err(Error::wrong_type(
@@ -30,13 +31,13 @@ fn concern<'a>(command: &Command, field: &str, value: ValueRef<'a>) -> Result<Op
     }
 }
 
-/// A read concern, as far as anything can be wrong with it.
+/// The parts of a read concern that can be wrong.
 #[derive(Default)]
 struct ReadConcern<'a> {
     level: Option<&'a str>,
     after_cluster_time: bool,
     at_cluster_time: bool,
-    /// A time that is none was given.
+    /// A cluster time was given, and it is null.
     null_time: bool,
 }
 
@@ -94,7 +95,7 @@ impl<'a> ReadConcern<'a> {
         Ok(read)
     }
 
-    /// Whether its parts go together, whatever the command.
+    /// Checks that the parts fit together. This does not depend on the command.
     fn check(&self, topology: &Topology) -> Result<()> {
         let (after, at) = (self.after_cluster_time, self.at_cluster_time);
         if *topology == Topology::Standalone {
@@ -130,7 +131,7 @@ impl<'a> ReadConcern<'a> {
     }
 }
 
-/// Whether the writes go unacknowledged (`w: 0`).
+/// Checks a write concern. Returns whether the write is unacknowledged (`w: 0`).
 pub fn check_write(command: &Command, topology: &Topology, value: ValueRef<'_>) -> Result<bool> {
     let Some(concern) = concern(command, "writeConcern", value)? else {
         return Ok(false);

@@ -22,13 +22,13 @@ use crate::query::Vars;
 use crate::session::{Cursors, Idle, Sessions};
 use crate::value::{Millis, Value};
 
-/// One server. Commands get it by reference, work that goes on takes a clone of the `Arc`.
+/// The state of one server. Commands get it by reference; work that continues a command holds a clone of the `Arc`.
 pub struct Context {
     pub config: Config,
     pub clock: Clock,
     pub catalog: Arc<Catalog>,
     pub reaper: Arc<Reaper>,
-    /// For documents that come without an `_id`.
+    /// Generates the `_id` of documents that come without one.
     pub ids: Arc<ObjectIds>,
     pub sessions: Sessions,
     pub cursors: Cursors,
@@ -36,19 +36,19 @@ pub struct Context {
     pub counters: Counters,
     pub parameters: Parameters,
     pub profiling: Profiling,
-    /// Who may log in, and whether they must.
+    /// The users, and whether clients must log in.
     pub users: Users,
-    /// When the server started, for uptimes.
+    /// The start of the server, for uptimes.
     pub started: Instant,
-    /// Names this process in `topologyVersion`.
+    /// Identifies this process in `topologyVersion`.
     pub process: [u8; 12],
-    /// Who is connected, by the number of the connection. Connections put themselves in and take themselves out.
+    /// The connected clients, by connection number. Connections insert and remove themselves.
     pub clients: DashMap<u64, Arc<Client>, ahash::RandomState>,
     pub connections: Connections,
     pub monitors: Monitors,
-    /// What is Azure Cosmos DB's and not MongoDB's.
+    /// The state of the features that Azure Cosmos DB adds to MongoDB.
     pub cosmos: Cosmos,
-    /// What goes wrong on purpose.
+    /// The fail points that are set.
     pub fail_points: FailPoints,
     idle: Idle,
 }
@@ -100,7 +100,7 @@ impl Context {
         Arc::new(context)
     }
 
-    /// A minute of idling has passed: forgets sessions and cursors that nobody uses. The server calls it.
+    /// Removes sessions and cursors that are no longer used. The server calls it after each idle minute.
     pub fn sweep_idle(&self) {
         self.idle.tick();
         self.sessions.sweep();
@@ -109,7 +109,7 @@ impl Context {
         self.cosmos.sweep(self.clock.now());
     }
 
-    /// What expressions of a command that begins at `now` can read. A standalone has no cluster time.
+    /// Returns what the expressions of a command that begins at `now` can read. A standalone has no cluster time.
     pub fn vars(&self, now: Millis) -> Vars {
         match self.config.topology {
             Topology::Standalone => Vars::at(now).without_cluster_time(),
@@ -117,7 +117,7 @@ impl Context {
         }
     }
 
-    /// `HOST:PORT` under which the server is known to others.
+    /// Returns the `HOST:PORT` under which others know the server.
     pub fn host(&self) -> String {
         match &self.config.topology {
             Topology::ReplicaSet {

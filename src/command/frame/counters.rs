@@ -1,4 +1,5 @@
-//! How often what was asked. Split over a few shards, so that connections on different cores do not write one line.
+//! Counters of commands, operations and traffic. They are split into a few shards, so that connections on different cores do
+//! not write to the same cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,25 +8,26 @@ use crate::command::COMMANDS;
 use crate::handler::Traffic;
 use crate::wire::{CompressedMessage, Compressor};
 
-/// The connections are dealt out over so many.
+/// The number of shards. Connections are distributed over them.
 const SHARDS: usize = 8;
 
 pub struct Counters {
     shards: Vec<Shard>,
-    /// By compressor, went or came, large or small. Compressing costs so much more that nobody has to share the work of counting.
+    /// By compressor, direction (sent or received) and size (uncompressed or compressed). Compression costs so much more
+    /// than counting that these counters need no shards.
     compression: [[[AtomicU64; 2]; 2]; COMPRESSORS],
 }
 
-/// Their numbers on the wire are below this.
+/// The compressors' numbers on the wire are below this.
 const COMPRESSORS: usize = 4;
 
 /// Aligned so that no two shards share a cache line.
 #[repr(align(128))]
 struct Shard {
     operations: [AtomicU64; OPERATIONS.len()],
-    /// Bytes read and written.
+    /// Bytes read and bytes written.
     traffic: [AtomicU64; 2],
-    /// (run, failed) for every row of the table.
+    /// (run, failed) for each row of the table of commands.
     commands: Vec<[AtomicU64; 2]>,
 }
 
@@ -70,7 +72,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Where a connection counts.
+    /// Returns the shard in which a connection counts.
     pub fn shard(connection: u64) -> usize {
         (connection as usize) % SHARDS
     }
@@ -109,7 +111,7 @@ impl Counters {
         }
     }
 
-    /// Bytes of messages that went (or came) compressed: as they are without, and as they were on the wire.
+    /// Returns the bytes of the messages that were compressed, in one direction: before compression, and on the wire.
     pub(in crate::command) fn compression(&self, compressor: Compressor, came: bool) -> [u64; 2] {
         let row = &self.compression[compressor as usize % COMPRESSORS][usize::from(came)];
         [0, 1].map(|which| row[which].load(Ordering::Relaxed))
@@ -126,7 +128,7 @@ impl Counters {
 
     #[inline]
     fn command(&self, shard: usize, command: &'static Command, which: usize) {
-        // The row's place in the table is its place here.
+        // The row has the same position in the table and here.
         let row = COMMANDS.entries().element_offset(command);
         let shard = self.shards.get(shard);
         if let Some(count) = shard.and_then(|shard| shard.commands.get(row?)) {
@@ -145,7 +147,7 @@ impl Counters {
         })
     }
 
-    /// (name, run, failed) of every command.
+    /// Returns (name, run, failed) of each command.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
         COMMANDS.entries().iter().enumerate().map(|(row, command)| {
             let sum = |which: usize| {

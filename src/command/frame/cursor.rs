@@ -1,7 +1,7 @@
 //! Replies that hold a batch of rows: `{cursor: {firstBatch | nextBatch, id, ns}}`.
 //!
-//! The first slice of work writes its rows where they will be sent from. Only a batch that takes several slices is
-//! gathered aside, in a [`Task`].
+//! The first slice of work writes its rows directly into the reply. Only a batch that takes several slices is collected in a
+//! buffer of its own, in a [`Task`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
 use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wait::Wait;
 
-/// Rows in a first batch, unless the client says otherwise.
+/// The number of rows in a first batch if the client does not set it.
 pub const FIRST_BATCH: u32 = 101;
 
 /// How to open a cursor.
 pub struct Opening {
     /// `db.collection`
     pub namespace: String,
-    /// Rows of the first batch at most; `None` for MongoDB's own choice.
+    /// The most rows of the first batch; `None` for MongoDB's default.
     pub batch_size: Option<u32>,
-    /// The first batch is all that the client wants.
+    /// The client wants only the first batch.
     pub single_batch: bool,
     pub no_timeout: bool,
-    /// A getMore that finds no rows waits for some.
+    /// A getMore that finds no rows waits for new ones.
     pub awaits: bool,
-    /// One row may take long to compute.
+    /// A single row may take long to compute.
     pub is_slow: bool,
 }
 
-/// What one batch may take.
+/// The limits of one batch.
 #[derive(Clone, Copy)]
 struct Terms {
-    /// Rows.
+    /// The most rows.
     limit: u32,
-    /// How long it is worth waiting for a first row.
+    /// How long to wait for a first row.
     until: Option<Instant>,
-    /// When the command is given up.
+    /// The deadline of the command.
     deadline: Option<Instant>,
 }
 
@@ -52,13 +52,13 @@ struct Filling {
     at: ReadPoint,
     rows: u32,
     terms: Terms,
-    /// The elements so far, and what it took to find them.
+    /// The elements so far, and the work of finding them.
     bytes: Vec<u8>,
     effort: Effort,
     what: Option<Filled>,
 }
 
-/// Whose batch it is.
+/// The cursor that the batch belongs to.
 enum Filled {
     First {
         source: Box<dyn Source>,
@@ -67,12 +67,12 @@ enum Filled {
     },
     Next {
         cursor: OpenCursor,
-        /// The client takes all further batches without asking.
+        /// The client receives all further batches without asking for them.
         exhaust: bool,
     },
 }
 
-/// `cursor: {batchSize: n}`; `path` is how messages name it.
+/// Reads `cursor: {batchSize: n}`. Messages name the options by `path`.
 pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
     let mut size = None;
     for option in fields(path, options) {
@@ -84,7 +84,7 @@ pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
     Ok(size)
 }
 
-/// A cursor over documents that are all known (listCollections, listIndexes).
+/// Returns a cursor over documents that are all known already (listCollections, listIndexes).
 pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
     Box::new(Listed {
         bytes: documents.iter().map(weight).sum(),
@@ -97,12 +97,12 @@ struct Listed {
     bytes: usize,
 }
 
-/// Bytes that a listed document takes.
+/// Returns the memory that a listed document takes, in bytes.
 fn weight(document: &DocBuf) -> usize {
     size_of::<DocBuf>() + document.bytes().len()
 }
 
-/// Answers with the first batch of `source`, and keeps it for getMore if rows are left.
+/// Replies with the first batch of `source`, and keeps the source for getMore if rows are left.
 pub fn open(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
@@ -130,7 +130,7 @@ pub fn open(
     answer(call, at, terms, what, reply)
 }
 
-/// Answers with the next batch of a cursor that is checked out; with an empty one only when it has waited until then.
+/// Replies with the next batch of a cursor that is checked out. The batch is empty only after the full waiting time.
 pub(in crate::command) fn resume(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
@@ -164,7 +164,7 @@ fn answer(
     let fill = cursor.array_with(what.field(), |out| {
         let start = out.len();
         let mut batch = Batch::new(out, terms.limit);
-        // What may take long is on the list of operations before it begins.
+        // An operation that may take long is on the list of operations before it begins.
         let fill = match what.is_slow() {
             true => Ok(Fill::Pause),
             false => what.fill(at, &mut batch, &mut call.effort),
@@ -204,7 +204,7 @@ fn answer(
     }
 }
 
-/// An error that documents brought about, as mongod tells it: with the command that opened the cursor, or as one of a getMore.
+/// Adds the context that mongod adds to an error caused by documents: the command that opened the cursor, or getMore.
 fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
     if error.is_interruption() {
         return error;
@@ -226,7 +226,7 @@ fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
 // === impl Opening ===
 
 impl Opening {
-    /// Of a cursor that is nothing special.
+    /// Returns the options of an ordinary cursor.
     pub fn plain(namespace: String, batch_size: Option<u32>) -> Self {
         Self {
             namespace,
@@ -242,7 +242,7 @@ impl Opening {
 // === impl Terms ===
 
 impl Terms {
-    /// What the command leaves of its time to those that go on with its cursor.
+    /// Returns the rest of the command's time. The getMore commands of its cursor must do with it.
     fn time_left(&self) -> Option<Duration> {
         self.deadline
             .map(|deadline| deadline.saturating_duration_since(monotonic()))
@@ -285,7 +285,7 @@ impl Filled {
         }
     }
 
-    /// Over when there may be rows that were not there before this call, or the cursor was killed.
+    /// Returns a wait that is over when new rows may have arrived since this call, or when the cursor was killed.
     fn arrival(&self) -> Option<Wait> {
         match self {
             Self::First { .. } => None,
@@ -295,7 +295,7 @@ impl Filled {
 
     fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
         match self {
-            // A batch of no rows is asked for to get a cursor without waiting for its first row.
+            // A client asks for a first batch of no rows to get a cursor without waiting for its first row.
             Self::First {
                 single_batch: false,
                 ..
@@ -313,7 +313,8 @@ impl Filled {
         }
     }
 
-    /// Writes `id` and `ns` behind the batch, and keeps or forgets the cursor. True: the next batch follows unasked.
+    /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows without
+    /// a request.
     fn close(
         self,
         context: &Context,
@@ -335,7 +336,7 @@ impl Filled {
                 } else {
                     context.cursors.keep(source, info)?
                 };
-                // The first batch is always asked for, and so is the second.
+                // The client always requests the first batch and the second one.
                 (id, namespace, false)
             }
             Self::Next {
@@ -358,7 +359,7 @@ impl Filled {
         Ok(exhaust)
     }
 
-    /// After an error there is no telling where it stands: a cursor that failed is gone.
+    /// Removes the cursor after an error, because its position is then unknown.
     fn abandon(self, context: &Context) {
         if let Self::Next { cursor, .. } = self {
             context.cursors.finish(cursor.id);
@@ -375,9 +376,10 @@ impl Task for Filling {
         };
         let mut arrival = None;
         if let Some(until) = self.terms.until {
-            // A command that has waited sees what is there when it wakes.
+            // A command that has waited sees the documents that are there when it wakes.
             self.at = self.at.moved_to(self.context.clock.now());
-            // Before the look: what comes behind it is noticed. Whoever has waited long enough looks once more.
+            // The wait begins before the collection is read, so it notices rows that arrive during the read. After the full
+            // waiting time the command reads once more.
             if monotonic() < until {
                 arrival = what.arrival().map(|wait| wait.no_later_than(until));
             }
@@ -417,7 +419,7 @@ impl Task for Filling {
     }
 }
 
-/// A command that is given up in the middle of a batch leaves no cursor behind that nobody could use.
+/// A command that is abandoned in the middle of a batch leaves no cursor behind, because no client could use it.
 impl Drop for Filling {
     fn drop(&mut self) {
         if let Some(what) = self.what.take() {

@@ -1,11 +1,11 @@
-//! One row of the table of commands.
+//! A row of the table of commands.
 
 use super::{Call, Needs, Task};
 use crate::error::Result;
 use crate::value::DocBuilder;
 use crate::vocabulary::{Entry, Status};
 
-/// Everything that the framework knows of a command.
+/// Everything that the framework knows about a command.
 pub type Command = Entry<Run, CommandFacts>;
 
 pub struct CommandFacts {
@@ -13,16 +13,16 @@ pub struct CommandFacts {
     pub aliases: &'static [&'static str],
     pub access: Access,
     pub flags: Flags,
-    /// What a user must be allowed to do to run it.
+    /// What a user must be allowed to do to run the command.
     pub needs: Needs,
-    /// For listCommands and the README.
+    /// A sentence for listCommands and the README.
     pub help: &'static str,
 }
 
 /// What a command does to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Housekeeping: no data.
+    /// No data: housekeeping.
     None,
     Read,
     Write,
@@ -30,19 +30,19 @@ pub enum Access {
     Admin,
 }
 
-/// Writes the fields of the reply (the framework appends `ok`), or returns work that will.
+/// Runs a command. It writes the fields of the reply (the framework appends `ok`), or returns work that will write them.
 pub type Run = fn(&mut Call<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
 
 pub enum Outcome {
-    /// The fields stand in the reply.
+    /// The fields are in the reply.
     Reply,
-    /// They do, and the client gets another reply without asking, from the same command run again.
+    /// The fields are in the reply, and the command runs again for a further reply that the client gets without asking.
     Stream,
-    /// It takes longer; what was written so far is dropped.
+    /// The command takes longer. What it has written so far is discarded.
     Work(Box<dyn Task>),
 }
 
-/// A set of properties.
+/// A set of properties of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags(u16);
 
@@ -50,13 +50,13 @@ pub struct Flags(u16);
 
 impl Flags {
     pub const NONE: Self = Self(0);
-    /// Only against the database `admin`.
+    /// Runs only in the database `admin`.
     pub const ADMIN_ONLY: Self = Self(1);
     /// Allowed before a client has logged in.
     pub const BEFORE_LOGIN: Self = Self(2);
-    /// Takes a transaction number: a retryable write.
+    /// Takes a transaction number, because it is a retryable write.
     pub const RETRYABLE: Self = Self(4);
-    /// Takes every level of read concern but `snapshot`.
+    /// Takes every level of read concern except `snapshot`.
     pub const READ_CONCERN: Self = Self(8);
     /// Takes a write concern.
     pub const WRITE_CONCERN: Self = Self(16);
@@ -64,15 +64,15 @@ impl Flags {
     pub const STABLE: Self = Self(32);
     /// Allowed on a secondary (listCommands shows it).
     pub const SECONDARY: Self = Self(64);
-    /// Does not count as a command in the operation counters: it counts by itself.
+    /// Is not a `command` in the operation counters, because it counts its operations itself.
     pub const UNCOUNTED: Self = Self(128);
     /// Allowed inside an OP_QUERY.
     pub const LEGACY: Self = Self(256);
-    /// Takes a transaction number without being a retryable write: it ends a transaction.
+    /// Takes a transaction number although it is not a retryable write: it ends a transaction.
     pub const TRANSACTION: Self = Self(512);
-    /// Has fields that nobody else may see.
+    /// Has fields that must stay secret.
     pub const SECRETS: Self = Self(2048);
-    /// A write that brings a list of statements.
+    /// A write with a list of statements.
     pub const STATEMENTS: Self = Self::RETRYABLE
         .and(Self::WRITE_CONCERN)
         .and(Self::STABLE)
@@ -115,7 +115,7 @@ impl Command {
         }
     }
 
-    /// Whether documents may stand in its reply, and make it large.
+    /// Whether the reply may contain documents, which can make it large.
     pub fn shows_documents(&self) -> bool {
         self.facts.access == Access::Read || self.name == "findAndModify"
     }

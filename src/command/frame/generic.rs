@@ -1,6 +1,6 @@
 //! The arguments that every command takes: database, session, concerns, time limit, API version.
 //!
-//! One pass over the raw command sorts its fields: generic ones are checked here, the rest is the command's own.
+//! One pass over the raw command sorts its fields. Generic fields are checked here; the others are the command's own.
 
 use smallvec::SmallVec;
 
@@ -16,20 +16,20 @@ use crate::wire::Request;
 pub(in crate::command) struct Generic<'a> {
     pub database: &'a str,
     pub session: Option<SessionId>,
-    /// Of a retryable write.
+    /// The transaction number of a retryable write.
     pub number: Option<i64>,
     /// `maxTimeMS`; zero means no limit.
     pub max_time_millis: u64,
     pub has_max_time: bool,
     /// `w: 0`
     pub unacknowledged: bool,
-    /// Nothing outside the stable API is to be used.
+    /// The command may use only the stable API.
     pub api_strict: bool,
-    /// The command is to be explained, not run.
+    /// The client wants a description of the command; the command does not run.
     pub help: bool,
 }
 
-/// Fields that are read only when they are there.
+/// Generic fields that most commands do not have.
 #[derive(Default)]
 struct Rare<'a> {
     api_version: Option<ValueRef<'a>>,
@@ -42,7 +42,7 @@ struct Rare<'a> {
 // === impl Generic ===
 
 impl<'a> Generic<'a> {
-    /// Sorts the fields of `request`. The first one names the command.
+    /// Sorts the fields of `request`. The first field names the command.
     #[inline]
     pub fn parse(
         command: &'static Command,
@@ -62,7 +62,7 @@ impl<'a> Generic<'a> {
         };
         let mut database = None;
         let mut rare = None;
-        // One bit for each generic field that was met.
+        // One bit for each generic field found so far.
         let mut met = 0_u32;
         let mut fields = request.body().iter();
         if let Some(first) = fields.next() {
@@ -248,7 +248,7 @@ impl<'a> Generic<'a> {
 // === impl Rare ===
 
 impl<'a> Rare<'a> {
-    /// Takes one of them. Returns its bit among the generic fields.
+    /// Reads one of these fields. Returns its bit among the generic fields.
     fn read(&mut self, command: &Command, elem: Elem<'a>) -> Result<u32> {
         let (name, value) = (elem.name(), elem.value);
         let is_there = !value.is_nullish();
@@ -314,7 +314,7 @@ impl<'a> Rare<'a> {
         Ok(())
     }
 
-    /// Whether the command asks to be part of a multi-document transaction.
+    /// Returns whether the command is part of a multi-document transaction.
     fn check_transaction(&self, generic: &Generic<'_>) -> Result<bool> {
         let invalid = |message| Err(Error::new(Code::InvalidOptions, message));
         match self.autocommit {
@@ -362,10 +362,10 @@ fn read_max_time(command: &Command, value: ValueRef<'_>) -> Result<u64> {
     Ok(millis.unsigned_abs())
 }
 
-/// A field that stands there twice could mean either: MongoDB refuses it.
+/// Refuses a field that occurs twice, as MongoDB does, because its meaning would be ambiguous.
 #[inline]
 fn refuse_duplicates(command: &Command, own: &[Elem<'_>]) -> Result<()> {
-    // Commands have a handful of fields; only a hostile one has so many that pairs cost more than a sorted list.
+    // Commands have a handful of fields. Only a hostile command has so many that comparing pairs costs more than sorting.
     if own.len() > 64 {
         let mut names: Vec<_> = own.iter().map(Elem::name).collect();
         names.sort_unstable();

@@ -1,8 +1,8 @@
-//! Whether whoever sends a command may run it.
+//! Checks whether the sender of a command may run it.
 //!
-//! Each row of the table of commands says what it [needs](Needs). Where nobody has to log in this costs one look at a
-//! flag; where they must, [`enter`] is passed between the generic arguments and the command itself, so nothing of a
-//! command is looked at for somebody who may not run it.
+//! Each row of the table of commands says what the command [needs](Needs). If clients need not log in, the check costs one
+//! load of a flag. Otherwise [`enter`] runs after the generic arguments are read and before the command itself, so the
+//! server reads none of the command's own arguments for a sender who may not run it.
 
 use std::sync::Arc;
 
@@ -19,33 +19,33 @@ use crate::wire::Request;
 /// What a user must be allowed to do to run a command.
 #[derive(Clone, Copy)]
 pub enum Needs {
-    /// To have logged in; nothing at all where the command is marked [`Flags::BEFORE_LOGIN`].
+    /// The user must have logged in. Commands with [`Flags::BEFORE_LOGIN`] do not require even that.
     Nothing,
-    /// With the collection that the command's first field names.
+    /// An action on the collection that the command's first field names.
     Collection(Action),
-    /// With the database that the command runs in.
+    /// An action on the database that the command runs in.
     Database(Action),
-    /// With the server.
+    /// An action on the server.
     Server(Action),
-    /// It depends on what is asked.
+    /// The needs depend on the arguments of the command.
     Asked(fn(&Call<'_>) -> Result<bool>),
-    /// Everything: where a row does not say what it needs.
+    /// All actions. The default for rows that do not say what they need.
     Everything,
 }
 
-/// What whoever sends a command may do.
+/// What the sender of a command may do.
 #[derive(Clone, Default)]
 pub(in crate::command) enum Rights<'a> {
-    /// Everything: nobody has to log in.
+    /// Everything, because clients need not log in.
     #[default]
     All,
     User(Arc<User>),
-    /// On the machine itself, before there is any user.
+    /// What a client on the same machine may do while there are no users.
     Bootstrap(&'a Privileges),
     Nobody,
 }
 
-/// Finds out who sends the command, and refuses it if they may not run it.
+/// Identifies the sender of the command, and refuses the command if the sender may not run it.
 #[cold]
 pub(in crate::command) fn enter(call: &mut Call<'_>) -> Result<()> {
     let users = &call.context.users;
@@ -63,7 +63,7 @@ pub(in crate::command) fn enter(call: &mut Call<'_>) -> Result<()> {
     check(call)
 }
 
-/// The same for a command that another one is about.
+/// Refuses a command that the sender may not run. Also used for the command inside another one, such as explain.
 pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
     if call.command.facts.flags.has(Flags::BEFORE_LOGIN) {
         return Ok(());
@@ -80,7 +80,7 @@ pub(in crate::command) fn check(call: &Call<'_>) -> Result<()> {
     }
     let allowed = match call.command.facts.needs {
         Needs::Nothing => matches!(call.rights, Rights::All | Rights::User(_)),
-        // A name of the wrong type is the command's to complain of: it reaches nothing.
+        // The command itself refuses a name of the wrong type, before it reaches any data.
         Needs::Collection(action) => match call.target().as_str() {
             Some(name) => call.may(Target::Collection(database, name), action),
             None => call.may(Target::Database(database), action),
@@ -107,7 +107,7 @@ pub(in crate::command) fn foreign_session() -> Error {
     )
 }
 
-/// In mongod's words: the whole command is repeated, without its secrets.
+/// Refuses a command in mongod's words, which repeat the whole command without its secrets.
 pub(in crate::command) fn refusal(call: &Call<'_>) -> Error {
     let shown = redacted(call.command, call.request);
     Error::new(
@@ -120,7 +120,7 @@ pub(in crate::command) fn refusal(call: &Call<'_>) -> Error {
     )
 }
 
-/// A command as others may see it: in errors, in currentOp.
+/// Returns a command as others may see it, in errors and in currentOp.
 pub(in crate::command) fn redacted(command: &Command, request: &Request) -> Bytes {
     const SECRET: &[&str] = &["payload", "pwd", "speculativeAuthenticate"];
     if !command.facts.flags.has(Flags::SECRETS) {
@@ -138,7 +138,7 @@ pub(in crate::command) fn redacted(command: &Command, request: &Request) -> Byte
     shown.into_bytes().into()
 }
 
-/// What a pipeline and every one inside its stages read and write. `on`: what the outermost one runs on.
+/// Checks what a pipeline and all pipelines inside its stages read and write. `on` is the source of the outermost pipeline.
 pub(in crate::command) fn check_pipeline(
     call: &Call<'_>,
     pipeline: &Pipeline,
@@ -158,7 +158,7 @@ pub(in crate::command) fn check_pipeline(
                 may_begin(call, first, Target::Collection(&from.db, &from.coll))
             }
             On::Nothing => may_begin(call, first, Target::Database(call.database())),
-            // They are read for the stage around it.
+            // The outer stage has read these rows, and its rights were checked.
             On::SameRows => true,
         };
         if let Some(output) = level.output() {
@@ -171,8 +171,8 @@ pub(in crate::command) fn check_pipeline(
     if allowed { Ok(()) } else { Err(refusal(call)) }
 }
 
-/// Whether the sender may begin a pipeline on that collection or database with that stage and its argument. A pipeline without
-/// any stage reads what it runs on.
+/// Whether the sender may begin a pipeline on this collection or database with this stage and argument. A pipeline without
+/// stages reads its source.
 pub(in crate::command) fn may_begin(
     call: &Call<'_>,
     first: Option<(&Entry, ValueRef<'_>)>,
@@ -204,7 +204,7 @@ pub(in crate::command) fn may_begin(
     }
 }
 
-/// The actions that `$out` and `$merge` are made of.
+/// Returns the actions that `$out` or `$merge` needs.
 fn writes(output: &Output) -> &'static [Action] {
     match output {
         Output::Replace(_) => &[Action::Insert, Action::Remove],
@@ -252,31 +252,31 @@ impl Rights<'_> {
 // === impl Call ===
 
 impl Call<'_> {
-    /// Whether the sender may do that. Everybody may where nobody has to log in.
+    /// Whether the sender may do this. Every sender may if clients need not log in.
     pub(in crate::command) fn may(&self, target: Target<'_>, action: Action) -> bool {
         self.rights
             .has(|privileges| privileges.allow(target, action))
     }
 
-    /// Whether the sender may write there without validation, if that is asked for.
+    /// Whether the sender may skip validation there, if the command asks for that.
     pub(in crate::command) fn may_bypass(&self, target: Target<'_>) -> bool {
         let asked = self.arg("bypassDocumentValidation");
         !asked.is_some_and(|arg| is_true(arg.value()))
             || self.may(target, Action::BypassDocumentValidation)
     }
 
-    /// Whether the sender may do anything in that database.
+    /// Whether the sender may do anything in this database.
     pub(in crate::command) fn may_enter(&self, db: &str) -> bool {
         self.rights.has(|privileges| privileges.enter(db))
     }
 
-    /// Whether the sender may do anything with that collection.
+    /// Whether the sender may do anything with this collection.
     pub(in crate::command) fn may_reach(&self, db: &str, collection: &str) -> bool {
         self.rights
             .has(|privileges| privileges.reach(db, collection))
     }
 
-    /// Who sends the command, where that is asked.
+    /// Returns the user who sends the command, if users are checked.
     pub(in crate::command) fn user(&self) -> Option<&Arc<User>> {
         match &self.rights {
             Rights::User(user) => Some(user),
@@ -284,12 +284,12 @@ impl Call<'_> {
         }
     }
 
-    /// Whom a cursor or a session that the command makes belongs to.
+    /// Returns the owner of cursors and sessions that the command creates.
     pub(in crate::command) fn owner(&self) -> Option<[u8; 32]> {
         self.user().map(|user| user.digest)
     }
 
-    /// Whether something of that owner is the sender's own.
+    /// Whether the sender owns an object with this owner.
     pub(in crate::command) fn owns(&self, owner: Option<[u8; 32]>) -> bool {
         matches!(self.rights, Rights::All) || self.user().is_some() && owner == self.owner()
     }

@@ -1,4 +1,4 @@
-//! One entry of createIndexes' `indexes`: from the client's words to what storage keeps.
+//! An entry of `indexes` in createIndexes: parses the client's specification into the form that storage keeps.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::query::{Scope, Survey};
 use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
-/// A compound key has at most that many fields.
+/// The most fields of a compound key.
 const MAX_FIELDS: usize = 32;
 
-/// Options that MongoDB knows and that belong to index kinds which are not built.
+/// Options of MongoDB that belong to kinds of indexes that are not built.
 const OTHER_KINDS: &[&str] = &[
     "2dsphereIndexVersion",
     "bits",
@@ -30,7 +30,7 @@ const OTHER_KINDS: &[&str] = &[
     "wildcardProjection",
 ];
 
-/// The options of one entry, as they are read.
+/// The options of an entry, before they are checked.
 #[derive(Default)]
 struct Options<'a> {
     name: Option<&'a str>,
@@ -42,17 +42,17 @@ struct Options<'a> {
     expire: Option<ValueRef<'a>>,
     partial: Option<Doc<'a>>,
     shown: DocBuf,
-    /// Some option that belongs to another kind of index.
+    /// An option that belongs to another kind of index.
     foreign: Option<&'a str>,
-    /// Options that nobody knows, where the client says that they do not matter.
+    /// Unknown options that the client asked to ignore.
     ignored: Vec<&'a str>,
 }
 
-/// What becomes of options that nobody knows.
+/// How to treat unknown options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::command) enum Unknown {
     Refused,
-    /// As mongorestore asks for: old servers kept whatever they were told.
+    /// mongorestore asks for this, because old servers stored any option.
     Ignored,
 }
 
@@ -60,7 +60,7 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
     let in_spec = |error| in_specification(spec, error);
     let options = Options::read(spec, unknown).map_err(in_spec)?;
     let (key, name) = options.key_and_name().map_err(in_spec)?;
-    // It stands for all indexes when they are dropped.
+    // dropIndexes takes `*` as all indexes.
     if name == "*" {
         return Err(Error::bad_value("The index name '*' is not valid."));
     }
@@ -88,7 +88,8 @@ pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<Wante
         .map(|index| WantedIndex::Index(Box::new(index)))
 }
 
-/// mongod leads in what it says of most mistakes with the specification. What is not built is said plainly.
+/// Puts the specification in front of the error, as mongod does for most mistakes. An error about an unbuilt feature stays
+/// as it is.
 fn in_specification(spec: Doc<'_>, error: Error) -> Error {
     match error.code() {
         Code::NotImplemented => error,
@@ -146,7 +147,7 @@ fn check_key(key: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a DBRef may begin with a dollar.
+/// Whether this is a field of a DBRef, which may begin with a dollar.
 fn is_reference(part: &str) -> bool {
     matches!(part, "$id" | "$ref" | "$db")
 }
@@ -171,7 +172,7 @@ fn check_direction(value: ValueRef<'_>) -> Result<()> {
     }
 }
 
-/// Other kinds of index are refused by their name.
+/// Refuses other kinds of indexes by name.
 fn check_kind(key: Doc<'_>) -> Result<()> {
     for elem in key {
         match elem.value.as_str() {
@@ -205,7 +206,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// What every index has.
+    /// Returns the options that every index has.
     fn key_and_name(&self) -> Result<(Doc<'a>, &'a str)> {
         let required = |name: &str| {
             Error::failed_to_parse(format!(
@@ -221,7 +222,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Options of other kinds of index.
+    /// Refuses options of other kinds of indexes.
     fn check_foreign(&self, spec: Doc<'_>) -> Result<()> {
         match self.foreign {
             None => Ok(()),
@@ -324,7 +325,7 @@ impl<'a> Options<'a> {
         Ok(())
     }
 
-    /// The index on `_id` takes next to no options.
+    /// Checks the options of the index on `_id`, which takes very few.
     fn check_id(&self, spec: Doc<'_>) -> Result<()> {
         for elem in spec {
             if !self.ignored.contains(&elem.name())
@@ -391,7 +392,7 @@ fn read_partial(partial: Doc<'_>, sparse: bool) -> Result<Partial> {
     }
     let filter = Filter::parse_plain(partial, &Scope::new())?;
     if Survey::of(TS_FIELD, |survey| filter.survey(survey)).names_field {
-        // Documents do not carry it: the index would hold none, and a filter that names it would find none through it.
+        // Documents do not contain `_ts`. The index would be empty, and a filter on `_ts` would find nothing through it.
         return Err(cannot(format!(
             "partialFilterExpression cannot name _ts, which is kept by the server: {partial}"
         )));
@@ -418,7 +419,7 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
     }
 }
 
-/// What a partial index's filter may say: comparisons, existence, type, and their combinations.
+/// Checks the filter of a partial index. It may contain comparisons, existence, type, and combinations of these.
 fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
     let unsupported = || {
         Err(cannot(format!(

@@ -4,7 +4,7 @@ use crate::args::{Arg, fields};
 use crate::error::Result;
 use crate::ttl::IndexingMode;
 
-/// `indexingPolicy: {indexingMode: ...}`
+/// Parses `indexingPolicy: {indexingMode: ...}`.
 pub fn parse(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
     let Some(policy) = arg.doc()? else {
         return Ok(None);

@@ -1,9 +1,10 @@
-//! The framework around the commands.
+//! The framework around the commands, and what several commands share.
 //!
-//! [`Commands`] implements the seam to the sockets ([`dispatch`]). It finds the [`Command`] by the first field of the request,
-//! separates the generic arguments ([`generic`]) from the command's own, checks the user's rights ([`guard`]) and runs the command
-//! with a [`Call`]. [`Context`] is what all commands share. The rest is what several commands need: replies with a cursor, rows and
-//! their sources, specifications of indexes, concerns, parameters, the list of running operations.
+//! [`Commands`] implements the handler that the sockets call ([`dispatch`]). It finds the [`Command`] by the first field of
+//! the request, separates the generic arguments ([`generic`]) from the command's own, checks the user's rights ([`guard`])
+//! and runs the command with a [`Call`]. [`Context`] is the state that all commands share. The other files serve several
+//! commands: replies with a cursor, rows and their sources, index specifications, concerns, parameters, the list of running
+//! operations. The framework knows no socket, and commands only through their table.
 
 pub(in crate::command) mod call;
 pub(in crate::command) mod capped;

@@ -1,7 +1,7 @@
-//! What is running: for currentOp and killOp.
+//! The list of running operations, for currentOp and killOp.
 //!
-//! Only commands that take several steps are noted, and those that may take long to read. One that is over before anybody could
-//! ask costs nothing here.
+//! Only commands that take several steps are listed, and those that may take long to read. A command that ends quickly costs
+//! nothing here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,21 +22,21 @@ pub struct Operations {
     next: AtomicU32,
 }
 
-/// One running command.
+/// A running command.
 pub struct OperationInfo {
     pub id: u32,
     pub command: &'static str,
     pub database: String,
-    /// The command as it was sent, without what is secret.
+    /// The command as the client sent it, without its secrets.
     body: Bytes,
     pub client: Arc<Client>,
     pub session: Option<SessionId>,
     pub started: Instant,
-    /// Set by killOp, seen before the next step and now and then within one. It ends a wait.
+    /// Set by killOp. The command checks it before each step and now and then within a step. It also ends a wait.
     pub killed: Arc<Flag>,
 }
 
-/// Takes the command off the list when it is over, however it ends.
+/// Removes the command from the list when it ends, in every case.
 pub struct Operation {
     pub info: Arc<OperationInfo>,
     list: Arc<Operations>,
@@ -70,7 +70,7 @@ impl Operations {
         }
     }
 
-    /// A number for an operation that no other running one has; positive and below 2^31, as mongod's.
+    /// Returns a number that no other running operation has. It is positive and below 2^31, as in mongod.
     pub fn next_id(&self) -> u32 {
         self.next.fetch_add(1, Ordering::Relaxed) % 0x7fff_ffff + 1
     }
@@ -83,7 +83,7 @@ impl Operations {
         info.is_some()
     }
 
-    /// Kills what runs in a session.
+    /// Kills the operations that match.
     pub fn kill_where(&self, which: impl Fn(&OperationInfo) -> bool) {
         for info in &self.running {
             if which(&info) {
@@ -111,7 +111,7 @@ impl OperationInfo {
 // === impl Operation ===
 
 impl Operation {
-    /// The flag that killOp sets.
+    /// Returns the flag that killOp sets.
     pub fn killed(&self) -> Arc<Flag> {
         Arc::clone(&self.info.killed)
     }

@@ -8,31 +8,31 @@ use crate::args::to_i64;
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, is_true};
 
-/// The values now. Written by setParameter under the locks.
+/// The current values. setParameter writes them under the locks.
 pub struct Parameters {
     values: Mutex<Vec<Value>>,
     verbosity: Mutex<BTreeMap<&'static str, i32>>,
 }
 
-/// One row of the table.
+/// A row of the table.
 pub struct Parameter {
     pub name: &'static str,
     kind: ParameterKind,
-    /// setParameter may change it while the server runs.
+    /// Whether setParameter may change it while the server runs.
     pub at_runtime: bool,
-    /// mongod takes it from its command line.
+    /// Whether mongod takes it from its command line.
     pub at_startup: bool,
 }
 
 enum ParameterKind {
     Bool(bool),
-    /// Value, least, most.
+    /// The default, the least value, the greatest value.
     Int(i64, i64, i64),
-    /// Value, longest.
+    /// The default, the greatest length.
     Text(&'static str, usize),
     /// `{version: "8.2"}`
     CompatibilityVersion,
-    /// The log-in mechanisms: none.
+    /// The log-in mechanisms: an empty list.
     Mechanisms,
     /// Log verbosity by component.
     Verbosity,
@@ -56,7 +56,7 @@ const fn fixed(name: &'static str, kind: ParameterKind) -> Parameter {
     }
 }
 
-/// What the server is, and nobody sets.
+/// A property of the server that cannot be set.
 const fn told(name: &'static str, kind: ParameterKind) -> Parameter {
     Parameter {
         name,
@@ -68,7 +68,8 @@ const fn told(name: &'static str, kind: ParameterKind) -> Parameter {
 
 const INT: i64 = i32::MAX as i64;
 
-/// Every parameter, sorted by name. Those that nothing here reads are accepted because clients and tests set them.
+/// All parameters, sorted by name. The server accepts some parameters without using them, because clients and tests set
+/// them.
 pub static PARAMETERS: &[Parameter] = &[
     fixed(
         "KeysRotationIntervalSec",
@@ -123,7 +124,7 @@ pub static PARAMETERS: &[Parameter] = &[
     runtime("ttlMonitorSleepSecs", ParameterKind::Int(60, 1, INT)),
 ];
 
-/// Components of the log, with the dotted path of those that have a parent. Sorted.
+/// The components of the log, sorted. A component with a parent has a dotted path.
 const COMPONENTS: &[&str] = &[
     "accessControl",
     "assert",
@@ -156,7 +157,7 @@ const COMPONENTS: &[&str] = &[
     "write",
 ];
 
-/// A component without a verbosity of its own has its parent's.
+/// The verbosity of a component that uses its parent's.
 const INHERITED: i32 = -1;
 
 // === impl Parameters ===
@@ -181,7 +182,7 @@ impl Parameters {
         Some((parameter, value))
     }
 
-    /// A value that the server itself knows better than the table (`enableTestCommands`).
+    /// Sets a value that the server determines itself (`enableTestCommands`).
     pub(in crate::command) fn fix(&self, name: &str, value: Value) {
         if let Ok(row) = PARAMETERS.binary_search_by(|row| row.name.cmp(name))
             && let Some(slot) = self.values.lock().get_mut(row)
@@ -216,7 +217,7 @@ impl Parameters {
         Ok((parameter, parameter.kind.read(name, value)?))
     }
 
-    /// Sets a value that [`Parameters::check`] has passed; returns the one before.
+    /// Sets a value that [`Parameters::check`] has accepted, and returns the previous one.
     pub(in crate::command) fn set(&self, parameter: &'static Parameter, value: Value) -> Value {
         if let ParameterKind::Verbosity = parameter.kind {
             let before = self.verbosity();
@@ -369,7 +370,7 @@ fn level(value: ValueRef<'_>) -> Option<i32> {
         .ok()
 }
 
-/// Refuses components that do not exist and levels that are none; nothing is set before all are checked.
+/// Refuses unknown components and invalid levels. All levels are checked before any is set.
 fn check_levels(doc: Doc<'_>, parent: &str) -> Result<()> {
     for elem in doc {
         let bad_level = || {
@@ -401,7 +402,8 @@ fn check_levels(doc: Doc<'_>, parent: &str) -> Result<()> {
     Ok(())
 }
 
-/// Components have one level of children, and names were checked: this goes two deep at most.
+/// Calls `set` for each level. Components have one level of children and their names are checked, so the recursion is at
+/// most two deep.
 fn each_level(doc: Doc<'_>, parent: &str, set: &mut dyn FnMut(&'static str, i32)) {
     for elem in doc {
         if elem.name() == "verbosity" {

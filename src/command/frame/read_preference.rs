@@ -1,4 +1,4 @@
-//! `$readPreference`: checked as MongoDB does, then accepted. There is one node, and all are read from it.
+//! `$readPreference`: checked as in MongoDB, then accepted. All reads go to the only node.
 
 use super::Command;
 use crate::args::{Arg, NUMBERS, fields, required};
@@ -14,7 +14,7 @@ const MODES: &[&str] = &[
     "secondary",
     "secondaryPreferred",
 ];
-/// A client cannot know better than to this many seconds how far a member lags behind.
+/// The least allowed staleness in seconds. A client cannot measure the lag of a member more precisely.
 const LEAST_STALENESS: i64 = 90;
 
 pub fn check(command: &Command, value: ValueRef<'_>) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn check(command: &Command, value: ValueRef<'_>) -> Result<()> {
     };
     let mut mode = None;
     let (mut tagged, mut hedged, mut staleness) = (false, false, 0);
-    // Fields that nobody knows are let pass.
+    // Unknown fields are ignored.
     for arg in fields(PATH, preference) {
         match arg.name() {
             "mode" => mode = arg.one_of(MODES)?,
@@ -63,7 +63,7 @@ pub fn check(command: &Command, value: ValueRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `[]` and `[{}]` stand for any member.
+/// Whether the tags select particular members. `[]` and `[{}]` mean any member.
 fn names_members(tags: Doc<'_>) -> bool {
     let any = |value: ValueRef<'_>| value.as_doc().is_some_and(|tags| tags.first().is_none());
     let mut sets = tags.iter();

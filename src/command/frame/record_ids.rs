@@ -1,4 +1,4 @@
-//! `showRecordId`: rows with the number under which their documents stand.
+//! `showRecordId`: adds the record id of its document to each row.
 
 use crate::query::stage::{self, Rows};
 use crate::value::DocBuilder;

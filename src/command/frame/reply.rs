@@ -1,15 +1,15 @@
-//! How a reply ends: `ok: 1`, or the error in mongod's form.
+//! The end of a reply: `ok: 1`, or the error in mongod's form.
 
 use crate::error::{Error, WriteError};
 use crate::value::{Doc, DocBuilder, Type, Value, ValueRef};
 
-/// Replaces whatever stands behind `start` by the reply of a failed command.
+/// Replaces everything after `start` with the reply of a failed command.
 pub(in crate::command) fn fail(out: &mut Vec<u8>, start: usize, error: &Error) {
     out.truncate(start);
     error.write_reply(out);
 }
 
-/// Replaces whatever stands behind `start` by `{ok: 1}`.
+/// Replaces everything after `start` with `{ok: 1}`.
 pub(in crate::command) fn shorten(out: &mut Vec<u8>, start: usize) {
     out.truncate(start);
     let mut reply = DocBuilder::begin(out);
@@ -17,12 +17,12 @@ pub(in crate::command) fn shorten(out: &mut Vec<u8>, start: usize) {
     reply.end();
 }
 
-/// The reply that stands behind `start`.
+/// Returns the reply that begins at `start`.
 pub(in crate::command) fn behind(out: &[u8], start: usize) -> Doc<'_> {
     Doc::new(out.get(start..).unwrap_or_default())
 }
 
-/// Adds fields to the reply that stands behind `start`.
+/// Adds fields to the reply that begins at `start`.
 pub(in crate::command) fn extend(
     out: &mut Vec<u8>,
     start: usize,
@@ -35,7 +35,7 @@ pub(in crate::command) fn extend(
     reply.end();
 }
 
-/// `writeErrors`, where there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.
+/// Writes `writeErrors`, if there are any: `[{index, code, errmsg, keyPattern, keyValue, ...}]`.
 pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
     if errors.is_empty() {
         return;
@@ -55,7 +55,7 @@ pub fn put_write_errors(reply: &mut DocBuilder<'_>, errors: &[WriteError]) {
     array.end();
 }
 
-/// A count as MongoDB sends it: int32 where it fits, else int64.
+/// Writes a count as MongoDB does: as int32 if it fits, else as int64.
 pub fn put_count(reply: &mut DocBuilder<'_>, name: &str, n: u64) {
     match i32::try_from(n) {
         Ok(n) => reply.put_i32(name, n),
@@ -63,12 +63,12 @@ pub fn put_count(reply: &mut DocBuilder<'_>, name: &str, n: u64) {
     };
 }
 
-/// A UUID (binary subtype 4).
+/// Writes a UUID (binary subtype 4).
 pub fn put_uuid(reply: &mut DocBuilder<'_>, name: &str, uuid: &[u8; 16]) {
     reply.put(name, Value::binary(4, uuid).as_ref());
 }
 
-/// `topologyVersion` as drivers compare it: who is asked, and how often that changed.
+/// Writes `topologyVersion`, which drivers compare: the process, and how often its state has changed.
 pub(in crate::command) fn put_topology_version(reply: &mut DocBuilder<'_>, process: &[u8; 12]) {
     let mut version = reply.doc("topologyVersion");
     version

@@ -1,4 +1,4 @@
-//! The rows of a query as a cursor's source.
+//! The rows of a query, as the source of a cursor.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::session::{Batch, Fill, Source};
 use crate::value::check_size;
 use crate::wait::Wait;
 
-/// Pulls batches of rows and deals them out. A row that stands for one stored document is asked again whether that document is
-/// still there when it leaves with a later command than the one that found it.
+/// A source that pulls rows in batches and hands them out. A row may stand for one stored document. If such a row leaves
+/// with a later command than the one that found it, the source first checks that the document is still visible.
 pub(in crate::command) struct RowSource {
     rows: Box<dyn Rows>,
     sources: Arc<EngineSources>,
     vars: Vars,
     limits: Limits,
-    /// A batch has left already, so it is a later command that asks now.
+    /// A batch has left already, so the current command is a later one.
     later: bool,
-    /// Rows that were pulled and not dealt out yet, from `next` on.
+    /// Rows that were pulled but not handed out yet. They begin at `next`.
     pulled: stage::Batch,
     next: usize,
-    /// This command has asked whether their documents are still there.
+    /// The current command has checked that the documents of these rows are still visible.
     asked: bool,
     ended: bool,
-    /// Where it stays open at its end and waits for more.
+    /// Set if the cursor stays open at its end and waits for more rows.
     tail: Option<Tail>,
 }
 
@@ -59,8 +59,8 @@ impl RowSource {
         self
     }
 
-    /// Drops pulled rows whose documents have ended by now. A later command asks also when no time has passed: a rule may have
-    /// changed in between.
+    /// Removes pulled rows whose documents have ended by now. A later command checks this even if no time has passed,
+    /// because a TTL rule may have changed.
     fn ask_again(&mut self, at: ReadPoint) -> Result<()> {
         if self.later && !self.asked && self.next < self.pulled.len() {
             self.pulled.remove(0, self.next);
@@ -73,7 +73,7 @@ impl RowSource {
         Ok(())
     }
 
-    /// The batch is full: it leaves, and whoever asks next is another command.
+    /// Ends a full batch. The next call belongs to another command.
     fn full(&mut self) -> Result<Fill> {
         self.later = true;
         self.asked = false;
@@ -92,7 +92,7 @@ impl RowSource {
         loop {
             self.ask_again(at)?;
             while let Some(row) = self.pulled.get(self.next) {
-                // A pipeline may make larger documents on its way, but none that no reply could carry.
+                // A pipeline may build larger documents on its way, but not return one that is too large for a reply.
                 check_size(row.doc.bytes().len())?;
                 if !batch.push(row.doc) {
                     return self.full();
@@ -100,7 +100,7 @@ impl RowSource {
                 self.next += 1;
             }
             if self.ended && self.tail.is_some() {
-                // The next command looks again.
+                // The next command reads again from here.
                 self.ended = false;
                 return self.full().map(|_| Fill::Waiting);
             }
@@ -110,13 +110,13 @@ impl RowSource {
             if batch.is_full() {
                 return self.full();
             }
-            // A large batch is many pulls: between them the others get their turn, too.
+            // A large batch takes many pulls. Between them other connections get their turn.
             if flow == Flow::Pause || slice.is_over() {
                 return Ok(Fill::Pause);
             }
             self.pulled.restart(batch.room() as usize);
             self.next = 0;
-            // What a blocking stage holds was found at some earlier moment: have it asked.
+            // A blocking stage may hold rows from an earlier instant, so the new rows are checked.
             self.asked = false;
             let mut cx = Cx {
                 vars: &self.vars,

@@ -1,4 +1,4 @@
-//! Reads that look at documents one after the other and keep no copy of them: count, distinct, dataSize.
+//! Reads that visit documents one by one and keep no copy of them: count, distinct, dataSize.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::query::filter::Filter;
 use crate::query::stage::Slice;
 use crate::value::{Doc, DocBuilder};
 
-/// What is made of the documents.
+/// A computation over the documents of a scan.
 pub(in crate::command) trait Gather: Send + 'static {
-    /// Takes one in; a break says that no more are needed.
+    /// Takes in a document. A break means that no more documents are needed.
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>>;
-    /// Writes what came of them.
+    /// Writes the result.
     fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()>;
 }
 
-/// The documents on their way into `G`.
+/// A scan that passes documents to `G`.
 pub(in crate::command) struct Scan<G> {
     walk: Option<Walk>,
     filter: Arc<Filter>,
@@ -32,7 +32,8 @@ pub(in crate::command) struct Scan<G> {
     effort: Effort,
 }
 
-/// Gathers the documents of a collection (one that does not exist has none): at once if that is quickly done, else in steps.
+/// Scans the documents of a collection, at once if that is quick, else in steps. A collection that does not exist has no
+/// documents.
 pub(in crate::command) fn run<G: Gather>(
     call: &mut Call<'_>,
     collection: &str,
@@ -54,7 +55,7 @@ pub(in crate::command) fn begin<G: Gather>(
     is_slow: bool,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
-    // What may take long is on the list of operations before it begins.
+    // A scan that may take long is on the list of operations before it begins.
     if !is_slow {
         let stepped = scan.step(reply);
         call.effort = scan.effort;

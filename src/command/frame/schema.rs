@@ -1,4 +1,4 @@
-//! Schema changes that commands ask for: made by the engine, in steps where they take long, and told in the reply.
+//! Schema changes for commands. The engine makes the change, in steps if it takes long; this file writes the reply.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::engine::ddl::{Advance, Begun, Done, Modified, SchemaChange, Steps};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
-/// A change that takes longer than a step.
+/// A schema change that takes longer than a step.
 struct Changing {
     context: Arc<Context>,
     steps: Box<dyn Steps>,
 }
 
-/// Makes the change: mostly at once, as work where it takes long.
+/// Makes the change, usually at once; as work if it takes long.
 pub(in crate::command) fn run(
     call: &Call<'_>,
     reply: &mut DocBuilder<'_>,
@@ -51,7 +51,7 @@ impl Task for Changing {
     }
 }
 
-/// The fields of the reply. What is kept of a collection elsewhere goes with it.
+/// Writes the fields of the reply, and removes or moves what the server keeps about a collection outside of storage.
 fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     match done {
         Done::Created | Done::NothingToCreate | Done::Renamed | Done::NothingToDrop => {}

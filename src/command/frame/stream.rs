@@ -1,4 +1,4 @@
-//! Stored documents as a cursor's source, copied straight from where they stand into the reply.
+//! Stored documents as the source of a cursor, copied directly from storage into the reply.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::session::{Batch, Fill, Source};
 use crate::value::Doc;
 use crate::wait::Wait;
 
-/// What a find yields when the walk's order is the one asked for and every document goes out as it is. It keeps a place and
-/// no rows, so what a later command gets has passed the rule with that command's own `now`.
+/// The source of a find whose order is the order of the walk and whose documents are returned unchanged. It keeps a position
+/// and no rows, so each document that a later command gets was visible at that command's own `now`.
 pub(in crate::command) struct Stream {
     walk: Walk,
     filter: Arc<Filter>,
     vars: Vars,
     skip: u64,
     limit: Option<u64>,
-    /// The one document that was found when the batch had no room for it.
+    /// A document that was found when the batch had no room for it.
     held: Option<(RecordId, Vec<u8>)>,
-    /// It stays open at its end.
+    /// The cursor stays open at its end.
     tailing: bool,
-    /// A batch has left: whoever asks next is another command.
+    /// A batch has left already, so the current command is a later one.
     later: bool,
-    /// What is read, where its order is that of the walk.
+    /// What is read, if the client relies on the order of the walk.
     in_order: Option<Box<InOrder>>,
-    /// The same documents, sorted, if the walk cannot give the order after all.
+    /// The same documents, sorted, if the walk turns out not to give the order.
     sorted: Option<Box<RowSource>>,
 }
 
-/// What it takes to sort.
+/// What is needed to sort.
 pub(in crate::command) struct InOrder {
     pub reading: Reading,
     pub sources: Arc<EngineSources>,
@@ -61,14 +61,14 @@ impl Stream {
         }
     }
 
-    /// Its client relies on the order of the walk.
+    /// Declares that the client relies on the order of the walk.
     #[must_use]
     pub fn in_order(mut self, order: InOrder) -> Self {
         self.in_order = Some(Box::new(order));
         self
     }
 
-    /// The walk cannot keep its promise: what it leads to is sorted before the first document is known.
+    /// Sorts the documents because the walk cannot give the order. No document has been returned yet.
     fn sort(&mut self, order: InOrder) -> &mut RowSource {
         let InOrder {
             reading,
@@ -89,7 +89,7 @@ impl Stream {
         self
     }
 
-    /// Deals out the document that was held back, if it is still there.
+    /// Hands out the document that was held back, if it is still visible.
     fn release(&mut self, at: ReadPoint, batch: &mut Batch<'_>) {
         if let Some((id, bytes)) = self.held.take()
             && is_there(self.walk.collection(), at, id)

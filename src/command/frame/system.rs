@@ -1,4 +1,4 @@
-//! What the operating system tells of itself and of this process. Where it does not tell, plain defaults.
+//! What the operating system reports about itself and this process. Missing values get plain defaults.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ pub fn total_memory_mb() -> i64 {
     kilobytes("/proc/meminfo", "MemTotal:").map_or(1024, |kb| kb / 1024)
 }
 
-/// (resident, virtual) memory of this process, in MB.
+/// Returns the (resident, virtual) memory of this process, in MB.
 pub fn memory_mb() -> (i64, i64) {
     let of = |key| kilobytes("/proc/self/status", key).map_or(1, |kb| (kb / 1024).max(1));
     (of("VmRSS:"), of("VmSize:"))

@@ -1,8 +1,8 @@
-//! What clients read in `config` and `local` to learn what kind of server this is: plain documents, put there at start. A
-//! router has what `sh.status()` begins with, a member of a replica set its configuration.
+//! Collections in `config` and `local` from which clients learn the kind of the server. They hold plain documents, written
+//! at start: for a router the ones that `sh.status()` reads first, for a member of a replica set its configuration.
 //!
-//! The router's collections can be read and are not listed: `mongodump` would take them along, and `mongorestore` refuses to put
-//! a router's `config` back.
+//! Clients can read the router's collections, but listCollections does not show them. Otherwise `mongodump` would dump them,
+//! and `mongorestore` refuses to restore a router's `config`.
 
 use super::context::Context;
 use crate::command::cosmos::put_shard;
@@ -14,14 +14,14 @@ const VERSION: &str = "version";
 const SHARDS: &str = "shards";
 const SETTINGS: &str = "settings";
 
-/// Whether listCollections leaves it out.
+/// Whether listCollections leaves the collection out.
 pub(in crate::command) fn is_unlisted(context: &Context, database: &str, collection: &str) -> bool {
     context.config.topology == Topology::Router
         && database == "config"
         && [VERSION, SHARDS, SETTINGS].contains(&collection)
 }
 
-/// Puts the documents in. Nobody else has the catalog yet.
+/// Writes the documents. Nothing else uses the catalog yet.
 pub(in crate::command) fn announce(context: &Context) {
     match &context.config.topology {
         Topology::Router => {
@@ -32,7 +32,7 @@ pub(in crate::command) fn announce(context: &Context) {
             put(context, "config", SHARDS, |doc| {
                 put_shard(doc, &context.host());
             });
-            // Nothing is ever moved: there is nowhere to move it to.
+            // The balancer is off, because there is no other shard to move data to.
             put(context, "config", SETTINGS, |doc| {
                 doc.put_str("_id", "balancer")
                     .put_str("mode", "off")
@@ -46,7 +46,7 @@ pub(in crate::command) fn announce(context: &Context) {
     }
 }
 
-/// The configuration of a replica set of one.
+/// Writes the configuration of a replica set with one member.
 pub(in crate::command) fn put_replica_set(doc: &mut DocBuilder<'_>, name: &str, host: &str) {
     doc.put_str("_id", name)
         .put_i32("version", 1)

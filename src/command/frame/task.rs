@@ -1,4 +1,4 @@
-//! Commands that take longer than a step: they are watched, can be killed, and end at their time limit.
+//! Commands that take longer than a step. They are listed, can be killed, and end at their deadline.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::wait::Wait;
 
 /// A command cut into steps. Dropping it abandons the command and leaves nothing half done.
 pub trait Task: Send {
-    /// Goes on for about half a millisecond. What it writes into the reply counts only in the step that returns `Done` or
-    /// `Stream`.
+    /// Runs for about half a millisecond. The framework discards what the step writes into the reply unless it returns
+    /// `Done` or `Stream`.
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step>;
 
-    /// What the command has done with documents so far, its beginning included.
+    /// Returns the work that the command has done on documents, from its beginning.
     fn effort(&self) -> Effort {
         Effort::default()
     }
@@ -28,26 +28,27 @@ pub trait Task: Send {
 pub enum Step {
     /// Step again when others had their turn.
     More,
-    /// There is nothing to do before this is over, or the command ends: step again then.
+    /// Call `step` again when this wait is over, or when the command ends.
     Wait(Wait),
     /// The fields of the reply are written.
     Done,
-    /// They are, and the command is run again for the next reply, as in [`Outcome::Stream`](super::Outcome::Stream).
+    /// The fields are written, and the command runs again for the next reply, as in
+    /// [`Outcome::Stream`](super::Outcome::Stream).
     Stream,
 }
 
-/// A task in the care of the framework.
+/// A task that the framework runs.
 pub(in crate::command) struct RunningCommand {
     pub task: Box<dyn Task>,
     pub command: &'static Command,
     pub context: Arc<Context>,
-    /// On the list while it runs.
+    /// Keeps the command on the list of operations while it runs.
     pub operation: Operation,
-    /// Charges what it costs, until it has done so.
+    /// Charges the cost of the command. `None` once that is done.
     pub meter: Option<Meter>,
     pub limit: Limit,
     pub shard: usize,
-    /// The reply is `ok` alone.
+    /// The reply is only `ok`.
     pub terse: bool,
 }
 
@@ -55,7 +56,7 @@ pub(in crate::command) struct RunningCommand {
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
-        // It may have made something expire long after it began.
+        // The command may have made a document expire long after its own start.
         self.context.reaper.note_request();
     }
 }

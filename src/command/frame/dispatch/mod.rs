@@ -1,4 +1,8 @@
-//! From a request to its command, and from what comes of it to a reply.
+//! Finds the command of a request, runs it, and turns its outcome into a reply.
+//!
+//! [`Commands`] implements the handler that `server` calls. It finds the row of the command, has the generic arguments read
+//! and the rights checked, and runs the command. A quick command writes its reply at once. A long one is wrapped into work
+//! that the connection runs step by step. This room knows no command, except for a few exceptions by name, and no socket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,44 +38,44 @@ use crate::wire::{CompressedMessage, Request};
 #[derive(Clone)]
 pub struct Commands(Arc<Context>);
 
-/// What became of one attempt to run a request.
+/// The outcome of one attempt to run a request.
 enum Attempt {
     Replied,
     Streaming,
     Work(Box<dyn Work>),
-    /// Its session is in use by an earlier attempt: nothing has happened yet.
+    /// An earlier attempt still uses the session. Nothing has been done yet.
     Busy(Busy, Option<Instant>),
 }
 
-/// A request that is run later: a retryable write that waits for an earlier attempt of itself, one that a fail point holds
-/// up, or one that is too large to be run by the thread that serves the connection.
+/// A request that runs later: a retryable write that waits for an earlier attempt of itself, a request that a fail point
+/// delays, or one that is too large to run on the worker that serves the connection.
 struct DeferredRequest {
     context: Arc<Context>,
     client: Arc<Client>,
     request: Request,
-    /// The step that parses the request and plans its queries has not been announced yet, and may take long.
+    /// The step that parses the request and plans its queries may take long, and has not been announced yet.
     announces: bool,
-    /// When it has waited long enough.
+    /// The end of the waiting time.
     deadline: Option<Instant>,
-    /// What it became when its turn came.
+    /// The work that the request became when its turn came.
     running: Option<Box<dyn Work>>,
 }
 
-/// A request that a fail point has struck.
+/// A request that a fail point strikes.
 struct Faulted {
     asked: DeferredRequest,
     fault: Arc<Fault>,
-    /// How long it still has to wait.
+    /// The rest of the time to wait.
     block: Option<Duration>,
 }
 
-/// A request of that many bytes may take long to read.
+/// A request of this many bytes may take long to read.
 const LARGE: usize = 64 << 10;
-/// A request of that many bytes may hold so many conditions that it takes tens of milliseconds to parse them and to plan the
-/// query: it neither keeps a worker of the runtime that long, nor goes on when its client has left.
+/// A request of this many bytes may hold so many conditions that parsing and planning take tens of milliseconds. It must not
+/// block a worker of the runtime that long, and it must not continue after its client has left.
 const VERY_LARGE: usize = 256 << 10;
 
-/// Every name and alias. Built once.
+/// All commands by name and alias. Built once.
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, ahash::RandomState>> =
     LazyLock::new(|| {
         COMMANDS
@@ -81,7 +85,7 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, ahash::RandomS
             .collect()
     });
 
-/// The command of that name.
+/// Returns the command with this name or alias.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(name).copied()
 }
@@ -126,7 +130,7 @@ impl Handler for Commands {
             .is_some_and(Command::shows_documents)
     }
 
-    /// Runs a request: at once, or as work.
+    /// Runs a request, at once or as work.
     #[inline]
     fn call(
         &self,
@@ -155,7 +159,7 @@ impl Handler for Commands {
             Attempt::Replied => handler::Outcome::Replied,
             Attempt::Streaming => handler::Outcome::Streaming,
             Attempt::Work(work) => handler::Outcome::Work(work),
-            // It asks once more before it waits.
+            // The deferred request tries once more before it waits.
             Attempt::Busy(..) => {
                 handler::Outcome::Work(Box::new(DeferredRequest::new(&self.0, client, request)))
             }
@@ -163,7 +167,7 @@ impl Handler for Commands {
     }
 }
 
-/// A request that is run as work, for commands that are made of others.
+/// Returns a request as work, for commands that run other commands.
 pub(in crate::command) fn later(
     context: &Arc<Context>,
     client: &Arc<Client>,
@@ -280,7 +284,7 @@ fn run(
             Err(busy) => return Ok(Attempt::Busy(busy, deadline)),
         }
     }
-    // Who wants no acknowledgement of a write, and a reply all the same, learns nothing but that it was heard.
+    // A client may ask for an unacknowledged write and still get a reply. That reply is only `ok`.
     let terse = call.generic.unacknowledged
         && command.facts.access == Access::Write
         && command.name != "findAndModify";
@@ -328,7 +332,7 @@ fn run(
     }
 }
 
-/// Why a command that is known and not built is refused. Whoever has not logged in does not learn even that.
+/// Refuses a command that is known but not built. A client that must log in and has not done so does not learn even that.
 #[cold]
 fn planned(context: &Context, client: &Client, command: &Command) -> Error {
     if context.users.is_on() && client.standing.user(&context.users).is_none() {
@@ -337,7 +341,7 @@ fn planned(context: &Context, client: &Client, command: &Command) -> Error {
     COMMANDS.refuse(command)
 }
 
-/// The reply to any command with `help: true`.
+/// Writes the reply to a command with `help: true`.
 #[cold]
 fn put_help(command: &Command, out: &mut Vec<u8>) {
     let mut reply = DocBuilder::begin(out);
@@ -346,28 +350,28 @@ fn put_help(command: &Command, out: &mut Vec<u8>) {
     reply.end();
 }
 
-/// Whether a command may take long before it becomes work: to parse what is large, or to evaluate what it brings for all of its
-/// expressions.
+/// Whether a command may take long before it becomes work: it parses a large request, or it evaluates the variables of
+/// `let`.
 #[inline]
 fn may_read_long(call: &Call<'_>) -> bool {
     size(call.request) >= LARGE || call.arg("let").is_some()
 }
 
-/// Whether the request may hold very many conditions. Documents that are added hold none.
+/// Whether the request may hold very many conditions. Inserted documents hold none.
 #[inline]
 fn may_plan_long(request: &Request) -> bool {
     let first = || request.body().first();
     size(request) >= VERY_LARGE && first().is_some_and(|name| name.name_bytes() != b"insert")
 }
 
-/// Bytes of the command, and of the documents that came with it.
+/// Returns the bytes of the command and of the documents that came with it.
 #[inline]
 fn size(request: &Request) -> usize {
     let outside = request.sequences.iter().map(|part| part.documents.len());
     request.body.len() + outside.sum::<usize>()
 }
 
-/// Puts a command on the list of those that currentOp shows and killOp ends.
+/// Adds a command to the list that currentOp shows and killOp uses.
 #[cold]
 fn list(call: &Call<'_>) -> Operation {
     call.context.operations.begin(
@@ -379,7 +383,7 @@ fn list(call: &Call<'_>) -> Operation {
     )
 }
 
-/// What a command that takes longer becomes.
+/// Turns a command that takes longer into work.
 fn go_on(
     call: &Call<'_>,
     task: Box<dyn Task>,

@@ -203,8 +203,8 @@ async fn a_repeated_write_waits_for_the_first_attempt_as_long_as_it_may() {
     assert_eq!(finish(patient).get_i32("n").ok(), Some(1));
 }
 
-/// One that may take long is work from the start, so that it can be killed. A command that was refused before says nothing of the
-/// one that its thread runs next.
+/// A command that may take long is work from the start, so that it can be killed. A command that was refused before has no
+/// effect on the next command of the same thread.
 #[test]
 fn whether_a_command_is_work_depends_on_nothing_but_itself() {
     let mut server = server(Config::default());
@@ -219,7 +219,7 @@ fn whether_a_command_is_work_depends_on_nothing_but_itself() {
     let map = doc! {"$map": {"input": "$v", "in": "$$this"}};
     let update = |filter: &Document| doc! {"q": filter, "u": {"$set": {"a": 1}}};
     let pipeline = doc! {"q": {}, "u": [{"$set": {"v": map.clone()}}]};
-    // Each command with a filter that is quick, and with one that is slow.
+    // Each command with a quick filter and with a slow one.
     let commands = |filter: &Document| {
         [
             doc! {"update": "c", "updates": [update(filter)]},
@@ -247,7 +247,7 @@ fn whether_a_command_is_work_depends_on_nothing_but_itself() {
         if !command.contains_key("$db") {
             command.insert("$db", "d");
         }
-        // What is interrupted by the machine for longer than a step becomes work, too: but not every time.
+        // A command also becomes work if the machine interrupts it for longer than a step, but not every time.
         let at_once = (0..100).any(|_| {
             let (steps, reply) = step(&mut server, command.clone());
             assert_eq!(reply.unwrap().get_f64("ok").ok(), Some(1.0), "{command}");
