@@ -1,4 +1,4 @@
-//! The operations of a bulkWrite, run one after the other.
+//! Runs the operations of a bulkWrite one by one.
 
 use std::borrow::Cow;
 
@@ -13,23 +13,24 @@ use crate::query::stage::Slice;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
-/// A collection that operations name by its number.
+/// A collection that operations refer to by its number.
 pub struct Namespace {
     pub database: String,
     pub collection: String,
-    /// Why no operation can run on it: its name, or a UUID that belongs to another one. Each of them is told.
+    /// Why no operation can run on it: its name is invalid, or the UUID belongs to another collection. Each operation gets
+    /// this error.
     pub refused: Option<Error>,
 }
 
 pub struct Bulk {
     pub namespaces: Vec<Namespace>,
     pub let_vars: Option<DocBuf>,
-    /// Where the next operation stands, and which it is.
+    /// The offset of the next operation, and its index.
     pub offset: usize,
     pub next: usize,
-    /// The one under way, and the number of its collection.
+    /// The running operation, with the number of its collection.
     pub current: Option<(usize, Action)>,
-    /// It may take long, and was not begun.
+    /// The operation may take long and has not begun.
     pub is_slow: bool,
     pub results: Results,
     pub answer: Answer,
@@ -66,8 +67,8 @@ impl Statements for Bulk {
 }
 
 impl Bulk {
-    /// Begins with the next operation; inserts that stand together are done at once. `None` if there are no more, else whether
-    /// to go on.
+    /// Begins the next operation. Consecutive inserts are done together. Returns `None` if no operation is left, else
+    /// whether to continue.
     fn begin(
         &mut self,
         documents: Documents<'_>,
@@ -124,7 +125,8 @@ impl Bulk {
         Ok(Some(true))
     }
 
-    /// Goes on with an update or a delete. `None` if the time slice was over first, else whether to go on with others.
+    /// Continues an update or a delete. Returns `None` if the time slice is over, else whether to continue with other
+    /// operations.
     fn go_on(
         &mut self,
         namespace: usize,
@@ -148,14 +150,14 @@ impl Bulk {
                 true
             }
             Err(error) => {
-                // What was done before it failed stays done, and counts.
+                // What the operation did before it failed stays done, and counts.
                 let (n, modified) = self.results.sum(&outcome);
                 self.results.fail(index, &error, n, modified)
             }
         }))
     }
 
-    /// Adds this document and the next ones that go to the same collection. Says whether to go on.
+    /// Inserts this document and the following ones that go to the same collection. Returns whether to continue.
     fn insert(
         &mut self,
         first: usize,
@@ -184,7 +186,7 @@ impl Bulk {
             if at != namespace || self.results.ran_before(self.next, run.retry.as_ref()) {
                 break;
             }
-            // One that is refused is come to again, when those in front of it are done.
+            // A refused document is handled again after the documents before it are inserted.
             let Ok(bytes) = intake.admit(document) else {
                 break;
             };
@@ -211,7 +213,7 @@ impl Bulk {
     }
 }
 
-/// Where an operation writes: the collection with that number.
+/// Returns the collection with this number, to which an operation writes.
 fn place<'p>(
     namespaces: &'p [Namespace],
     number: usize,

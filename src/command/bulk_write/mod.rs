@@ -1,4 +1,7 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections in one command, with a result for each.
+//!
+//! The command reads its collections and checks its operations ([`op`]). [`bulk`] runs them one by one with the statements
+//! of [`write`], and [`results`] collects a row for each. The rows are sent as the first batch of a cursor.
 
 mod bulk;
 mod op;
@@ -92,12 +95,12 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     write::run(call, CURSOR, bulk, false, reply)
 }
 
-/// What each operation does, to the collection that it names.
+/// Whether the sender may do what each operation does to the collection that it names.
 fn may(call: &Call<'_>) -> Result<bool> {
     let namespaces = namespaces(call)?;
     for value in call.documents(LIST)?.iter() {
         let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
-        // One that names no collection is refused with the whole command.
+        // An operation that names no collection makes the whole command fail later.
         let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
@@ -114,11 +117,11 @@ fn may(call: &Call<'_>) -> Result<bool> {
             return Ok(false);
         }
     }
-    // Without any operation it is refused for that.
+    // A command without operations is refused later.
     Ok(true)
 }
 
-/// The collections that the operations name by number.
+/// Reads the collections that the operations refer to by number.
 fn namespaces(call: &Call<'_>) -> Result<Vec<Namespace>> {
     let documents = call.documents(NAMESPACES)?;
     let mut namespaces = Vec::new();

@@ -1,4 +1,4 @@
-//! One operation of a bulkWrite: which collection, and what to do there.
+//! An operation of a bulkWrite: its collection, and what to do there.
 
 use crate::args::{self, Arg, fields};
 use crate::command::delete::{self, Delete};
@@ -7,7 +7,7 @@ use crate::command::write::Statement;
 use crate::error::{Error, Result};
 use crate::value::Doc;
 
-/// One operation, read but not yet parsed.
+/// An operation that is read but not yet parsed.
 pub enum Op<'a> {
     Insert(usize, Doc<'a>),
     Update(usize, Update<'a>),

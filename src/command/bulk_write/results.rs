@@ -1,4 +1,4 @@
-//! What came of the operations: sums, and a row for each.
+//! The results of the operations: sums, and a row for each operation.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
 use crate::value::{Doc, DocBuf, DocBuilder, Value};
 
 pub struct Results {
-    /// A failed operation is the last.
+    /// No operation runs after a failed one.
     ordered: bool,
     /// Only failures get a row.
     errors_only: bool,
@@ -32,7 +32,7 @@ struct Sums {
     deleted: u64,
 }
 
-/// What the reply needs to know.
+/// What writing the reply needs.
 pub struct Answer {
     pub context: Arc<Context>,
     pub at: ReadPoint,
@@ -71,7 +71,7 @@ impl Results {
         self.repeats.reply(reply);
     }
 
-    /// Counts what an operation did, now or when it ran before: its `n`, and its `nModified` if it is an update.
+    /// Counts what an operation did, now or when it ran before. Returns its `n`, and its `nModified` if it is an update.
     pub fn sum(&mut self, outcome: &session::Outcome) -> (u64, Option<u64>) {
         match outcome {
             session::Outcome::Inserted => {
@@ -102,7 +102,7 @@ impl Results {
         self.repeats.outcome(index, retry).is_some()
     }
 
-    /// Gives the result of an operation that has run before, if it has.
+    /// Adds the result of an operation that has run before. Returns whether it has.
     pub fn repeat(&mut self, index: usize, retry: Option<&Retry>) -> bool {
         let Some(outcome) = self.repeats.recall(index, retry) else {
             return false;
@@ -111,7 +111,7 @@ impl Results {
         true
     }
 
-    /// The result of an operation that succeeded; the session remembers it.
+    /// Adds the result of an operation that succeeded. The session remembers it.
     pub fn done(&mut self, index: usize, outcome: session::Outcome, retry: Option<&mut Retry>) {
         self.repeats.record(index, &outcome, retry);
         self.put(index, outcome);
@@ -140,7 +140,7 @@ impl Results {
         }));
     }
 
-    /// The result of one that failed. Says whether the others still run.
+    /// Adds the result of an operation that failed. Returns whether the others still run.
     pub fn fail(&mut self, index: usize, error: &Error, n: u64, modified: Option<u64>) -> bool {
         self.sums.errors += 1;
         self.rows.push(DocBuf::build(|row| {
@@ -167,7 +167,7 @@ fn place_of(index: usize) -> i32 {
 // === impl Answer ===
 
 impl Answer {
-    /// The first results; a cursor keeps those that find no room.
+    /// Writes the first results. A cursor keeps those that do not fit.
     fn put_cursor(&self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
         let mut source = cursor::listed(rows);
         let limit = self.batch_size.unwrap_or(u32::MAX);
@@ -181,7 +181,7 @@ impl Answer {
             let command = self.command.clone();
             let mut info = CursorInfo::new(&self.namespace, self.session, command, self.at);
             info.owner = self.owner;
-            // Without a place for the cursor the client knows from the sums what it does not see here.
+            // If the server can keep no further cursor, the sums still tell the client about the rows that are missing here.
             id = self.context.cursors.keep(source, info).unwrap_or(0);
         }
         answer.put_i64("id", id).put_str("ns", &self.namespace);

@@ -1,8 +1,9 @@
 //! `explain`: how a command finds its documents, and what that costs.
 //!
-//! [`subject`] reads the explained command with that command's own parser and makes of it a [`Subject`]: its plan, and
-//! work that can be done without changing anything. [`work`] does it in steps and counts. [`tree`] prints the plan as
-//! MongoDB's stages, with or without the figures, [`shape`] makes the hashes that say which queries are alike.
+//! [`subject`] reads the explained command with that command's own parser and turns it into a [`Subject`]: its plan, and
+//! work that changes nothing. [`work`] does the work in steps and counts it. [`tree`] prints the plan as MongoDB's stages,
+//! with or without the figures. [`shape`] computes the hashes that show which queries are alike. The planning itself is in
+//! `engine`.
 
 mod shape;
 mod subject;
@@ -28,7 +29,7 @@ use crate::wire::Request;
 use subject::Subject;
 use tree::{Figures, Tree};
 
-/// What does not fit into a reply is left out of it, with a warning in mongod's words.
+/// The most bytes of a reply. A part that does not fit is left out, with a warning in mongod's words.
 const MOST_BYTES: usize = 16 << 20;
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -40,25 +41,25 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::STABLE.and(Flags::SECONDARY).and(Flags::SNAPSHOT))
 .needs(Needs::Nothing);
 
-/// How much is told.
+/// How much explain shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Verbosity {
-    /// The plan; nothing is run.
+    /// The plan only; the command does not run.
     QueryPlanner,
-    /// The plan, and what running it took.
+    /// The plan and its figures.
     ExecutionStats,
-    /// The same of the plans that were not taken. There are none: the planner compares, it does not try.
+    /// The figures of the rejected plans as well. There are none, because the planner compares plans without running them.
     AllPlansExecution,
 }
 
-/// An explain on its way.
+/// An explain that is running.
 struct Explaining {
     subject: Subject,
     verbosity: Verbosity,
     /// The explained command, with its database.
     command: DocBuf,
     host: String,
-    /// Where its reads start from.
+    /// The point from which the reads start.
     at: ReadPoint,
     started: Instant,
 }
@@ -104,7 +105,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     };
     let mut own = SmallVec::new();
     let mut generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;
-    // What is explained may use what explain itself may.
+    // A strict API version of explain also holds for the explained command.
     generic.api_strict |= call.is_api_strict();
     if call.deadline.is_none() && generic.max_time_millis > 0 {
         call.limit_time(generic.max_time_millis);
@@ -131,7 +132,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     outcome
 }
 
-/// `aggregate` with `explain: true`.
+/// Explains an `aggregate` with `explain: true`.
 pub(super) fn of_aggregate(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     explain(call, Verbosity::QueryPlanner, reply)
 }
@@ -159,7 +160,7 @@ fn explain(
     }
 }
 
-/// The command without what the driver adds, and with its database.
+/// Returns the command without the fields that the driver adds, and with its database.
 fn command_shown(call: &Call<'_>) -> DocBuf {
     DocBuf::build(|out| {
         for elem in call.body() {
@@ -212,7 +213,7 @@ impl Explaining {
         put_server(&self.host, reply);
     }
 
-    /// `queryPlanner` and `executionStats`.
+    /// Writes `queryPlanner` and `executionStats`.
     fn put_plan(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
         let subject = &self.subject;
         let Some(tree) = &subject.tree else { return };
@@ -253,7 +254,7 @@ impl Explaining {
         stats.end();
     }
 
-    /// `stages`: what stands in front of a pipeline as `$cursor`, then its stages.
+    /// Writes `stages`: the source of the pipeline as `$cursor`, then its stages.
     fn put_stages(&self, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
         let mut stages = out.array("stages");
         if self.subject.tree.is_some() {
@@ -278,7 +279,7 @@ impl Explaining {
     }
 }
 
-/// The stages of a plan, where there is room for them behind the bytes that are `taken`.
+/// Writes the stages of a plan if they fit into the reply. `taken` is the number of bytes already used.
 fn put_tree(tree: &Tree, figures: Option<&Figures>, taken: usize, out: &mut DocBuilder<'_>) {
     if taken + tree.access.bytes().len() <= MOST_BYTES {
         tree.put(figures, out);

@@ -1,13 +1,13 @@
-//! Which queries are alike: the hashes that explain shows.
+//! The hashes in explain that show which queries are alike.
 //!
-//! Two queries share a plan's shape if they differ in values only, in whatever order their conditions stand; they share
-//! a query's shape if they also ask in the same order, with values of the same types. The hashes are Sundown's own;
-//! what is alike is MongoDB's.
+//! Two queries share a plan shape if they differ only in values and in the order of their conditions. They share a query
+//! shape if the order of the conditions and the types of the values are also the same. The hashes are Sundown's own, but the
+//! rule for which queries are alike is MongoDB's.
 
 use crate::query::stage::Entry;
 use crate::value::{Doc, Type, ValueRef};
 
-/// What is hashed.
+/// The texts that are hashed.
 #[derive(Default)]
 pub(super) struct Shape {
     plan: String,
@@ -23,7 +23,7 @@ enum Of {
 // === impl Shape ===
 
 impl Shape {
-    /// `filter` as [`crate::query::Filter::describe`] prints it.
+    /// Creates the shape of a filter, which is given as [`crate::query::Filter::describe`] prints it.
     pub fn new(namespace: &str, filter: Doc<'_>) -> Self {
         let mut shape = Self {
             plan: "find ".to_owned(),
@@ -52,7 +52,7 @@ impl Shape {
             .push_str(&format!(" project {}", shown.join(", ")));
     }
 
-    /// Whatever else sets queries apart.
+    /// Adds any other difference between queries.
     pub fn other(&mut self, what: &str) {
         self.plan.push_str(what);
         self.query.push_str(what);
@@ -77,7 +77,7 @@ impl Shape {
     }
 }
 
-/// FNV-1a.
+/// Returns an FNV-1a hash.
 fn hash(text: &str, salt: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     text.bytes().fold(start, |hash, byte| {
@@ -85,7 +85,7 @@ fn hash(text: &str, salt: u64) -> u64 {
     })
 }
 
-/// A conjunction of conditions.
+/// Describes a conjunction of conditions.
 fn node(doc: Doc<'_>, of: Of) -> String {
     let mut parts = Vec::new();
     conjunction(doc, of, &mut parts);
@@ -123,7 +123,7 @@ fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
     }
 }
 
-/// The operators of one field.
+/// Describes the operators of one field.
 fn condition(tests: Doc<'_>, of: Of) -> String {
     let parts = tests.iter().map(|elem| {
         let (name, value) = (elem.name(), elem.value);
@@ -149,7 +149,7 @@ fn condition(tests: Doc<'_>, of: Of) -> String {
     together("", parts.collect(), of)
 }
 
-/// A value without its content.
+/// Describes a value without its content.
 fn kind(value: ValueRef<'_>) -> String {
     match value.ty() {
         ty if ty.is_number() => "?number".to_owned(),
@@ -168,7 +168,7 @@ fn kind(value: ValueRef<'_>) -> String {
     }
 }
 
-/// A specification of which nothing is known: names and field paths stay, other values become their kinds.
+/// Describes a specification of unknown structure. Names and field paths stay; other values become their kinds.
 fn anything(value: ValueRef<'_>) -> String {
     match (value.as_doc(), value.as_array(), value.as_str()) {
         (Some(doc), ..) => {

@@ -1,4 +1,4 @@
-//! The explained command: its plan, and the work that it would be.
+//! The explained command: its plan, and the work that it would do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,13 +27,13 @@ use crate::value::{Doc, DocBuf, Value};
 
 pub(super) struct Subject {
     pub namespace: String,
-    /// The filter, every shorthand spelled out.
+    /// The filter with every shorthand expanded.
     pub parsed: DocBuf,
-    /// None for a pipeline that brings its own rows.
+    /// `None` for a pipeline that generates its own rows.
     pub tree: Option<Tree>,
     pub shape: Shape,
     pub work: Work,
-    /// The stages behind the source, if there are any.
+    /// The stages after the source, if there are any.
     pub stages: Vec<StageShown>,
 }
 
@@ -51,7 +51,7 @@ impl StageShown {
     }
 }
 
-/// The access of a collection that does not exist.
+/// Returns the access to a collection that does not exist.
 fn nothing() -> DocBuf {
     DocBuf::build(|out| {
         out.put_str("stage", "EOF")
@@ -240,7 +240,7 @@ impl Subject {
         let way = planned.way();
         let mut sort_limit = None;
         if !way.sorted {
-            // A blocking sort takes the limit in.
+            // A blocking sort absorbs the limit.
             sort_limit = reading
                 .limit
                 .map(|limit| limit.saturating_add(reading.skip));
@@ -336,7 +336,7 @@ impl Subject {
         let (rest, output) = rest.split_output();
         let mut open = |input: Box<dyn Rows>| {
             rest.open_with(input, |step, rows| {
-                // A stage that stands for several is shown once, with what the last of them returns.
+                // A stage that expands to several is shown once, with the number of rows that the last of them returns.
                 let n = Arc::new(AtomicU64::new(0));
                 if step.spec.is_missing()
                     && let Some(shown) = stages.last_mut()
@@ -359,7 +359,7 @@ impl Subject {
         } else {
             drop(open(Box::new(Empty)));
         }
-        // What would be written is not.
+        // The output stage is shown, but it does not write.
         stages.extend(output.map(|step| StageShown {
             name: step.row.name,
             spec: step.spec,
@@ -434,7 +434,7 @@ impl Subject {
     }
 }
 
-/// Plain names that are shown or left out.
+/// Whether the projection only includes or excludes plain field names.
 fn is_simple(fields: Doc<'_>) -> bool {
     fields.iter().all(|elem| {
         let plain = elem.value.as_num().is_some() || elem.value.as_bool().is_some();

@@ -5,7 +5,7 @@ use crate::config::Config;
 
 type Server = (super::super::Commands, super::super::Connection);
 
-/// Ten documents `{_id: i, a: i, b: i % 3}` and an index on a, one on b and a.
+/// Returns a server with ten documents `{_id: i, a: i, b: i % 3}`, an index on a, and an index on b and a.
 fn filled() -> Server {
     let mut server = server(Config {
         enable_test_commands: true,
@@ -36,7 +36,7 @@ fn explained(server: &mut Server, command: Document, verbosity: &str) -> Documen
     )
 }
 
-/// The stages from the outermost to the access.
+/// Returns the stages from the outermost to the access.
 fn stages(mut plan: &Document) -> Vec<&str> {
     let mut names = vec![plan.get_str("stage").unwrap()];
     while let Ok(input) = plan.get_document("inputStage") {
@@ -283,7 +283,7 @@ fn refusals() {
     }
 }
 
-/// Explain of a find refuses what the find refuses, with the same words.
+/// Explain of a find refuses what the find refuses, with the same message.
 #[test]
 fn a_find_that_cannot_run_cannot_be_explained() {
     let mut server = filled();

@@ -1,16 +1,16 @@
-//! A plan as the stages that MongoDB shows, with or without what they did.
+//! Prints a plan as the stages that MongoDB shows, with or without their figures.
 
 use crate::command::reply::put_count;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
-/// What a blocking stage may hold.
+/// The most bytes that a blocking stage may hold.
 pub(super) const MEMORY: i32 = 100 * 1024 * 1024;
 
-/// The stages of a plan: those around the access (outermost first), and the access as the planner prints it.
+/// The stages of a plan: the stages around the access, outermost first, and the access as the planner prints it.
 pub(super) struct Tree {
     pub outer: Vec<Outer>,
     pub access: DocBuf,
-    /// Rows that a blocking sort keeps, if not all.
+    /// The number of rows that a blocking sort keeps, if it does not keep all.
     pub sort_limit: Option<u64>,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Tree {
 pub(super) enum Outer {
     Limit(u64),
     Skip(u64),
-    /// Plain names only, or more than that.
+    /// A projection. It is simple if it has plain names only.
     Projection {
         simple: bool,
         spec: DocBuf,
@@ -30,20 +30,20 @@ pub(super) enum Outer {
     },
 }
 
-/// What the stages did.
+/// The figures of an execution.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Figures {
     pub keys: u64,
     pub documents: u64,
-    /// Documents that passed the filter.
+    /// The number of documents that passed the filter.
     pub matched: u64,
-    /// Rows that came out at the end of the reading part.
+    /// The number of rows at the end of the reading part.
     pub returned: u64,
     pub would_match: u64,
     pub would_modify: u64,
     pub would_upsert: u64,
     pub would_delete: u64,
-    /// Of a count that looks at no document.
+    /// The result of a count that reads no document.
     pub fast_count: Option<u64>,
     pub millis: i64,
 }
@@ -56,7 +56,7 @@ impl Tree {
         self.level(0, figures, out);
     }
 
-    /// What `executionStats.nReturned` says.
+    /// Returns the value of `executionStats.nReturned`.
     pub fn returned(&self, figures: &Figures) -> u64 {
         match self.outer.first() {
             Some(outer) => outer.returned(figures),
@@ -79,7 +79,7 @@ impl Tree {
         input.end();
     }
 
-    /// A stage of the access and those under it: at most four levels.
+    /// Writes a stage of the access and the stages under it, at most four levels.
     fn copy(&self, stage: Doc<'_>, figures: Option<&Figures>, out: &mut DocBuilder<'_>) {
         let name = stage.get("stage").as_str().unwrap_or_default();
         out.put_str("stage", name)
@@ -111,7 +111,7 @@ impl Tree {
         if let Some(inputs) = stage.get("inputStages").as_array() {
             let mut list = out.array("inputStages");
             for input in inputs.iter().filter_map(|elem| elem.value.as_doc()) {
-                // Which of the ways has led to which document is not kept apart.
+                // These stages have no figures, because the work is not counted per branch.
                 let mut inner = list.doc();
                 self.copy(input, None, &mut inner);
                 inner.end();

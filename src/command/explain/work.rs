@@ -1,4 +1,4 @@
-//! What an explained command would do, done without changing anything.
+//! Runs an explained command without changing anything, and counts its work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,34 +16,34 @@ use crate::query::update::{Apply, Update};
 use crate::value::Doc;
 
 pub(super) enum Work {
-    /// There is nothing to look at.
+    /// There is nothing to read.
     Nothing,
-    /// What storage knows anyway.
+    /// A count that storage knows without reading.
     FastCount(u64),
     Read(Box<Reading>),
     Write(Box<Writing>),
 }
 
-/// Rows pulled to their end and dropped.
+/// A read that pulls all rows and discards them.
 pub(super) struct Reading {
     pub rows: Box<dyn Rows>,
     pub sources: Arc<EngineSources>,
     pub vars: Vars,
     pub limits: Limits,
-    /// The work of the source, and of all that is read.
+    /// The work of the source and of everything that is read.
     pub counted: Arc<Mutex<Effort>>,
     pub effort: Effort,
-    /// Rows that left the source.
+    /// The number of rows that left the source.
     pub returned: Arc<AtomicU64>,
     pub batch: Batch,
     pub ended: bool,
 }
 
-/// Documents that a statement would reach.
+/// A search for the documents that a statement would write to.
 pub(super) struct Writing {
     pub picker: Option<Picker>,
     pub selection: Selection,
-    /// None for a delete.
+    /// `None` for a delete.
     pub update: Option<Update>,
     pub upsert: bool,
     pub current: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) struct Writing {
     pub ended: bool,
 }
 
-/// Counts the rows that pass.
+/// Rows that are counted as they pass.
 pub(super) struct Tallied {
     pub rows: Box<dyn Rows>,
     pub n: Arc<AtomicU64>,
@@ -62,7 +62,7 @@ pub(super) struct Tallied {
 // === impl Work ===
 
 impl Work {
-    /// Goes on until all is done (`true`) or the time slice is over.
+    /// Continues until all is done (`true`) or the time slice is over.
     pub fn step(&mut self, at: ReadPoint) -> Result<bool> {
         let slice = TimeSlice::begin();
         match self {
@@ -72,7 +72,7 @@ impl Work {
         }
     }
 
-    /// What it has done with documents so far.
+    /// Returns the work on documents so far.
     pub fn effort(&self) -> Effort {
         match self {
             Self::Nothing | Self::FastCount(_) => Effort::default(),

@@ -158,7 +158,7 @@ pub(in crate::command) fn check_pipeline(
                 may_begin(call, first, Target::Collection(&from.db, &from.coll))
             }
             On::Nothing => may_begin(call, first, Target::Database(call.database())),
-            // The outer stage has read these rows, and its rights were checked.
+            // The pipeline around this one reads these rows, and its own check covers them.
             On::SameRows => true,
         };
         if let Some(output) = level.output() {

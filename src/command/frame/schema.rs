@@ -51,7 +51,7 @@ impl Task for Changing {
     }
 }
 
-/// Writes the fields of the reply, and removes or moves what the server keeps about a collection outside of storage.
+/// Writes the fields of the reply. Also forgets the throughput of a dropped collection or database.
 fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     match done {
         Done::Created | Done::NothingToCreate | Done::Renamed | Done::NothingToDrop => {}

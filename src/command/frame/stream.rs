@@ -68,7 +68,7 @@ impl Stream {
         self
     }
 
-    /// Sorts the documents because the walk cannot give the order. No document has been returned yet.
+    /// Sorts the documents because the walk cannot give the order. No document is known yet.
     fn sort(&mut self, order: InOrder) -> &mut RowSource {
         let InOrder {
             reading,

@@ -26,7 +26,7 @@ pub trait Task: Send {
 
 #[derive(Debug)]
 pub enum Step {
-    /// Step again when others had their turn.
+    /// Call `step` again after other connections had their turn.
     More,
     /// Call `step` again when this wait is over, or when the command ends.
     Wait(Wait),

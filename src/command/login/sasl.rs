@@ -1,6 +1,6 @@
-//! `saslStart` and `saslContinue`: SCRAM in MongoDB's dress.
+//! `saslStart` and `saslContinue`: SCRAM in MongoDB's messages.
 //!
-//! Whatever goes wrong is "Authentication failed."; the log says whose log-in it was, never with what.
+//! Every failure is reported as "Authentication failed." The log names the user, but never the credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,10 +45,10 @@ pub(in crate::command) const AUTHENTICATE: Command = Command::ready(
 .with(FLAGS)
 .needs(Needs::Nothing);
 
-/// A connection has one conversation at a time; this is its number, as in MongoDB.
+/// The number of the conversation, as in MongoDB. A connection has one conversation at a time.
 const ID: i64 = 1;
 
-/// What begins a conversation, in `saslStart` and in a hello.
+/// The message that begins a conversation, in `saslStart` or in a hello.
 struct Start<'a> {
     db: &'a str,
     mechanism: Mechanism,
@@ -56,14 +56,14 @@ struct Start<'a> {
     skip_empty: bool,
 }
 
-/// What clients and server say to each other.
+/// The SCRAM part of a message.
 struct Payload {
     bytes: Vec<u8>,
-    /// It came as base64 in a string.
+    /// The client sent it as base64 in a string.
     in_text: bool,
 }
 
-/// A proof that has to wait: too many before it were wrong.
+/// A proof that must wait, because there were too many wrong ones before it.
 struct Proving {
     context: Arc<Context>,
     client: Arc<Client>,
@@ -83,7 +83,7 @@ fn unavailable(mechanism: &str) -> Error {
     )
 }
 
-/// There is one mechanism for this command, and no client proves by a certificate who it is.
+/// Refuses the command. Its only mechanism is X.509, and clients cannot identify themselves by certificate.
 fn authenticate(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let mut mechanism = None;
     for arg in call.args().skip(1) {
@@ -109,7 +109,7 @@ fn start(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// A log-in that begins within a hello. What is wrong with it is not said: the client begins again with `saslStart`.
+/// Begins a log-in within a hello. Errors are not reported, because the client then begins again with `saslStart`.
 pub(in crate::command) fn speculate(call: &Call<'_>, arg: &Arg<'_>) -> Result<Option<DocBuf>> {
     let Some(doc) = arg.doc()? else {
         return Ok(None);
@@ -127,7 +127,8 @@ fn open(call: &Call<'_>, start: Start<'_>, speculative: bool) -> Result<DocBuf> 
     let (mut conversation, first) =
         Conversation::begin(users, start.mechanism, start.db, &start.payload.bytes)
             .map_err(|_| failed())?;
-    // A driver guesses the mechanism in its hello. Where the hello tells it to take another one, it is not held to its guess.
+    // A driver guesses the mechanism in its hello. If the hello offers other mechanisms, the guess is dropped and the driver
+    // starts again.
     let offered = || users.mechanisms(&conversation.user);
     if speculative && !offered().contains(&start.mechanism) {
         return Err(failed());
@@ -187,7 +188,7 @@ fn proceed(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Work(Box::new(proving)))
 }
 
-/// `{conversationId, done, payload}`
+/// Writes `{conversationId, done, payload}`.
 fn put(reply: &mut DocBuilder<'_>, conversation: &Conversation, done: bool, payload: &[u8]) {
     reply
         .put_i32("conversationId", ID as i32)
@@ -199,7 +200,7 @@ fn put(reply: &mut DocBuilder<'_>, conversation: &Conversation, done: bool, payl
     }
 }
 
-/// `saslSupportedMechs` of a user that is named `db.user`.
+/// Writes `saslSupportedMechs` of the user named `db.user`.
 pub(in crate::command) fn put_mechanisms(
     context: &Context,
     user: &UserName,
@@ -225,7 +226,7 @@ impl<'a> Start<'a> {
                 "payload" => payload = Payload::read(&arg)?,
                 "options" => options = arg.doc()?.unwrap_or(Doc::EMPTY),
                 "autoAuthorize" => {}
-                // Of a speculative one, which says what `$db` says elsewhere.
+                // The first field of a log-in within a hello, where `db` replaces `$db`.
                 "saslStart" => {}
                 "db" => db = arg.str()?.unwrap_or(db),
                 _ => return Err(arg.unknown()),
@@ -305,7 +306,7 @@ impl Proving {
         Ok(())
     }
 
-    /// The empty exchange behind a proof.
+    /// Handles the empty exchange after a proof.
     fn finish(&self, conversation: Conversation, reply: &mut DocBuilder<'_>) -> Result<()> {
         if !self.payload.is_empty() {
             return Err(failed());

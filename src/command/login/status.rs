@@ -34,7 +34,7 @@ fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
             _ => return Err(arg.unknown()),
         }
     }
-    // Who has logged in where nobody has to is shown as well.
+    // A user who has logged in is shown even if clients need not log in.
     let user = call.client.standing.user(&call.context.users);
     let mut info = reply.doc("authInfo");
     let mut users = info.array("authenticatedUsers");
@@ -54,7 +54,7 @@ fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         put_privileges(&mut info, "authenticatedUserPrivileges", privileges);
     }
     info.end();
-    // Any stable name for the connection will do: its number, in the place of a random one.
+    // Any stable identifier of the connection will do. This one is its number instead of a random UUID.
     let mut uuid = [0u8; 16];
     uuid[..8].copy_from_slice(&call.client.id.to_be_bytes());
     uuid[6] = uuid[6] & 0x0f | 0x40;

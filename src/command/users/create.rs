@@ -22,7 +22,7 @@ pub(in crate::command) const UPDATE: Command = Command::ready(
 .with(Flags::WRITE_CONCERN.and(Flags::SECRETS))
 .needs(Needs::Asked(may_update));
 
-/// What both commands say of a user.
+/// What both commands say about a user.
 #[derive(Default)]
 struct Said<'a> {
     password: Option<&'a str>,
@@ -40,7 +40,7 @@ fn may_create(call: &Call<'_>) -> Result<bool> {
     )
 }
 
-/// Roles are set as a whole: the old ones are taken, the new ones given.
+/// The roles are replaced as a whole, so the sender must be allowed to revoke the old ones and to grant the new ones.
 fn may_update(call: &Call<'_>) -> Result<bool> {
     let here = Target::Database(call.database());
     let given = |name| call.arg(name).is_some_and(|arg| !arg.is_null());
@@ -103,7 +103,7 @@ fn update(call: &mut Call<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
     let changed = call.context.users.change(&name, |user| {
         match (&credentials, &said.mechanisms) {
             (Some(credentials), _) => user.credentials = credentials.clone(),
-            // Without a password a mechanism can be taken away, not given.
+            // Without a password a mechanism can be removed, but not added.
             (None, Some(mechanisms)) => {
                 user.credentials = narrowed(&user.credentials, mechanisms)?;
             }

@@ -27,7 +27,7 @@ pub(in crate::command) const REVOKE: Command = Command::ready(
 .with(Flags::WRITE_CONCERN)
 .needs(Needs::Asked(|call| may(call, Action::RevokeRole)));
 
-/// Nothing asked is nothing allowed: an empty list of roles is no way to learn who there is.
+/// Refuses an empty list of roles. Otherwise a sender without rights could use it to find out which users exist.
 fn may(call: &Call<'_>, action: Action) -> Result<bool> {
     let roles = roles(call)?.unwrap_or_default();
     Ok(!roles.is_empty() && may_with_roles(call, &roles, action))
@@ -46,7 +46,7 @@ fn change(
             call.command.name
         )));
     }
-    // Also a role that is to be taken has to be one.
+    // A role must exist even if it is only revoked.
     if let Some(unknown) = roles
         .iter()
         .find(|role| crate::auth::Role::find(role).is_none())

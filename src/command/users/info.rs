@@ -1,4 +1,4 @@
-//! `usersInfo`: who there is.
+//! `usersInfo`: lists users.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,14 +18,14 @@ pub(in crate::command) const INFO: Command =
         .with(Flags::SECONDARY)
         .needs(Needs::Asked(may));
 
-/// Which users are asked for.
+/// The users that the command asks for.
 enum UserSelection {
     All,
     OfDatabase,
     Named(Vec<UserName>),
 }
 
-/// Everybody may look at themselves.
+/// Whether the sender may see these users. Every user may see their own entry.
 fn may(call: &Call<'_>) -> Result<bool> {
     let sees = |db: &str| call.may(Target::Database(db), Action::ViewUser);
     Ok(match UserSelection::read(call)? {
@@ -82,7 +82,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// How much is told of each.
+/// The details to show of each user.
 struct Show {
     credentials: bool,
     custom_data: bool,
@@ -118,7 +118,7 @@ impl UserSelection {
     }
 }
 
-/// `"ann"` or `{user: "ann", db: "shop"}`
+/// Reads `"ann"` or `{user: "ann", db: "shop"}`.
 fn name(value: ValueRef<'_>, db: &str) -> Result<UserName> {
     if let Some(user) = value.as_str() {
         return Ok(UserName::new(user, db));

@@ -1,4 +1,7 @@
-//! The commands that say who there is and what they may do.
+//! The commands that manage users and show roles.
+//!
+//! Each file parses its commands, checks that the sender may manage the users or roles that they name, and changes or lists
+//! the users in `auth`. What a role allows, and how passwords are stored, is known only there.
 
 mod create;
 mod drop;
@@ -24,7 +27,7 @@ use crate::auth::{Action, NoSuchRole, RoleName, Target, UserName};
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
 
-/// The user that the command's first field names, in the database that it runs in.
+/// Returns the user that the command's first field names, in the database that the command runs in.
 fn named(call: &Call<'_>) -> Result<UserName> {
     let target = call.target();
     let name = target.as_str().ok_or_else(|| {
@@ -43,7 +46,7 @@ fn named(call: &Call<'_>) -> Result<UserName> {
     Ok(UserName::new(name, call.database()))
 }
 
-/// `roles: ["read", {role: "read", db: "shop"}]`; a bare name is a role of the command's own database.
+/// Reads `roles: ["read", {role: "read", db: "shop"}]`. A plain name is a role of the command's own database.
 fn roles(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
     let Some(arg) = call.arg("roles") else {
         return Ok(None);
@@ -77,7 +80,7 @@ fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
     Ok(RoleName::new(name, place))
 }
 
-/// Whether the sender may do that in the database of each role.
+/// Whether the sender may do this in the database of each role.
 fn may_with_roles(call: &Call<'_>, roles: &[RoleName], action: Action) -> bool {
     roles
         .iter()
@@ -88,12 +91,12 @@ fn no_such_role(problem: NoSuchRole) -> Error {
     Error::new(Code::RoleNotFound, problem.to_string())
 }
 
-/// mongod has the name in quotes where a user is dropped.
+/// A user is unknown. When a user is dropped, mongod puts the name in quotes.
 fn no_such_user(name: impl Display) -> Error {
     Error::new(Code::UserNotFound, format!("User {name} not found"))
 }
 
-/// An option that MongoDB has and that would keep somebody out: to pass it over would let them in.
+/// Refuses authentication restrictions. They would keep clients out, so ignoring them would let those clients in.
 fn refuse_restrictions(arg: &Arg<'_>) -> Result<()> {
     match arg.array()? {
         Some(list) if !list.is_empty() => Err(Error::not_implemented("authenticationRestrictions")),

@@ -1,4 +1,4 @@
-//! `rolesInfo`: what roles there are. All of them are built in, so there are none to drop and nothing is cached.
+//! `rolesInfo`: lists roles. All roles are built in, so there are none to drop and nothing is cached.
 
 use super::{put_privileges, role};
 use crate::auth::{Action, Privileges, ROLES, Role, RoleName, Target};
@@ -36,7 +36,7 @@ pub(in crate::command) const INVALIDATE: Command = Command::ready(
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
 .needs(Needs::Server(Action::InvalidateUserCache));
 
-/// The roles that are asked for by name; none of them for "all of this database".
+/// Returns the roles that the command names, or `None` if it asks for all roles of the database.
 fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
     let target = call.target();
     if let Some(list) = target.as_array() {
@@ -49,7 +49,7 @@ fn wanted(call: &Call<'_>) -> Result<Option<Vec<RoleName>>> {
     }
 }
 
-/// Everybody may look at the roles that they have.
+/// Whether the sender may see these roles. Every user may see their own roles.
 fn may(call: &Call<'_>) -> Result<bool> {
     let sees = |db: &str| call.may(Target::Database(db), Action::ViewRole);
     Ok(match wanted(call)? {
@@ -86,7 +86,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
                 }
             }
         }
-        // Only roles that somebody made, unless those are asked for that always are.
+        // Lists only user-defined roles (there are none), unless the client also asks for the built-in ones.
         None if built_in => {
             for role in ROLES {
                 if role.everywhere || call.database() == "admin" {

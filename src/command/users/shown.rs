@@ -27,7 +27,7 @@ pub(in crate::command) fn put_privileges<'p>(
     list.end();
 }
 
-/// `{resource: {...}, actions: [...]}`
+/// Writes `{resource: {...}, actions: [...]}`.
 fn put_resource_and_actions(entry: &mut DocBuilder<'_>, resource: &Resource, actions: Actions) {
     let mut doc = entry.doc("resource");
     match resource {

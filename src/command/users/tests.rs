@@ -1,4 +1,4 @@
-//! Users in mongod's words and shapes.
+//! The commands about users answer in mongod's words and shapes.
 
 use bson::{Document, doc};
 

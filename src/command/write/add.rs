@@ -1,4 +1,4 @@
-//! Adding documents, for insert and bulkWrite.
+//! Inserts documents, for insert and bulkWrite.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use crate::effort::Effort;
 use crate::engine::write::{WriteTarget, collection_for, insert_batch};
 use crate::error::Error;
 
-/// Adds documents, each with the index that it has among the statements, and tells what came of each. `went` says whether to go
-/// on; so does the answer.
+/// Inserts documents and reports the outcome of each to `went`. Each document comes with its index among the statements.
+/// After a failure, `went` returns whether to continue. `add` returns whether the caller should continue.
 pub fn add(
     place: &WriteTarget<'_>,
     effort: &mut Effort,
@@ -27,7 +27,7 @@ pub fn add(
             },
         };
         let bytes = admitted.iter().map(|(_, bytes)| bytes.as_ref());
-        // Dropped in between: it is made again.
+        // The collection was dropped in the meantime. The next round creates it again.
         let Ok(inserted) = insert_batch(&collection, bytes, now) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Statements that each look for documents and write to them: those of update and of delete, and the ones that bulkWrite and
-//! findAndModify have of both.
+//! Statements that search for documents and write to them: those of update and delete, and the updates and deletes of
+//! bulkWrite and findAndModify.
 
 use super::{
     Names, Options, StatementRun, Statements, Tally, check_statements, only_statement, run,
@@ -14,22 +14,22 @@ use crate::query::stage::Slice;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
-/// A statement on its way.
+/// A statement that is running.
 pub trait Writing: Send + 'static {
-    /// Goes on until it is done (`true`) or the time slice is over.
+    /// Continues until it is done (`true`) or the time slice is over.
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
         slice: &dyn Slice,
         effort: &mut Effort,
     ) -> Result<bool>;
-    /// Whether one document may take long.
+    /// Whether a single document may take long.
     fn is_slow(&self) -> bool;
-    /// What it has done, also if it failed in the end.
+    /// Returns what the statement has done, even if it failed in the end.
     fn outcome(&mut self) -> session::Outcome;
 }
 
-/// A statement that may be of either kind.
+/// A running update or delete.
 pub enum Action {
     Update(Box<Updating>),
     Remove(Box<Deleting>),
@@ -42,22 +42,22 @@ pub trait Statement<'a>: Sized {
     fn parse(self, let_vars: Option<Doc<'_>>, vars: &Vars) -> Result<Self::Writing>;
 }
 
-/// A command that has such statements.
+/// A kind of command that has such statements.
 pub trait StatementKind: Send + 'static {
     /// The field that holds the statements.
     const LIST: &'static str;
     const NAMES: &'static Names;
     const COUNTED: Counter;
-    /// The reply tells how many documents really changed.
+    /// Whether the reply says how many documents really changed.
     const MODIFIES: bool;
     type Writing: Writing;
     type Statement<'a>: Statement<'a, Writing = Self::Writing>;
 }
 
-/// The statements of a command, and how far one has come with them.
+/// The statements of a command, and the position among them.
 struct EachStatement<K: StatementKind> {
     let_vars: Option<DocBuf>,
-    /// Where the next statement stands, which it is, and how many there are.
+    /// The offset of the next statement, its index, and the number of statements.
     offset: usize,
     next: usize,
     count: usize,
@@ -65,7 +65,7 @@ struct EachStatement<K: StatementKind> {
     tally: Tally,
 }
 
-/// Runs a command of that kind.
+/// Runs a command of this kind.
 pub fn run_each<K: StatementKind>(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
@@ -75,7 +75,7 @@ pub fn run_each<K: StatementKind>(
     let documents = call.documents(K::LIST)?;
     let count = check_statements(call, K::LIST, documents)?;
     if count > 1 {
-        // A statement that cannot be read fails the whole command before any has run.
+        // A statement that cannot be read fails the whole command before any statement has run.
         for value in documents.iter() {
             read::<K>(value.as_doc().unwrap_or(Doc::EMPTY))?;
         }
@@ -95,7 +95,7 @@ pub fn run_each<K: StatementKind>(
     run(call, collection, each, false, reply)
 }
 
-/// The statement of a command that has just one: what explain explains.
+/// Returns the statement of a command that has only one, for explain.
 pub fn only<K: StatementKind>(call: &Call<'_>) -> Result<K::Writing> {
     let options = Options::read(call, K::LIST, &[])?;
     read::<K>(only_statement(call, K::LIST)?)?.parse(options.let_vars, &call.vars())
@@ -124,7 +124,7 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                         Ok(())
                     }
                     Err(error) => {
-                        // What was done before it failed stays done, and counts; but a repeat runs it again.
+                        // What the statement did before it failed stays done, and counts. A retry runs the statement again.
                         self.tally.count(index, current.outcome());
                         Err(error)
                     }
@@ -165,7 +165,7 @@ impl<K: StatementKind> Statements for EachStatement<K> {
                     return Ok(true);
                 }
             }
-            // Behind the last one nobody has to look at a clock.
+            // After the last statement there is no need to read the clock.
             if self.next < self.count && slice.is_over() {
                 return Ok(false);
             }
@@ -251,7 +251,7 @@ impl Writing for Action {
 }
 
 impl Action {
-    /// Which document it is about.
+    /// Returns what selects the statement's documents.
     pub fn selection(&self) -> &Selection {
         match self {
             Self::Update(updating) => &updating.search.selection,

@@ -1,8 +1,9 @@
 //! What the commands that write share.
 //!
-//! [`Options`] are what stands beside the statements, [`Tally`] is what came of them. [`each`] runs the statements of
-//! update and delete one after the other, [`add`](add()) puts documents in; [`run`](run()) does either at once or in
-//! steps. [`select`] reads which documents are meant, for commands that only read, too.
+//! A command reads the [`Options`] beside its statements. [`run`](run()) then runs the statements, at once or in steps.
+//! [`each`] runs updates and deletes one by one, and [`add`](add()) inserts documents. [`Tally`] counts the results and
+//! writes them into the reply. [`select`] parses what selects documents, also for commands that only read. How a document is
+//! changed and stored is up to `engine`.
 
 mod add;
 mod each;

@@ -1,4 +1,4 @@
-//! What stands beside the statements of a write, and how many of them there may be.
+//! The options beside the statements of a write, and the limit on the number of statements.
 
 use crate::args::Arg;
 use crate::command::collection_uuid;
@@ -6,10 +6,10 @@ use crate::command::{Call, Documents};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, ValueRef};
 
-/// The most statements that one command may bring, as hello announces it (`maxWriteBatchSize`).
+/// The most statements in one command, as hello announces it (`maxWriteBatchSize`).
 pub const MAX_STATEMENTS: usize = 100_000;
 
-/// Options that stand beside the statements.
+/// The options beside the statements.
 pub struct Options<'a> {
     pub ordered: bool,
     pub let_vars: Option<Doc<'a>>,
@@ -26,7 +26,7 @@ pub enum Numbers {
 // === impl Options ===
 
 impl<'a> Options<'a> {
-    /// Reads the options; `list` is the field that holds the statements, `others` are read by the command itself.
+    /// Reads the options. `list` is the field that holds the statements. The command itself reads the fields in `others`.
     pub fn read(call: &Call<'a>, list: &str, others: &[&str]) -> Result<Self> {
         let mut options = Self {
             ordered: true,
@@ -51,7 +51,7 @@ impl<'a> Options<'a> {
                             .collect::<Result<_>>()?,
                     );
                 }
-                // bulkWrite has one for each of its collections.
+                // bulkWrite has a UUID for each of its collections.
                 b"collectionUUID" if call.command.name != "bulkWrite" => {
                     collection_uuid::check(call, arg)?;
                 }
@@ -95,7 +95,7 @@ impl Numbers {
     }
 }
 
-/// Checks how many statements there are, and that each is a document.
+/// Checks the number of statements, and that each is a document.
 pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -> Result<usize> {
     let mut count = 0;
     let mut offset = 0;
@@ -122,7 +122,7 @@ pub fn check_statements(call: &Call<'_>, list: &str, documents: Documents<'_>) -
     Ok(count)
 }
 
-/// The one statement of a command that is explained.
+/// Returns the only statement of a command that is explained.
 pub fn only_statement<'a>(call: &Call<'a>, list: &'static str) -> Result<Doc<'a>> {
     let documents = call.documents(list)?;
     match check_statements(call, list, documents)? {

@@ -1,4 +1,4 @@
-//! What a session remembers of a write's statements, for when they come again.
+//! What a session remembers about the statements of a write, in case the client sends them again.
 
 use super::Numbers;
 use crate::session::{Outcome, Retry};
@@ -6,7 +6,7 @@ use crate::value::{DocBuilder, Value};
 
 pub struct Repeats {
     numbers: Numbers,
-    /// Statements that had run before, by their numbers.
+    /// The numbers of the statements that had run before.
     retried: Vec<i32>,
 }
 
@@ -20,12 +20,12 @@ impl Repeats {
         }
     }
 
-    /// What came of a statement when it ran before, if it did.
+    /// Returns the outcome of a statement that has run before.
     pub fn outcome<'r>(&self, index: usize, retry: Option<&'r Retry>) -> Option<&'r Outcome> {
         retry.and_then(|retry| retry.outcome(self.numbers.of(index)))
     }
 
-    /// The same, for a statement that now comes again.
+    /// Returns the outcome of a statement that has run before, and notes that it was sent again.
     pub fn recall(&mut self, index: usize, retry: Option<&Retry>) -> Option<Outcome> {
         let outcome = self.outcome(index, retry)?.clone();
         self.retried.push(self.numbers.of(index));
@@ -38,7 +38,7 @@ impl Repeats {
         }
     }
 
-    /// `retriedStmtIds`, where there are any: statements answered from what they did before.
+    /// Writes `retriedStmtIds`, if there are any: the statements that were answered with their earlier outcome.
     pub fn reply(&self, reply: &mut DocBuilder<'_>) {
         if self.retried.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! StatementRun the statements of a command: at once if that is quickly done, else in steps.
+//! Runs the statements of a command, at once if that is quick, else in steps.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use crate::session::Retry;
 use crate::value::DocBuilder;
 use crate::wire::Request;
 
-/// The statements of a command, run one after the other.
+/// The statements of a command, run one by one.
 pub trait Statements: Send + 'static {
-    /// Goes on until all are done (`true`) or the time slice is over.
+    /// Continues until all are done (`true`) or the time slice is over.
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool>;
-    /// Writes what came of them.
+    /// Writes the results.
     fn reply(&mut self, reply: &mut DocBuilder<'_>);
 }
 
-/// What statements run with.
+/// What statements need to run.
 pub struct StatementRun<'r> {
     pub request: &'r Request,
     pub place: WriteTarget<'r>,
     pub vars: Vars,
     pub retry: &'r mut Option<Retry>,
-    /// What the statements of the command have done so far.
+    /// The work that the statements of the command have done so far.
     pub effort: Effort,
-    /// Where statements are let in one by one.
+    /// Set if each statement must be admitted.
     gate: Option<Gate<'r>>,
 }
 
-/// What a statement has to pass: a fail point that is set, or a budget that may be spent.
+/// The check before each statement: a fail point that is set, or a budget that may be spent.
 struct Gate<'r> {
     context: &'r Context,
     client: &'r Client,
     command: &'static Command,
-    /// What had been done when the last statement was paid for.
+    /// The work that is already paid for.
     paid: Effort,
 }
 
-/// Statements that did not get done at once.
+/// Statements that take longer than the first step.
 struct Longer<S> {
     statements: S,
     context: Arc<Context>,
@@ -52,13 +52,13 @@ struct Longer<S> {
     request: Request,
     database: String,
     collection: String,
-    /// Where its reads start from, in every step.
+    /// The point from which the reads of every step start.
     at: ReadPoint,
     retry: Option<Retry>,
     effort: Effort,
 }
 
-/// Runs the statements: at once if that is quickly done and those that are parsed are not slow, else in steps.
+/// Runs the statements. They run at once if that is quick and the parsed ones are not slow, else in steps.
 pub fn run<S: Statements>(
     call: &mut Call<'_>,
     collection: &str,
@@ -75,7 +75,7 @@ pub fn run<S: Statements>(
         effort: Effort::default(),
         gate: Gate::of(call.context, call.client, call.command, Effort::default()),
     };
-    // What may take long is on the list of operations before it begins.
+    // A command that may take long is on the list of operations before it begins.
     let stepped = match is_slow {
         true => Ok(false),
         false => statements.step(&mut running, &TimeSlice::begin()),
@@ -119,7 +119,7 @@ fn place<'p>(
 // === impl StatementRun ===
 
 impl StatementRun<'_> {
-    /// Whether a statement may run there.
+    /// Checks whether a statement may run there.
     #[inline]
     pub fn admit(&self, place: &WriteTarget<'_>) -> Result<()> {
         match &self.gate {
@@ -128,7 +128,7 @@ impl StatementRun<'_> {
         }
     }
 
-    /// Has the budget of that place pay for what was done since the last time.
+    /// Charges the budget of this place for the work since the last payment.
     #[inline]
     pub fn pay(&mut self, place: (&str, &str)) {
         if let Some(gate) = &mut self.gate {
@@ -136,7 +136,7 @@ impl StatementRun<'_> {
         }
     }
 
-    /// How many documents are added in one lock hold: where each has to be let in, one.
+    /// Returns how many documents are inserted under one lock: one if each must be admitted.
     #[inline]
     pub fn batch(&self) -> usize {
         match &self.gate {

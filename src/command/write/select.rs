@@ -1,4 +1,4 @@
-//! Which documents a command is about: its filter, hint, sort and variables, read and parsed.
+//! Parses what selects the documents of a command: filter, hint, sort and variables.
 
 use crate::args::Arg;
 use crate::engine::plan::Hint;
@@ -9,7 +9,7 @@ use crate::query::{Scope, Survey, Vars};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Type, ValueRef};
 
-/// `hint`: a name or a key pattern.
+/// Reads `hint`: an index name or a key pattern.
 pub fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
     match arg.value().ty() {
         Type::String => Ok(arg.str()?.map(|name| Hint::Name(name.to_owned()))),
@@ -24,7 +24,7 @@ pub fn hint(arg: &Arg<'_>) -> Result<Option<Hint>> {
     }
 }
 
-/// `{$natural: 1}` stands alone, and has two directions.
+/// Checks `{$natural: 1}`, which must be the only field and has two directions.
 fn check_natural(key: Doc<'_>) -> Result<()> {
     let way = key.get("$natural");
     if way.is_missing() {
@@ -44,7 +44,7 @@ fn check_natural(key: Doc<'_>) -> Result<()> {
     }
 }
 
-/// `collation`: the simple one is what there is.
+/// Reads `collation`. Only the simple one is supported.
 pub fn collation(arg: &Arg<'_>) -> Result<()> {
     match arg.doc()? {
         None => Ok(()),
@@ -56,7 +56,7 @@ pub fn collation(arg: &Arg<'_>) -> Result<()> {
     }
 }
 
-/// Which documents a statement is about, from its parts.
+/// The parts of a statement that select documents.
 pub struct Selecting<'a> {
     pub filter: Doc<'a>,
     pub sort: Option<Doc<'a>>,
@@ -67,7 +67,7 @@ pub struct Selecting<'a> {
     pub multi: bool,
 }
 
-/// An upsert takes over what its filter says of a document, and cannot tell what an expression says.
+/// Refuses an upsert whose filter has an expression. An upsert copies fields from its filter, and an expression gives none.
 pub fn check_upsert(selection: &Selection) -> Result<()> {
     match &selection.wanted {
         Selector::Filter(filter) if filter.has_expression() => Err(Error::new(
@@ -81,7 +81,7 @@ pub fn check_upsert(selection: &Selection) -> Result<()> {
 // === impl Selecting ===
 
 impl<'a> Selecting<'a> {
-    /// Of a command that has nothing else: neither a sort nor variables, not even those that the server has.
+    /// Returns the selection of a command without a sort and without variables, not even those of the server.
     pub fn plain(filter: Option<Doc<'a>>, hint: Option<Hint>) -> Self {
         Self {
             filter: filter.unwrap_or(Doc::EMPTY),
@@ -93,7 +93,7 @@ impl<'a> Selecting<'a> {
         }
     }
 
-    /// Parses them. The scope is what an update is parsed in, too.
+    /// Parses the parts. An update is parsed in the returned scope, too.
     pub fn parse(self, vars: &Vars) -> Result<(Selection, Scope)> {
         let scope = match self.constants {
             true => Scope::new(),
@@ -114,7 +114,7 @@ impl<'a> Selecting<'a> {
                 sort.survey(survey);
             }
         });
-        // A statement that names its one document never sorts: it does not even matter whether its sort is one.
+        // A statement that selects one document by its `_id` does not sort, so even an invalid sort is accepted.
         let sort = sort
             .filter(|_| wanted.id().is_none())
             .transpose()?

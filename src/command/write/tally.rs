@@ -1,4 +1,4 @@
-//! What the statements of a write have done so far, and the part of the reply that says so.
+//! Counts what the statements of a write have done, and writes that part of the reply.
 
 use super::{Numbers, Repeats};
 use crate::command::reply;
@@ -8,7 +8,7 @@ use crate::value::{DocBuilder, Value};
 
 /// What all statements so far have done.
 pub struct Tally {
-    /// A failed statement is the last.
+    /// No statement runs after a failed one.
     ordered: bool,
     repeats: Repeats,
     n: u64,
@@ -31,7 +31,7 @@ impl Tally {
         }
     }
 
-    /// Counts what came of a statement when it ran before, if it did.
+    /// Counts the outcome of a statement that has run before. Returns whether it has.
     pub fn repeat(&mut self, index: usize, retry: Option<&session::Retry>) -> bool {
         let Some(outcome) = self.repeats.recall(index, retry) else {
             return false;
@@ -40,7 +40,7 @@ impl Tally {
         true
     }
 
-    /// Counts what a statement has done, and has the session remember it.
+    /// Counts what a statement has done, and lets the session remember it.
     pub fn done(
         &mut self,
         index: usize,
@@ -69,13 +69,13 @@ impl Tally {
         }
     }
 
-    /// Notes a failed statement. Says whether the others still run.
+    /// Notes a failed statement. Returns whether the others still run.
     pub fn fail(&mut self, index: usize, error: Error) -> bool {
         self.errors.push(WriteError { index, error });
         !self.ordered
     }
 
-    /// `modifies`: the reply tells how many documents really changed.
+    /// Writes the counts and the errors. With `modifies`, the reply also says how many documents really changed.
     pub fn reply(&mut self, modifies: bool, reply: &mut DocBuilder<'_>) {
         reply::put_count(reply, "n", self.n);
         if !self.upserted.is_empty() {

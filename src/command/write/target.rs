@@ -1,4 +1,4 @@
-//! What every statement of an update or a delete says, and under which names.
+//! The parts that all statements of update and delete have, and their names.
 
 use super::{collation, hint};
 use crate::args::{self, Arg};
@@ -6,18 +6,18 @@ use crate::engine::plan::Hint;
 use crate::error::Result;
 use crate::value::Doc;
 
-/// How a command names the parts of its statements: bulkWrite has names of its own.
+/// The names of the parts of a statement. bulkWrite has its own.
 pub struct Names {
-    /// How messages name the statement.
+    /// The name of the statement in messages.
     pub path: &'static str,
-    /// The field that says what the statement is; empty where the command says so.
+    /// The field that gives the kind of the statement; empty if the command gives it.
     pub kind: &'static str,
     pub filter: &'static str,
-    /// `multi` stands for the limit of a delete.
+    /// `multi` replaces the limit of a delete.
     pub bulk: bool,
 }
 
-/// Which documents a statement is about.
+/// What selects the documents of a statement.
 #[derive(Default)]
 pub struct Target<'a> {
     filter: Option<Doc<'a>>,
@@ -27,7 +27,7 @@ pub struct Target<'a> {
 // === impl Target ===
 
 impl<'a> Target<'a> {
-    /// Takes a field in, if it is one of those that all statements have.
+    /// Reads a field if it is one that all statements have. Returns whether it is.
     pub fn take(&mut self, arg: &Arg<'a>, names: &Names) -> Result<bool> {
         match arg.name_bytes() {
             name if name == names.kind.as_bytes() => {}
