@@ -17,7 +17,7 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 pub struct Namespace {
     pub database: String,
     pub collection: String,
-    /// Why no operation can run on it: its name is invalid, or the UUID belongs to another collection. Each operation gets
+    /// Why no operation can run on it: clients may not write to it, or the UUID belongs to another collection. Each operation gets
     /// this error.
     pub refused: Option<Error>,
 }

@@ -1,4 +1,4 @@
-//! What a request costs: kept for those who ask, and taken from the budget where there is one.
+//! The cost of a request: stored for clients that ask for it, and charged to the budget if there is one.
 
 use std::time::Instant;
 
@@ -18,18 +18,18 @@ pub const LAST_REQUEST: Command = Command::ready(
 .with(Flags::SECONDARY)
 .needs(Needs::Nothing);
 
-/// Charges one request for what it does. Only what touches data counts as a request.
+/// A meter that charges one request for its work. Only commands that touch data count as requests.
 pub struct Meter {
     command: &'static Command,
-    /// Where somebody wants to know how long requests take.
+    /// Set if durations are measured.
     begun: Option<Instant>,
-    /// The database and collection whose budget pays, where budgets are on.
+    /// The database and collection whose budget pays, if budgets are on.
     payer: Option<(String, String)>,
 }
 
 fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     call.only(&[])?;
-    // Costs are always counted. Time is taken from the first question on, or from the start with --cosmos.
+    // Costs are always counted. Durations are measured from the first such question on, or from the start with --cosmos.
     call.context.cosmos.start_timing();
     let last = call.client.last_request().unwrap_or(LastRequest {
         command: "",
@@ -47,8 +47,8 @@ fn last_request(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outco
 // === impl Meter ===
 
 impl Meter {
-    /// Begins with a request, if it counts. It is refused if nothing is left of the budget: as a whole, unless it is made of
-    /// statements, which are let in one by one.
+    /// Begins to measure a request, if it counts. The request is refused if its budget is spent. A request with statements
+    /// is not refused as a whole, because its statements are admitted one by one.
     #[inline]
     pub fn begin(call: &Call<'_>) -> Result<Option<Self>> {
         if call.command.facts.access == Access::None {
@@ -75,7 +75,7 @@ impl Meter {
         Ok(Some(meter))
     }
 
-    /// The request is answered. What it did before it failed is paid for.
+    /// Ends the measurement and charges the request. A failed request pays for what it did before it failed.
     #[inline]
     pub fn end(self, context: &Context, client: &Client, effort: Effort, reply: Doc<'_>) {
         let mut usage = Usage {
@@ -88,7 +88,7 @@ impl Meter {
         if let Some((database, collection)) = &self.payer {
             let now = context.clock.now();
             let rest = match self.has_statements() {
-                // Statements that were refused cost nothing.
+                // Refused statements cost nothing.
                 true if reply.has("writeErrors") => 0.0,
                 true => (usage.charge() - usage.cost()).max(0.0),
                 false => usage.charge(),
@@ -98,7 +98,7 @@ impl Meter {
         self.note(client, Some(usage));
     }
 
-    /// Each of which is let in and paid for by itself.
+    /// Whether the command has statements that are admitted and paid for one by one.
     fn has_statements(&self) -> bool {
         self.command.facts.flags.has(Flags::STATEMENTS)
     }
@@ -115,7 +115,7 @@ impl Meter {
     }
 }
 
-/// The one collection whose documents a request is about.
+/// Returns the collection whose documents the request uses, if it is a single one.
 fn collection_of<'a>(call: &Call<'a>) -> Option<&'a str> {
     match call.command.name {
         "aggregate" | "count" | "delete" | "distinct" | "find" | "findAndModify" | "insert"
@@ -125,7 +125,8 @@ fn collection_of<'a>(call: &Call<'a>) -> Option<&'a str> {
     }
 }
 
-/// Bytes of documents in a reply: of a cursor's batch, of distinct's values, of findAndModify's one document.
+/// Returns the bytes of the documents in a reply: a cursor's batch, the values of distinct, or the document of
+/// findAndModify.
 #[inline]
 fn returned(reply: Doc<'_>) -> u64 {
     let found = reply.iter().find_map(|elem| match elem.name_bytes() {

@@ -1,8 +1,9 @@
-//! The commands of Azure Cosmos DB's API for MongoDB, and where its rules meet ours.
+//! The commands of Azure Cosmos DB's API for MongoDB, and its rules for other commands.
 //!
-//! [`custom_action`] makes databases and collections with throughput, [`sharding`] accepts what a client says about shards,
-//! [`meter`] measures requests and says what the last one cost, [`strict`] asks the rules of `--strict cosmos`,
-//! [`pipeline`] those about pipelines.
+//! [`custom_action`] creates databases and collections with throughput. [`sharding`] accepts the commands about shards.
+//! [`meter`] measures each request, charges budgets, and shows what the last request cost. [`strict`] applies the rules of
+//! `--strict cosmos` before a command runs, and [`pipeline`] those about pipelines. The model of costs, the budgets and the
+//! rules themselves are in `crate::cosmos`.
 
 mod custom_action;
 mod meter;

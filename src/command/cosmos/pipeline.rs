@@ -1,11 +1,11 @@
-//! The rules of `--strict cosmos` that are about pipelines.
+//! The rules of `--strict cosmos` for pipelines.
 
 use crate::cosmos::strict;
 use crate::error::Result;
 use crate::query::stage::{self, Changes, STAGES};
 use crate::value::{Doc, ValueRef};
 
-/// The stages of a pipeline, and of those within it.
+/// Checks the stages of a pipeline and of the pipelines within it.
 pub fn check_stages(stages: Doc<'_>) -> Result<()> {
     stage::each_stage(stages, &mut |row, spec| match row.name {
         "$lookup" => strict::check_lookup(spec.as_doc().unwrap_or(Doc::EMPTY)),
@@ -13,11 +13,11 @@ pub fn check_stages(stages: Doc<'_>) -> Result<()> {
     })
 }
 
-/// The sorts that the collection has to serve: by fields that its documents have, behind stages that only filter them or
-/// change other fields. What comes out of any other stage is sorted in memory.
+/// Returns the sorts that the collection must serve: sorts by fields of its documents, after stages that only filter the
+/// documents or change other fields. The output of any other stage is sorted in memory.
 pub fn sorts_of_source(stages: Doc<'_>) -> Vec<Doc<'_>> {
     let mut sorts = Vec::new();
-    // The stages in front that change their rows.
+    // The stages so far that change their rows.
     let mut changes: Vec<(Changes, ValueRef<'_>)> = Vec::new();
     for stage in stage::names(stages) {
         let Some(row) = STAGES.find(stage.name_bytes()) else {

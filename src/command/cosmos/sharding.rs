@@ -1,4 +1,4 @@
-//! What clients say and ask about shards. There is one server, whatever it is told.
+//! The commands about shards. There is always one server, whatever these commands say.
 
 use crate::args::{fields, required};
 use crate::auth::{Action, Target};
@@ -57,7 +57,7 @@ pub const GET_SHARD_MAP: Command = Command::ready(
 
 const SHARD: &str = "shard0000";
 
-/// In the database that the name begins with.
+/// Whether the sender may shard in the database that the name begins with.
 fn may_shard(call: &Call<'_>) -> Result<bool> {
     let name = call.target().as_str().unwrap_or_default();
     let database = name.split('.').next().unwrap_or(name);
@@ -107,7 +107,7 @@ fn list_shards(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcom
     }
     let host = call.context.host();
     let mut shards = reply.array("shards");
-    // This one stays.
+    // This shard is never draining.
     if draining != Some(true) {
         let mut shard = shards.doc();
         put_shard(&mut shard, &host);
@@ -117,7 +117,7 @@ fn list_shards(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcom
     Ok(Outcome::Reply)
 }
 
-/// This server, as a shard.
+/// Writes the description of this server as a shard.
 pub fn put_shard(doc: &mut DocBuilder<'_>, host: &str) {
     doc.put_str("_id", SHARD)
         .put_str("host", host)
@@ -148,14 +148,15 @@ fn get_shard_map(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-/// In `admin` with the full name of a collection, as MongoDB has it; in any database, as Cosmos does.
+/// Shards a collection. The name is a full one, and the command runs in `admin`, as in MongoDB, or in any database, as in
+/// Cosmos DB.
 fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let name = name(call)?;
     let mut key = None;
     for arg in call.args().skip(1) {
         match arg.name() {
             "key" => key = arg.doc()?,
-            // Where documents go: here, in any case.
+            // These options distribute documents over shards, and there is only one.
             "unique" | "presplitHashedZones" | "enforceUniquenessCheck" => drop(arg.bool()?),
             "numInitialChunks" => drop(arg.int()?),
             "collation" => collation(&arg)?,
@@ -195,7 +196,7 @@ fn shard_collection(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<O
     Ok(Outcome::Reply)
 }
 
-/// Fields in ascending order, of which one may be hashed.
+/// Checks a shard key. Its fields are ascending, except that one may be hashed.
 fn check_key(key: Doc<'_>) -> Result<()> {
     if key.is_empty() {
         return Err(Error::bad_value("Shard key pattern is empty"));

@@ -1,4 +1,4 @@
-//! The rules of `--strict cosmos`, asked before a command begins, or before it is explained.
+//! The rules of `--strict cosmos`, checked before a command runs or is explained.
 
 use super::pipeline;
 use crate::command::{Call, Flags};
@@ -46,7 +46,8 @@ pub fn check(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the collection has documents, and not this very index: making it again changes nothing.
+/// Whether the command would add this unique index to a collection with documents. Creating an existing index again changes
+/// nothing.
 fn would_add(call: &Call<'_>, spec: Doc<'_>) -> Result<bool> {
     let name = call.target().as_str().unwrap_or_default();
     let Some(there) = call.context.catalog.get(call.database(), name)? else {
@@ -61,14 +62,14 @@ fn check_sort(call: &Call<'_>, sort: Option<Doc<'_>>) -> Result<()> {
         return Ok(());
     };
     let keys = keys(call)?;
-    // Where there is no collection, nothing has to be sorted.
+    // Without a collection there is nothing to sort.
     if keys.is_empty() {
         return Ok(());
     }
     strict::check_sort(sort, keys.iter().map(DocBuf::as_doc))
 }
 
-/// The keys of the collection's indexes. The service indexes the shard key, too.
+/// Returns the keys of the collection's indexes. Cosmos DB also indexes the shard key.
 fn keys(call: &Call<'_>) -> Result<Vec<DocBuf>> {
     let name = call.target().as_str().unwrap_or_default();
     let Some(there) = call.context.catalog.get(call.database(), name)? else {

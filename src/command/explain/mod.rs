@@ -105,7 +105,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     };
     let mut own = SmallVec::new();
     let mut generic = Generic::parse(command, &call.context.config.topology, &request, &mut own)?;
-    // A strict API version of explain also holds for the explained command.
+    // `apiStrict` of explain also holds for the explained command.
     generic.api_strict |= call.is_api_strict();
     if call.deadline.is_none() && generic.max_time_millis > 0 {
         call.limit_time(generic.max_time_millis);

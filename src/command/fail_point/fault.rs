@@ -1,4 +1,4 @@
-//! What a fail point does, and to whom.
+//! What a fail point does, and to which commands.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::wire::Request;
 /// The `data` of a `failCommand`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fault {
-    /// Whom it strikes: these commands, or all.
+    /// The commands that it strikes, or all commands.
     commands: Vec<&'static str>,
     all: bool,
     app_name: Option<String>,
     namespace: Option<String>,
-    /// Of the connection, as currentOp shows it.
+    /// The name of the connection, as currentOp shows it.
     thread_name: Option<String>,
-    /// What it does: waits first, then loses the connection or refuses the command; or lets it run and finds fault with it.
+    /// What it does. It first waits, and then closes the connection or refuses the command. Or it lets the command run and
+    /// adds an error to the reply.
     pub block: Option<Duration>,
     pub close: bool,
     code: Option<Code>,
@@ -28,17 +29,17 @@ pub struct Fault {
     pub write_concern_error: Option<DocBuf>,
 }
 
-/// Errors after which a retryable write is worth another attempt: mongod labels those of such writes.
+/// Errors after which a retryable write may be retried. mongod labels them in the replies to such writes.
 const RETRYABLE: &[i32] = &[
     6, 7, 89, 91, 134, 189, 262, 317, 358, 384, 402, 406, 407, 412, 9001, 10107, 11600, 11602,
     13435, 13436,
 ];
 const LABEL: &str = "RetryableWriteError";
 
-/// Errors that say that the member is not, or no longer, the primary.
+/// Errors which say that the member is not the primary, or no longer.
 const NOT_PRIMARY: &[i32] = &[189, 10107, 11602, 13435, 13436];
 
-/// What a client is told to wait that a fail point refuses with [`TOO_MANY_REQUESTS`].
+/// The waiting time in a refusal with [`TOO_MANY_REQUESTS`].
 const RETRY_AFTER_MILLIS: i64 = 10;
 
 // === impl Fault ===
@@ -51,7 +52,7 @@ impl Fault {
         for arg in fields("failCommand", data) {
             match arg.name() {
                 "failCommands" => {
-                    // A name that is no command strikes nobody.
+                    // A name that is not a command strikes nothing.
                     for elem in arg.array()?.unwrap_or(Doc::EMPTY) {
                         let found = find(elem.value.as_str().unwrap_or_default().as_bytes());
                         fault.commands.extend(found.map(|command| command.name));
@@ -73,7 +74,7 @@ impl Fault {
                 "writeConcernError" => {
                     fault.write_concern_error = arg.doc()?.map(DocBuf::from);
                 }
-                // Of servers that have clients among themselves.
+                // Options for servers that are clients of each other.
                 "failInternalCommands" | "failLocalClients" => drop(arg.bool()?),
                 _ => return Err(arg.unknown()),
             }
@@ -84,7 +85,8 @@ impl Fault {
         Ok(fault)
     }
 
-    /// Whether it is about such a command from that client. `configureFailPoint` is spared, or nothing would ever end it.
+    /// Whether it applies to this command from this client. It never applies to `configureFailPoint`, because then nothing
+    /// could turn it off.
     fn concerns(&self, client: &Client, command: &Command) -> bool {
         let is_thread = |wanted: &str| {
             let number = wanted.strip_prefix("conn");
@@ -95,7 +97,7 @@ impl Fault {
             && self.thread_name.as_deref().is_none_or(is_thread)
     }
 
-    /// Whether that request is struck.
+    /// Whether it strikes this request.
     pub fn strikes(&self, client: &Client, command: &Command, request: &Request) -> bool {
         let body = request.body();
         let app_name = || client.app_name().or_else(|| introduced(body));
@@ -105,7 +107,7 @@ impl Fault {
             && self.does_anything_to(command)
     }
 
-    /// Whether a statement on `(database, collection)` of a command that has many is struck.
+    /// Whether it strikes a statement on `(database, collection)`. The command has many statements.
     pub fn strikes_statement(
         &self,
         client: &Client,
@@ -129,22 +131,23 @@ impl Fault {
             || self.write_concern_error.is_some() && command.facts.flags.has(Flags::WRITE_CONCERN)
     }
 
-    /// It refuses as a spent budget does: of a command that brings statements those, one by one.
+    /// Whether it refuses as a spent budget does. Then a command with statements is not refused as a whole, but statement by
+    /// statement.
     fn is_rate_limit(&self) -> bool {
         let code = self.code.map(Code::number);
         code == Some(TOO_MANY_REQUESTS) && !self.close && self.block.is_none()
     }
 
-    /// The error that takes a statement's place.
+    /// Returns the error that replaces a statement's result.
     pub fn refusal(&self) -> Option<Error> {
         self.code.map(|code| match code.number() {
-            // A client that is to wait finds out how long from the words.
+            // The client reads the waiting time from the message.
             TOO_MANY_REQUESTS => too_many_requests(RETRY_AFTER_MILLIS),
             _ => Error::new(code, "Failing command via 'failCommand' failpoint"),
         })
     }
 
-    /// The error that takes the command's place.
+    /// Returns the error that replaces the command's reply.
     pub fn error(&self, request: &Request) -> Option<Error> {
         let error = self.refusal()?;
         let details = DocBuf::build(|details| {
@@ -159,7 +162,7 @@ impl Fault {
         })
     }
 
-    /// `errorLabels`: what is asked for is what is given, also if that is nothing; else what mongod says of such an error.
+    /// Writes `errorLabels`: the labels in the data, even if that list is empty, else those that mongod gives such an error.
     pub fn put_labels(&self, request: &Request, reply: &mut DocBuilder<'_>) {
         let own = [LABEL.to_owned()];
         let labels = match &self.labels {
@@ -183,8 +186,8 @@ impl Fault {
         is_retryable_write && self.says_one_of(RETRYABLE)
     }
 
-    /// A member of a replica set then says which state of affairs it speaks of: a driver that knows that state already goes on
-    /// trusting the member, instead of waiting for its next heartbeat.
+    /// Whether the error says that the member is not the primary. A member of a replica set then adds its `topologyVersion`.
+    /// A driver that already knows this version keeps trusting the member, instead of waiting for its next heartbeat.
     pub fn denies_primary(&self) -> bool {
         self.says_one_of(NOT_PRIMARY)
     }
@@ -199,7 +202,7 @@ impl Fault {
     }
 }
 
-/// mongod asks when it strikes; here nobody can set what will not work.
+/// Checks the blocking time. mongod checks it when the fail point strikes; here an invalid time cannot be set.
 fn block_time(millis: Option<i64>) -> Result<u64> {
     let millis = millis.ok_or("must specify 'blockTimeMS' when 'blockConnection' is true");
     let millis = millis
@@ -217,13 +220,13 @@ fn labels(arg: &Arg<'_>) -> Result<Option<Vec<String>>> {
     Ok(labels)
 }
 
-/// The name that an application gives itself in its first hello.
+/// Returns the name that an application gives itself in its first hello.
 fn introduced(body: Doc<'_>) -> Option<&str> {
     let client = body.get("client").as_doc()?;
     client.get("application").as_doc()?.get("name").as_str()
 }
 
-/// Whether the command is about that collection.
+/// Whether the command is about this collection.
 fn names(body: Doc<'_>, namespace: &str) -> bool {
     let Some((db, collection)) = namespace.split_once('.') else {
         return false;

@@ -1,7 +1,8 @@
-//! `configureFailPoint`: has commands go wrong on purpose, for the tests of drivers and of whoever uses them.
+//! `configureFailPoint`: makes commands fail on purpose, for tests of drivers and applications.
 //!
-//! One fail point exists, `failCommand`. [`FailPoints`] is what the server keeps of it and what is asked before each command
-//! (one look at a flag while nothing is set), [`Mode`] says how often it strikes, [`Fault`] what happens then.
+//! There is one fail point, `failCommand`. [`FailPoints`] is its state in the server. The framework checks it before each
+//! command, which costs one load of a flag while nothing is set. [`Mode`] decides how often the fail point strikes, and
+//! [`Fault`] what happens then.
 
 mod fault;
 mod mode;
@@ -25,9 +26,9 @@ pub(super) const COMMAND: Command = Command::ready(
 .with(Flags::ADMIN_ONLY.and(Flags::SECONDARY))
 .needs(Needs::Server(Action::SetParameter));
 
-/// The one fail point that there is.
+/// The only fail point that is built.
 const FAIL_COMMAND: &str = "failCommand";
-/// Others of mongod's that drivers' tests name.
+/// Other fail points of mongod, which the tests of drivers use.
 const UNBUILT: &[&str] = &[
     "failGetMoreAfterCursorCheckout",
     "failReceivedGetmore",
@@ -71,7 +72,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             "When setting a failpoint, you must supply a 'mode'",
         )
     })?;
-    // What one that is off would do is nobody's business.
+    // The data is ignored if the fail point is off.
     let fault = match data {
         Some(data) if mode != Mode::Off => Fault::parse(data)?,
         _ => Fault::default(),

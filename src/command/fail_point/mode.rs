@@ -7,18 +7,18 @@ use crate::value::{Num, ValueRef};
 pub enum Mode {
     Off,
     AlwaysOn,
-    /// That many times, then never again.
+    /// Strikes this many times, then never again.
     Times(i64),
-    /// Not the first so many times, then always.
+    /// Skips this many times, then always strikes.
     Skip(i64),
-    /// With that probability.
+    /// Strikes with this probability.
     Sometimes(f64),
 }
 
 // === impl Mode ===
 
 impl Mode {
-    /// `"off"`, `"alwaysOn"`, `{times: n}`, `{skip: n}` or `{activationProbability: p}`.
+    /// Parses `"off"`, `"alwaysOn"`, `{times: n}`, `{skip: n}` or `{activationProbability: p}`.
     pub fn parse(value: ValueRef<'_>) -> Result<Self> {
         if let Some(name) = value.as_str() {
             return match name {
@@ -42,7 +42,7 @@ impl Mode {
         }
     }
 
-    /// Whether it strikes this time, the `entered`th that it could.
+    /// Decides whether the fail point strikes this time. `entered` is the number of strikes so far.
     pub fn strikes(&mut self, entered: i64) -> bool {
         match self {
             Self::Off => false,
@@ -60,7 +60,7 @@ impl Mode {
             }
             Self::Skip(_) => true,
             Self::Sometimes(odds) => {
-                // A hash under a key that is drawn anew each time is as good as a die.
+                // A hash with a new random key each time serves as a random number.
                 let drawn = ahash::RandomState::new().hash_one(entered) >> 11;
                 (drawn as f64 / (1_u64 << 53) as f64) < *odds
             }

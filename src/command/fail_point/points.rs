@@ -10,10 +10,10 @@ use crate::command::{Client, Command, find};
 use crate::error::Error;
 use crate::wire::Request;
 
-/// What is set, and how often it was looked at since. Nothing, nearly always.
+/// The fail point that is set, and the number of its strikes. Nearly always none is set.
 #[derive(Default)]
 pub struct FailPoints {
-    /// Whether there is anything to look at. Written under the lock.
+    /// Whether the fail point is on. Written under the lock.
     on: AtomicBool,
     command: Mutex<FailCommand>,
 }
@@ -21,23 +21,23 @@ pub struct FailPoints {
 struct FailCommand {
     mode: Mode,
     fault: Arc<Fault>,
-    /// How often it has struck in all modes so far.
+    /// The number of strikes so far, over all modes.
     entered: i64,
 }
 
 // === impl FailPoints ===
 
 impl FailPoints {
-    /// Asked before every command: one relaxed load.
+    /// Whether the fail point is on. Called before every command: one relaxed load.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Sets it; says how often it has struck before.
+    /// Sets the fail point. Returns the number of strikes before.
     pub fn set(&self, mode: Mode, fault: Fault) -> i64 {
         let mut command = self.command.lock();
-        // No more times is never.
+        // `{times: 0}` means off.
         command.mode = match mode {
             Mode::Times(0) => Mode::Off,
             mode => mode,
@@ -47,13 +47,14 @@ impl FailPoints {
         command.entered
     }
 
-    /// What happens to that request.
+    /// Returns the fault that strikes this request, if there is one.
     pub fn strike(&self, client: &Client, request: &Request) -> Option<Arc<Fault>> {
         let command = find(request.body().first()?.name_bytes())?;
         self.enter(|fault| fault.strikes(client, command, request))
     }
 
-    /// What is said to a statement on `(database, collection)` of a command that has many.
+    /// Returns the error for a statement on `(database, collection)`, if the fail point strikes it. The command has many
+    /// statements.
     pub fn refuse_statement(
         &self,
         client: &Client,
@@ -67,7 +68,7 @@ impl FailPoints {
         fault.refusal()
     }
 
-    /// Counts an occasion, if it is one. Returns what happens then.
+    /// Counts a strike and returns the fault, if the fault applies and its mode says that it strikes.
     fn enter(&self, is_meant: impl FnOnce(&Fault) -> bool) -> Option<Arc<Fault>> {
         let mut command = self.command.lock();
         if command.mode == Mode::Off || !is_meant(&command.fault) {

@@ -124,7 +124,7 @@ fn what_is_refused() {
         let reply = ask(&mut allowed, command.clone());
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}");
     }
-    // One that is off may say what it likes.
+    // The data of a fail point that is off is not checked.
     let off = set(&mut allowed, "off", doc! {"nope": 1});
     assert_eq!(off.get_f64("ok").ok(), Some(1.0));
     let mut plain = server(Config::default());
@@ -186,7 +186,7 @@ fn whom_it_strikes_and_what_with() {
             retryable.clone(),
             doc! {"n": 1, "ok": 1.0, "writeConcernError": {"code": 100, "errmsg": "x"}},
         ),
-        // What takes no write concern is let be, and what only has labels or more to say does nothing.
+        // A command without a write concern is not affected. Labels or additional error data alone do nothing.
         (
             doc! {"failCommands": ["ping"], "writeConcernError": {"code": 91, "errmsg": "x"}},
             doc! {"ping": 1, "$db": "a"},
@@ -267,7 +267,7 @@ fn whom_it_strikes_and_what_with() {
 #[test]
 fn only_what_it_is_about_is_counted() {
     let mut server = testing();
-    // (mode, what happens to pings with other commands between them)
+    // (mode, the outcome of pings with other commands between them)
     for (mode, expected) in [
         (doc! {"times": 1}, "x.."),
         (doc! {"skip": 1}, ".xx"),
@@ -316,7 +316,8 @@ fn it_waits_without_holding_anybody_up_and_hangs_up() {
     assert!(steps[0].is_err() && reply.is_none(), "{steps:?}");
 }
 
-/// Without it a driver takes the member for gone until its next heartbeat, and a retry waits for up to ten seconds.
+/// Without `topologyVersion`, a driver treats the member as gone until its next heartbeat, and a retry waits for up to ten
+/// seconds.
 #[test]
 fn a_member_that_is_not_primary_says_of_which_state_it_speaks() {
     let set_of_one = Topology::ReplicaSet {

@@ -1,4 +1,4 @@
-//! The doors of `DefaultTTL`: whichever is used, the others show it. (Tests.)
+//! Tests that every way to set `DefaultTTL` has the same effect, and that all others show it.
 
 use bson::{Bson, Document, doc};
 
@@ -28,7 +28,7 @@ fn rows(reply: &Document) -> Vec<Document> {
         .collect()
 }
 
-/// (defaultTtl in listCollections, name and expireAfterSeconds of the index on _ts)
+/// Returns (defaultTtl in listCollections, name and expireAfterSeconds of the index on _ts).
 fn seen(server: &mut Server) -> (Option<i32>, Option<(String, i32)>) {
     let collections = rows(&ok(
         server,

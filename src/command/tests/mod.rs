@@ -1,4 +1,4 @@
-//! Tests of commands together: who may run which, and every way to set DefaultTTL.
+//! Tests of several commands together: who may run which command, and every way to set DefaultTTL.
 
 mod default_ttl;
 mod rights;

@@ -1,4 +1,4 @@
-//! For tests: a server without sockets.
+//! A server without sockets, for tests.
 
 use bson::Document;
 
@@ -16,7 +16,7 @@ pub fn server(config: Config) -> (Commands, Connection) {
     (commands, connection)
 }
 
-/// What comes of each step of a command that is work, and the reply.
+/// Runs a command that is work. Returns the outcome of each step, and the reply.
 pub fn step(
     (commands, connection): &mut (Commands, Connection),
     command: Document,
@@ -61,7 +61,7 @@ pub fn finish(mut work: Box<dyn Work>) -> Document {
     Document::from_reader(&reply[..]).unwrap()
 }
 
-/// The reply of a command that may have to wait.
+/// Returns the reply of a command that may have to wait.
 pub async fn await_reply(
     (commands, connection): &mut (Commands, Connection),
     command: Document,
@@ -81,7 +81,7 @@ pub async fn await_reply(
     Document::from_reader(&reply[..]).unwrap()
 }
 
-/// Goes that many steps with a command that is work, then abandons it. Says whether it was done.
+/// Runs that many steps of a command that is work, then abandons it. Returns whether it was done.
 pub fn go_on_for(
     (commands, connection): &mut (Commands, Connection),
     command: Document,

@@ -1,4 +1,4 @@
-//! What an action is given.
+//! The arguments of an action.
 
 use super::{AUTOSCALE, MANUAL};
 use crate::args::{Arg, fields, required};
@@ -20,8 +20,8 @@ pub struct Asked<'a> {
 // === impl Asked ===
 
 impl<'a> Asked<'a> {
-    /// Reads the fields that the action takes. What the service does not know it passes over; here it is refused, since a TTL set
-    /// by such a field would be missed without a word.
+    /// Reads the fields that the action takes. Cosmos DB ignores unknown fields. Sundown refuses them, because a TTL set by
+    /// such a field would silently have no effect.
     pub fn read(call: &Call<'a>, known: &[&str]) -> Result<Self> {
         call.only(known)?;
         let mut asked = Self::default();
@@ -63,7 +63,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// `{maxThroughput: n}`
+/// Reads `{maxThroughput: n}`.
 fn autoscale(settings: Doc<'_>) -> Result<Offer> {
     let path = "customAction.autoScaleSettings";
     let mut most = None;
@@ -77,7 +77,7 @@ fn autoscale(settings: Doc<'_>) -> Result<Offer> {
     units_in(most, 1000, 1000).map(Offer::Autoscale)
 }
 
-/// Throughput is sold in steps, from a least amount on.
+/// Checks that throughput is a multiple of `step` and at least `least`.
 fn units_in(units: i64, least: i64, step: i64) -> Result<u32> {
     match u32::try_from(units) {
         Ok(fits) if units >= least && units % step == 0 => Ok(fits),
@@ -87,7 +87,7 @@ fn units_in(units: i64, least: i64, step: i64) -> Result<u32> {
     }
 }
 
-/// A path, which stands for `{path: "hashed"}`.
+/// Reads a shard key. A path stands for `{path: "hashed"}`.
 fn shard_key(arg: &Arg<'_>) -> Result<Option<DocBuf>> {
     let Some(path) = arg.str()? else {
         return Ok(None);

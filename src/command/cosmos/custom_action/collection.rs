@@ -9,7 +9,7 @@ use crate::engine::describe::indexes_of;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuf, DocBuilder};
 
-/// What one partition can do: more needs a shard key.
+/// The most throughput of one partition. More requires a shard key.
 const MAX_UNSHARDED: u32 = 10_000;
 
 pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {

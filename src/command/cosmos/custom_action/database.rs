@@ -33,7 +33,7 @@ pub fn get(call: &Call<'_>, _: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Result
     Ok(Outcome::Reply)
 }
 
-/// Somebody has made it, or put a collection into it.
+/// Whether the database exists: an action created it, or it has a collection.
 fn exists(call: &Call<'_>) -> bool {
     let made = call.context.cosmos.offers.database(call.database());
     made.is_some() || !call.context.catalog.in_database(call.database()).is_empty()

@@ -1,4 +1,4 @@
-//! An action that is done by other commands, one after the other. If one fails, those before it are undone.
+//! An action that runs other commands one by one. If one fails, those before it are undone.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use crate::handler::{Progress, Work};
 use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wire::Request;
 
-/// A command, and the one that takes back what it did.
+/// A command, and the command that undoes it.
 pub struct Deed {
     pub work: Box<dyn Work>,
     pub undo: Option<Box<dyn Work>>,
 }
 
-/// What is noted of the collection when all is done.
+/// What is stored about the collection when all commands are done.
 pub struct Sale {
     pub offer: Option<Offer>,
     pub shard_key: Option<DocBuf>,
 }
 
 pub struct Doing {
-    /// Those still to be run, the next one last.
+    /// The commands still to run. The next one is last.
     left: Vec<Deed>,
-    /// What takes back those that were run, the first to be run last.
+    /// The commands that undo those already run. The next one to run is last.
     undo: Vec<Box<dyn Work>>,
     failed: Option<Error>,
     context: Arc<Context>,
@@ -34,7 +34,7 @@ pub struct Doing {
     sale: Option<Sale>,
 }
 
-/// A command as the client could have sent it, to be run in its name.
+/// Returns a command as the client could have sent it, as work that runs with the client's rights.
 pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
     let request = Request::new(body.bytes().to_vec());
     dispatch::later(call.context, call.client, request)
@@ -56,7 +56,7 @@ impl Doing {
         }))
     }
 
-    /// All is done: notes what was bought.
+    /// Stores the throughput after all commands are done.
     fn sell(&mut self) -> Result<()> {
         self.undo.clear();
         let there = self.context.catalog.get(&self.database, &self.collection)?;
@@ -80,7 +80,7 @@ impl Task for Doing {
             let Some(work) = self.undo.last_mut() else {
                 return self.failed.take().map_or(Ok(Step::Done), Err);
             };
-            // Whatever comes of it: the client is told what went wrong first.
+            // Errors while undoing are ignored: the client gets the first error.
             return Ok(match run(&mut **work) {
                 Ok(Some(step)) => step,
                 Ok(None) | Err(_) => {
@@ -109,11 +109,11 @@ impl Task for Doing {
     }
 }
 
-/// Abandoned in the middle, it leaves nothing half done. What it did is undone in the background: somebody else's change of the same
-/// collection may have to be waited for.
+/// An action abandoned in the middle leaves nothing half done. What it did is undone in the background, because undoing may
+/// have to wait for another client's change of the same collection.
 impl Drop for Doing {
     fn drop(&mut self) {
-        // What is under way undoes itself, and must not be in the way.
+        // The running command undoes itself. It must end first, so that it does not block the undo.
         self.left.clear();
         let mut undo = std::mem::take(&mut self.undo);
         if !undo.is_empty() {
@@ -132,7 +132,7 @@ impl Drop for Doing {
     }
 }
 
-/// A step of a command; `None` when it is done.
+/// Runs one step of a command. Returns `None` when the command is done.
 fn run(work: &mut dyn Work) -> Result<Option<Step>> {
     let mut out = Vec::new();
     match work.step(&mut out) {
@@ -143,7 +143,7 @@ fn run(work: &mut dyn Work) -> Result<Option<Step>> {
     }
 }
 
-/// What a command says against it.
+/// Returns the error in the reply of a command, if there is one.
 fn check(reply: Doc<'_>) -> Result<()> {
     if reply.get("ok").as_f64() == Some(1.0) {
         return Ok(());

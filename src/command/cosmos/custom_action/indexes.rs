@@ -1,4 +1,4 @@
-//! The indexes that an action asks for: made, or put in the place of those that there are.
+//! The indexes of an action: creates them, or replaces the existing ones with them.
 
 use super::doing::{Deed, asked_for};
 use crate::command::Call;
@@ -11,10 +11,10 @@ use crate::handler::Work;
 use crate::ttl::is_ts_key;
 use crate::value::{Doc, DocBuf};
 
-/// How a list of indexes takes the place of those that there are.
+/// A plan that replaces the existing indexes with a list of new ones.
 ///
-/// New ones are made first, then the old ones go, and last come those that could not be made beside an old one, because it has their
-/// name or their key. If one cannot be made, what was done before is undone.
+/// New indexes are created first, then the old ones are dropped. Indexes that have the name or the key of an old one cannot
+/// be created beside it, so they come last. If an index cannot be created, the steps before it are undone.
 #[derive(Default)]
 pub struct Plan<'a> {
     first: Vec<Doc<'a>>,
@@ -22,7 +22,7 @@ pub struct Plan<'a> {
     last: Vec<Doc<'a>>,
 }
 
-/// A list of indexes, each of which can be read, without the one on `_id`: it has to be in it, and is there anyway.
+/// Parses a list of indexes. The list must contain the index on `_id`, which exists anyway and is left out of the result.
 pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, WantedIndex)>> {
     let is_id = |spec: &&Doc<'_>| {
         let key = spec.get("key").as_doc().unwrap_or(Doc::EMPTY);
@@ -36,7 +36,7 @@ pub fn check<'a>(call: &Call<'_>, specs: &[Doc<'a>]) -> Result<Vec<(Doc<'a>, Wan
     let others = specs.iter().filter(|spec| !is_id(spec));
     let read = |spec: &Doc<'a>| {
         if call.context.cosmos.strict {
-            // Whether there are documents in the way is asked when it is made.
+            // Whether existing documents forbid the index is checked when it is created.
             strict::check_index(*spec, false)?;
         }
         Ok((*spec, index_spec::parse(*spec, Unknown::Refused)?))
@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
         for (spec, wanted) in wanted {
             match wanted {
                 WantedIndex::Id => {}
-                // Takes the place of another default by itself.
+                // A new default TTL replaces the old one by itself.
                 WantedIndex::Default { .. } => {
                     gone.retain(|index| !is_ts_key(key(index.as_doc())));
                     plan.last.push(spec);

@@ -1,8 +1,8 @@
-//! `customAction`: databases and collections with throughput, as Cosmos DB's extension commands make and show them.
+//! `customAction`: Cosmos DB's extension commands, which create and show databases and collections with throughput.
 //!
-//! One table of [actions](ACTIONS). [`asked`] reads what an action is given, [`database`] and [`collection`] do it. What an action comes
-//! to is run as the commands that do it (create, createIndexes, dropIndexes; [`doing`]), so their rules and their rights hold
-//! here as well. Throughput is kept to be shown, and is a limit where `--request-units` switches limits on.
+//! One table holds the [actions](ACTIONS). [`asked`] reads the arguments of an action; [`database`] and [`collection`] carry
+//! it out. They run other commands for that (create, createIndexes, dropIndexes; see [`doing`]), so the rules and rights of
+//! those commands also hold here. Throughput is stored and shown. It is a limit only if `--request-units` turns limits on.
 
 mod asked;
 mod collection;
@@ -26,24 +26,25 @@ pub const COMMAND: Command = Command::ready(
 )
 .needs(Needs::Asked(may));
 
-/// What the command is asked to do.
+/// An action of the command.
 struct CustomAction {
     name: &'static str,
-    /// The fields that it takes.
+    /// The fields that the action takes.
     fields: &'static [&'static str],
-    /// What whoever asks must be allowed to do with the database. The commands that it comes to are asked for, too.
+    /// What the sender must be allowed to do with the database. The commands that the action runs check their own rights,
+    /// too.
     needs: Action,
-    /// `None`: the service has it, Sundown does not.
+    /// `None` if Cosmos DB has the action and Sundown does not.
     run: Option<Run>,
 }
 
 type Run = fn(&Call<'_>, &Asked<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
 
-/// The fields in which throughput is bought.
+/// The fields that set throughput.
 const MANUAL: &str = "offerThroughput";
 const AUTOSCALE: &str = "autoScaleSettings";
 
-/// Every action, sorted by name.
+/// All actions, sorted by name.
 static ACTIONS: &[CustomAction] = &[
     CustomAction {
         name: "CreateCollection",
@@ -120,7 +121,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     run(call, &asked, reply)
 }
 
-/// `provisionedThroughput`, and `autoScaleSettings` where it scales by itself.
+/// Writes `provisionedThroughput`, and `autoScaleSettings` if the throughput scales automatically.
 fn put_offer(reply: &mut DocBuilder<'_>, offer: Option<Offer>) {
     let Some(offer) = offer else {
         return;

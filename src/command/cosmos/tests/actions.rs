@@ -87,7 +87,7 @@ fn databases_and_collections_have_throughput() {
             Err(code) => assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}: {reply}"),
         }
     }
-    // Made anew it has bought nothing.
+    // A collection that is created again has no throughput.
     run(&mut server, doc! {"drop": "c"});
     run(&mut server, doc! {"dropDatabase": 1});
     run(&mut server, doc! {"create": "c"});
@@ -316,7 +316,7 @@ fn a_list_of_indexes_takes_the_place_of_another_or_nothing_changes() {
     let hour = r#"_ts_1 { "expireAfterSeconds": 3600 }"#;
     let minute = r#"_ts_1 { "expireAfterSeconds": 60 }"#;
     let unique_b = r#"b_1 { "unique": true }"#;
-    // (the list, the error, what is there then)
+    // (the list, the error, the indexes afterwards)
     let rows: Vec<(Vec<Document>, Option<i32>, Vec<&str>)> = vec![
         (vec![a.clone()], None, vec!["_id_", "a_1"]),
         (
@@ -324,7 +324,8 @@ fn a_list_of_indexes_takes_the_place_of_another_or_nothing_changes() {
             None,
             vec!["_id_", "a_1", "b_1", hour],
         ),
-        // One that cannot be read, one that clashes with the documents: alone, beside others, and in the place of an old one.
+        // An index that cannot be parsed, and one that conflicts with the documents: alone, beside others, and in place of
+        // an old one.
         (
             vec![doc! {"key": {"c": 1}}],
             Some(9),
@@ -399,7 +400,7 @@ fn what_could_not_be_made_whole_is_not_there() {
     assert_eq!(code(&mut server, create), None);
 }
 
-/// However far it had come when the client left, all is as it was or as it was to be.
+/// Whenever the client leaves, the indexes are either all old or all new.
 #[test]
 fn an_update_that_is_abandoned_leaves_nothing_half_done() {
     let mut server = with(Cosmos::default());
@@ -432,8 +433,8 @@ fn an_update_that_is_abandoned_leaves_nothing_half_done() {
     assert!(abandoned > 3, "{abandoned}");
 }
 
-/// An index that has to come back is being made by somebody else, who takes his time: whoever abandons the action does not wait for
-/// that, and the rest is undone when he is done.
+/// Another client is slowly building an index that the undo must create again. Abandoning the action does not wait for that.
+/// The rest is undone when the other client is done.
 #[tokio::test]
 async fn an_update_that_is_abandoned_waits_for_others_in_the_background() {
     let mut server = with(Cosmos::default());

@@ -22,7 +22,7 @@ fn last(server: &mut Server) -> (String, f64) {
     )
 }
 
-/// The model in [`crate::cosmos::Usage`], command by command. Nobody has to ask for figures beforehand.
+/// The model in [`crate::cosmos::Usage`], command by command. Costs are counted even if no client has asked for them before.
 #[test]
 fn what_the_last_request_cost() {
     let documents: Vec<Document> = (0..101).map(|n| doc! {"_id": n, "a": n}).collect();
@@ -143,7 +143,7 @@ fn what_the_last_request_cost() {
     }
 }
 
-/// A request that takes many steps has its whole cost, and only its own.
+/// The cost of a request that takes many steps is complete, and includes no other request.
 #[test]
 fn what_a_long_request_cost() {
     let mut server = with(Cosmos::default());
@@ -162,7 +162,7 @@ fn what_a_long_request_cost() {
     assert_eq!(last(&mut server), ("delete".into(), 102_000.0));
 }
 
-/// What stages look at in other collections and write there counts, and so do the rows of a cursor and what an explain runs.
+/// The cost includes what stages read and write in other collections, the rows of a cursor, and what an explain runs.
 #[test]
 fn what_requests_over_several_collections_cost() {
     let mut server = with(Cosmos::default());
@@ -177,7 +177,7 @@ fn what_requests_over_several_collections_cost() {
     let merge = |mode: &str| doc! {"$merge": {"into": "b", "whenMatched": mode}};
     let scan = doc! {"k": {"$gte": 0}};
     let rows = [
-        // Of the other collection one document, found once and kept; then each of them.
+        // One document of the other collection, found once and kept; then each of them.
         (vec![inner, nothing.clone()], 2.1),
         (vec![lookup, nothing], 4.0),
         (vec![merge("replace")], 202.0),
@@ -198,7 +198,7 @@ fn what_requests_over_several_collections_cost() {
     let delete = doc! {"delete": "a", "deletes": [{"q": scan, "limit": 0}]};
     run(&mut server, doc! {"explain": delete});
     assert_eq!(last(&mut server), ("explain".into(), 2.0));
-    // Each batch is paid for by the command that asks for it.
+    // The command that requests a batch pays for it.
     let mut first = find;
     first.insert("batchSize", 1);
     let reply = run(&mut server, first);
@@ -220,7 +220,7 @@ fn expiry_costs_nothing() {
     let documents: Vec<Document> = (0..100).map(|n| doc! {"_id": n, "a": n}).collect();
     run(&mut server, doc! {"insert": "c", "documents": documents});
     travel(&mut server, 2_000);
-    // What has ended is not even looked at, and makes way for a new one for nothing.
+    // Expired documents are not read, and a new document replaces one at no extra cost.
     run(
         &mut server,
         doc! {"find": "c", "filter": {"a": {"$gte": 0}}},
@@ -228,7 +228,7 @@ fn expiry_costs_nothing() {
     assert_eq!(last(&mut server), ("find".into(), 1.0));
     run(&mut server, doc! {"insert": "c", "documents": [{"_id": 1}]});
     assert_eq!(last(&mut server), ("insert".into(), 5.0));
-    // Nor does the reaper's work count, not even on this thread.
+    // The reaper's work does not count either, not even on this thread.
     let context = server.0.context();
     let there = context.catalog.get("shop", "c").unwrap().unwrap();
     let soon = monotonic() + Duration::from_secs(120);

@@ -14,7 +14,7 @@ fn documents(from: i32, n: i32) -> Vec<Document> {
     (from..from + n).map(|n| doc! {"_id": n}).collect()
 }
 
-/// What a refusal says that a client should wait.
+/// Returns the waiting time in the message of a refusal.
 fn retry_after(words: &str) -> i64 {
     let rest = words.strip_prefix("Error=16500, RetryAfterMs=").unwrap();
     let (millis, details) = rest.split_once(',').unwrap();
@@ -46,7 +46,7 @@ fn items_over_budget_are_refused_one_by_one() {
             doc! {"delete": "c", "deletes": items, "ordered": ordered}
         }
     };
-    // (the command, how many of five pass in a second with 12 units)
+    // (the command, how many of five statements pass in a second with 12 units)
     for (name, pass) in [("insert", 3), ("update", 2), ("delete", 3)] {
         for ordered in [true, false] {
             let mut server = limited(&["12"]);
@@ -72,7 +72,7 @@ fn items_over_budget_are_refused_one_by_one() {
                 (reply.get_i32("n").ok(), reply.get_f64("ok").ok()),
                 (Some(pass), Some(1.0))
             );
-            // Whoever waits as told, no longer and no shorter, gets on.
+            // A client that waits exactly as long as the message says succeeds.
             let rest = batch(name, ordered, documents(pass, 5 - pass));
             let wait = retry_after(words(&reply));
             travel(&mut server, wait - 1);
@@ -165,7 +165,7 @@ fn every_command_on_documents_is_limited() {
     let refused = run(&mut server, doc! {"count": "c"});
     let wait = retry_after(words(&refused));
     travel(&mut server, wait);
-    // The cursor has outlived the refusal.
+    // The cursor is still open after the refusal.
     let more = run(&mut server, doc! {"getMore": cursor, "collection": "c"});
     assert_eq!(more.get_f64("ok").ok(), Some(1.0), "{more}");
     assert_eq!(code(&mut server, doc! {"count": "c"}), None);
@@ -181,7 +181,7 @@ fn throughput_is_bought_for_a_collection_or_a_database() {
         n
     };
     assert_eq!(spend(&mut server, "c", 100), 2);
-    // A shard key buys nothing.
+    // A shard key adds no throughput.
     let shard = doc! {"shardCollection": "shop.c", "key": {"a": 1}, "$db": "admin"};
     assert_eq!(code(&mut server, shard), None);
     assert_eq!(spend(&mut server, "c", 100), 2);
@@ -191,7 +191,7 @@ fn throughput_is_bought_for_a_collection_or_a_database() {
     let buy = doc! {"customAction": "UpdateDatabase", "offerThroughput": 500};
     assert_eq!(code(&mut server, buy), None);
     assert_eq!(spend(&mut server, "d", 200), 100);
-    // What a database has bought its collections share.
+    // The collections of a database share its throughput.
     run(
         &mut server,
         doc! {"insert": "d", "documents": vec![doc! {}; 100]},
@@ -199,7 +199,7 @@ fn throughput_is_bought_for_a_collection_or_a_database() {
     assert_eq!(code(&mut server, doc! {"find": "e"}), Some(16500));
     assert_eq!(code(&mut server, doc! {"find": "c"}), None);
     travel(&mut server, 1000);
-    // Made anew, a collection has bought nothing.
+    // A collection that is created again has no throughput of its own.
     run(&mut server, doc! {"drop": "c"});
     assert_eq!(spend(&mut server, "c", 200), 100);
     run(&mut server, doc! {"dropDatabase": 1});
@@ -260,7 +260,7 @@ fn a_fail_point_refuses_items_one_by_one() {
     assert_eq!(run(&mut server, bulk).get_i32("nErrors").ok(), Some(2));
     let delete = doc! {"delete": "c", "deletes": [{"q": {}, "limit": 0}]};
     assert_eq!(failed(&run(&mut server, delete)), failing(0, 1));
-    // What is no bulk is refused as a whole; so is everything where the connection is blocked, too.
+    // A command without statements is refused as a whole. So is every command if the fail point also blocks the connection.
     let found = run(&mut server, doc! {"find": "c"});
     assert_eq!(
         (found.get_i32("code").ok(), retry_after(words(&found))),

@@ -1,4 +1,4 @@
-//! The room as a client meets it.
+//! The room as a client sees it.
 
 mod actions;
 mod charges;
@@ -33,14 +33,14 @@ fn code(server: &mut Server, command: Document) -> Option<i32> {
     run(server, command).get_i32("code").ok()
 }
 
-/// The time of the server, `millis` later.
+/// Moves the server's clock forward by `millis`.
 fn travel(server: &mut Server, millis: i64) {
     let seconds = millis as f64 / 1000.0;
     let travel = doc! {"timeTravel": 1, "advanceSeconds": seconds, "$db": "admin"};
     assert_eq!(code(server, travel), None);
 }
 
-/// The items of a bulk that failed, each with its index and its code.
+/// Returns the failed items of a bulk, each with its index and its code.
 fn failed(reply: &Document) -> Vec<(i32, i32)> {
     let errors = match reply.get_array("writeErrors") {
         Ok(errors) => errors.iter().filter_map(|error| error.as_document()),
@@ -55,7 +55,7 @@ fn failed(reply: &Document) -> Vec<(i32, i32)> {
     errors.map(pair).collect()
 }
 
-/// The documents that a cursor's first batch has.
+/// Returns the documents of a cursor's first batch.
 fn batch(reply: &Document) -> Vec<Document> {
     let cursor = reply.get_document("cursor").unwrap();
     let batch = cursor.get_array("firstBatch").unwrap().iter();

@@ -40,7 +40,7 @@ fn shards_are_accepted_and_shown() {
         run(&mut server, doc! {"getShardMap": 1, "$db": "admin"}),
         doc! {"map": {"shard0000": host}, "hosts": {host: "shard0000"}, "connStrings": {host: "shard0000"}, "ok": 1.0}
     );
-    // MongoDB's keys may have several fields.
+    // A key of MongoDB may have several fields.
     let compound =
         doc! {"shardCollection": "shop.d", "key": {"a": 1, "b": "hashed"}, "$db": "admin"};
     assert_eq!(code(&mut server, compound), None);

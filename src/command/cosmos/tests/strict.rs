@@ -3,7 +3,7 @@ use bson::{Bson, Document, doc};
 use super::{Server, batch, code, failed, run, with};
 use crate::config::Cosmos;
 
-/// A strict server and one that is not, with the same documents.
+/// Returns a strict server and an ordinary one with the same documents.
 fn both() -> (Server, Server) {
     let mut strict = with(Cosmos {
         strict: true,
@@ -146,7 +146,7 @@ fn which_indexes_are_refused() {
     for (spec, expected) in rows {
         let create = doc! {"createIndexes": "c", "indexes": [spec.clone()]};
         assert_eq!(code(&mut strict, create), expected, "{spec}");
-        // The other way in.
+        // The same through customAction.
         let specs: Vec<Bson> = vec![
             doc! {"key": {"_id": 1}, "name": "_id_"}.into(),
             spec.clone().into(),
@@ -154,7 +154,7 @@ fn which_indexes_are_refused() {
         let update = doc! {"customAction": "UpdateCollection", "collection": "c", "indexes": specs};
         assert_eq!(code(&mut strict, update), expected, "{spec}");
     }
-    // Empty, it may be unique; and making the same again is nothing new.
+    // A unique index may be created on an empty collection, and creating it again is a no-op.
     let unique =
         doc! {"createIndexes": "u", "indexes": [{"key": {"a": 1}, "name": "a_1", "unique": true}]};
     assert_eq!(code(&mut strict, unique.clone()), None);
@@ -162,7 +162,7 @@ fn which_indexes_are_refused() {
     assert_eq!(code(&mut strict, unique), None);
 }
 
-/// Whatever makes a document larger than 2 MB is refused, and leaves it as it was.
+/// A write that makes a document larger than 2 MB is refused, and leaves the document as it was.
 #[test]
 fn no_document_grows_over_2_mb() {
     let (mut strict, mut plain) = both();
@@ -213,7 +213,7 @@ fn no_document_grows_over_2_mb() {
             doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$unset": {"more": 1}}}]},
         );
     }
-    // Others of the bulk are not held back, and one of just that size passes.
+    // The other documents of the bulk are inserted, and a document of exactly 2 MB is accepted.
     let fits = "x".repeat(2 * 1024 * 1024 - 24);
     let bulk = doc! {"insert": "e", "documents": [{"_id": 1, "b": &big}, {"_id": 2}, {"_id": 3, "b": &fits}], "ordered": false};
     assert_eq!(failed(&run(&mut strict, bulk)), [(0, 16)]);

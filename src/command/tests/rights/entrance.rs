@@ -1,4 +1,4 @@
-//! Before and after a log-in: what is open to whom.
+//! What a client may do before and after a log-in.
 
 use bson::doc;
 
@@ -79,7 +79,7 @@ fn what_changes_for_a_user_changes_at_once() {
         .unwrap()
         .unwrap();
     assert_eq!(code(&mut server, "shop", &insert), None);
-    // As long as there is somebody else: whoever drops the last user is let in from this machine to make another.
+    // Another user must exist. After the last user is dropped, a client on this machine may create a new one.
     users.add(user("bob", &[])).unwrap();
     assert!(users.remove(&ann));
     let reply = ask(&mut server, doc! {"find": "c", "$db": "shop"});

@@ -1,4 +1,4 @@
-//! For tests: who may run which command, and what of it belongs to whom.
+//! Tests of rights: who may run which command, and which objects belong to which user.
 
 mod entrance;
 mod owned;
@@ -24,7 +24,7 @@ fn user(name: &str, roles: &[&str]) -> User {
     User::new(UserName::new(name, "admin"), Credentials::default(), roles).unwrap()
 }
 
-/// A server with one user of these roles, who has logged in.
+/// Returns a server with one user who has these roles and has logged in.
 fn logged_in(roles: &[&str]) -> (Commands, Connection) {
     let ann = user("ann", roles);
     let server = server(Config {
@@ -45,7 +45,7 @@ fn log_in((commands, connection): &(Commands, Connection), user: User) {
     standing.log_in(users, Arc::new(user)).unwrap();
 }
 
-/// A new user takes the place of whoever was logged in.
+/// Replaces the logged-in user with a new one.
 fn hand_over(server: &(Commands, Connection), to: User) {
     server.0.context().users.add(to.clone()).unwrap();
     server.1.client.standing.log_out();

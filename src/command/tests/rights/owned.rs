@@ -1,4 +1,4 @@
-//! What belongs to one user is out of the others' reach: databases in a list, sessions, cursors, what runs.
+//! What belongs to one user is out of reach of others: databases in a list, sessions, cursors, running operations.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::auth::UserName;
 use crate::command::tests::server::ask;
 use crate::command::{Commands, Connection};
 
-/// The id of somebody else's session.
+/// Returns a session id that belongs to another user.
 fn foreign(id: bson::Uuid) -> Document {
     let uid = bson::Binary {
         subtype: bson::spec::BinarySubtype::Generic,
@@ -41,7 +41,7 @@ fn lists_show_what_the_user_may_use() {
         names(&mut root, all.clone()),
         ["admin", "config", "local", "other", "shop"]
     );
-    // The same server, another user.
+    // The same server, with another user.
     hand_over(&root, user("bob", &["read@shop"]));
     assert_eq!(names(&mut root, all), ["shop"]);
 }
@@ -62,7 +62,7 @@ fn sessions_of_others_are_out_of_reach() {
     ] {
         assert_eq!(code(&mut server, "shop", &command), wanted, "{command}");
     }
-    // Whoever may kill all of them names users, and means theirs only.
+    // A user who may kill all sessions names users, and kills only their sessions.
     let mut root = logged_in(&["root"]);
     let write = doc! {"insert": "c", "documents": [{}], "lsid": own, "txnNumber": 1_i64};
     assert_eq!(code(&mut root, "shop", &write), None);

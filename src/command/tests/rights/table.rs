@@ -5,7 +5,7 @@ use bson::{Document, doc};
 use super::{code, logged_in};
 use crate::command::{COMMANDS, Needs};
 
-/// The columns of the table. A letter in a row says that the role may run the command.
+/// The columns of the table. A letter in a row means that the role may run the command.
 const ROLES: &[(char, &str)] = &[
     ('r', "read@shop"),
     ('w', "readWrite@shop"),
@@ -24,7 +24,7 @@ const ROLES: &[(char, &str)] = &[
 const ALL: &str = "rwduoRWDUmcx";
 const READS: &str = "rwoRWx";
 const WRITES: &str = "woWx";
-/// Who may make and drop collections and indexes.
+/// The roles that may create and drop collections and indexes.
 const SHAPES: &str = "wdoWDx";
 const ADMINISTERS: &str = "doDx";
 const ADMITS: &str = "uoUx";
@@ -108,7 +108,7 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             doc! {"aggregate": "c", "pipeline": [{"$indexStats": {}}], "cursor": {}},
             "mcx",
         ),
-        // The same within other stages, on top of what the outer pipeline needs.
+        // The same within other stages, in addition to what the outer pipeline needs.
         (
             "shop",
             doc! {"aggregate": "c", "pipeline": [{"$lookup": {"from": "d", "pipeline": [{"$indexStats": {}}], "as": "e"}}], "cursor": {}},
@@ -208,7 +208,7 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             doc! {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "shop.c"}], "bypassDocumentValidation": true},
             "ox",
         ),
-        // Shaping.
+        // Schema changes.
         ("shop", doc! {"create": "n"}, SHAPES),
         (
             "shop",
@@ -257,7 +257,7 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
         ),
         ("shop", doc! {"drop": "c"}, SHAPES),
         ("shop", doc! {"dropDatabase": 1}, "doDcx"),
-        // Letting others in.
+        // Users and roles.
         (
             "shop",
             doc! {"createUser": "bob", "pwd": "x", "roles": [], "mechanisms": ["SCRAM-SHA-1"]},
@@ -338,7 +338,7 @@ fn table() -> Vec<(&'static str, Document, &'static str)> {
             doc! {"listDatabases": 1, "authorizedDatabases": false},
             "RWDUmcx",
         ),
-        // Everybody's.
+        // Commands for every user.
         ("admin", doc! {"startSession": 1}, ALL),
         ("admin", doc! {"killSessions": []}, ALL),
         ("shop", doc! {"killCursors": "c", "cursors": [5_i64]}, ALL),
