@@ -242,7 +242,7 @@ impl Opening {
 // === impl Terms ===
 
 impl Terms {
-    /// Returns the rest of the command's time. The getMore commands of its cursor must do with it.
+    /// Returns the rest of the command's time, which is left for the getMore commands of its cursor.
     fn time_left(&self) -> Option<Duration> {
         self.deadline
             .map(|deadline| deadline.saturating_duration_since(monotonic()))

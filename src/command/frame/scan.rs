@@ -22,7 +22,7 @@ pub(in crate::command) trait Gather: Send + 'static {
     fn reply(&mut self, reply: &mut DocBuilder<'_>) -> Result<()>;
 }
 
-/// A scan that passes documents to `G`.
+/// A scan that passes the documents it finds to `G`.
 pub(in crate::command) struct Scan<G> {
     walk: Option<Walk>,
     filter: Arc<Filter>,

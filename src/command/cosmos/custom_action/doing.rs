@@ -113,7 +113,7 @@ impl Task for Doing {
 /// have to wait for another client's change of the same collection.
 impl Drop for Doing {
     fn drop(&mut self) {
-        // The running command undoes itself. It must end first, so that it does not block the undo.
+        // The running command undoes itself when it is dropped. It is dropped first, so that it does not block the undo.
         self.left.clear();
         let mut undo = std::mem::take(&mut self.undo);
         if !undo.is_empty() {

@@ -177,7 +177,7 @@ fn what_requests_over_several_collections_cost() {
     let merge = |mode: &str| doc! {"$merge": {"into": "b", "whenMatched": mode}};
     let scan = doc! {"k": {"$gte": 0}};
     let rows = [
-        // One document of the other collection, found once and kept; then each of them.
+        // The first $lookup reads one document of the other collection once and keeps it. The second reads one for each row.
         (vec![inner, nothing.clone()], 2.1),
         (vec![lookup, nothing], 4.0),
         (vec![merge("replace")], 202.0),

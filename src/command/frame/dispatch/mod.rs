@@ -2,7 +2,7 @@
 //!
 //! [`Commands`] implements the handler that `server` calls. It finds the row of the command, has the generic arguments read
 //! and the rights checked, and runs the command. A quick command writes its reply at once. A long one is wrapped into work
-//! that the connection runs step by step. This room knows no command, except for a few exceptions by name, and no socket.
+//! that the connection runs step by step. This room knows no socket, and only a few commands by name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
