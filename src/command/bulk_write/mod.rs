@@ -1,7 +1,7 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections in one command, with a result for each.
 //!
 //! The command reads its collections and checks its operations ([`op`]). [`bulk`] runs them one by one with the statements
-//! of [`write`], and [`results`] collects a row for each. The rows are sent as the first batch of a cursor.
+//! of `write`, and [`results`] collects a row for each. The rows are sent as the first batch of a cursor.
 
 mod bulk;
 mod op;
