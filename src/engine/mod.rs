@@ -1,8 +1,12 @@
-//! Where language meets storage.
+//! The engine: the room in which the query language meets storage.
 //!
-//! [`access`] walks a collection (or an index) in slices and hands out what passes a filter. [`rows`] makes that the source
-//! of a pipeline. [`mod@write`] changes documents, [`ddl`] collections and indexes. Nothing here knows the wire, a command or a
-//! session; commands meet storage only through this room.
+//! A read is planned first: [`choose`] copies facts from the collection and [`plan`] picks an index and its bounds.
+//! [`access`] then walks the collection or the index in slices and returns the documents that pass the filter.
+//! [`CollectionRows`] makes such a walk the source of a pipeline. [`mod@write`] changes documents. [`ddl`] changes
+//! collections and indexes.
+//!
+//! Commands reach storage only through this room. The engine knows nothing of the wire protocol, of commands or of sessions.
+//! It takes `now` from its caller.
 
 pub mod access;
 pub mod choose;
@@ -39,6 +43,6 @@ pub use sources::{EngineSources, OpenedWalk, Planned, Reading};
 pub use tail::{Tail, has_tail};
 pub use validate::{Findings, validate};
 
-// SourceHandles and plain values of storage that are part of what engine says and is told.
+// Types of storage that are part of the engine's interface.
 pub use crate::storage::expiry::Reaper;
 pub use crate::storage::{Catalog, Collection, ReadPoint, RecordId, SizeLimit};

@@ -1,9 +1,9 @@
-//! The ways to a collection's documents, walked in slices.
+//! Walks: reading the documents of a collection in slices.
 //!
-//! A [`Walk`] keeps a place (a record, or an index entry), never a lock and never a document. Each [`Walk::slice`]
-//! takes the shared lock for a few hundred documents at most, and goes on behind its place next time, whatever was
-//! written in between. What an access yields is tested against the whole filter, unless the plan says that it is exact.
-//! A filter that may take long is tested on copies, when the lock is free again.
+//! A [`Walk`] keeps a position (a record, an `_id` or an index entry), but neither a lock nor a document. Each
+//! [`Walk::slice`] takes the shared lock for a few hundred documents at most. The next slice continues behind the position,
+//! whatever was written in between. The walk tests each document against the whole filter, unless the plan is exact. A slow
+//! filter is tested on copies, after the lock is released.
 
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow, Range};
@@ -22,40 +22,42 @@ use crate::storage::index::{Entry, split};
 use crate::storage::{Collection, ReadPoint, RecordId, Stored, View};
 use crate::value::Doc;
 
-/// Documents looked at in one lock hold, if they are small ([`cost`]).
+/// The number of small documents ([`cost`]) that one lock hold reads.
 const CHUNK: usize = 256;
-/// Documents copied in one lock hold, where testing each of them may take long.
+/// The number of documents that one lock hold copies, if testing each of them may take long.
 const FEW: usize = 8;
-/// Documents behind an index that are asked for ahead of their turn.
+/// The largest number of documents that an index scan fetches together.
 const AHEAD: usize = 32;
 
-/// A way being walked.
+/// An access that is being walked.
 pub struct Walk {
     collection: Arc<Collection>,
     access: Access,
-    /// The ways still to be walked behind this one, the next one last.
+    /// The accesses of a union that follow this one, the next one last.
     later: Vec<Access>,
     place: Place,
-    /// The newest record when the walk began: a statement does not meet what it (or anybody else) adds meanwhile.
+    /// The newest record when the walk began. A statement does not see documents that are added later, by itself or by
+    /// others.
     newest: Option<RecordId>,
-    /// What is added later is met by later commands, behind the last record of today.
+    /// The walk belongs to a tailable cursor: a later command continues behind the last record and sees what was added
+    /// since.
     tailing: bool,
-    /// Another command goes on with it.
+    /// A later command has taken the walk over since the last slice.
     renewed: bool,
-    /// Once it has begun, its collection cannot be gone or called otherwise without its noticing: how often it had been
-    /// renamed.
+    /// How often the collection had been renamed when the walk began, or `None` before that. With it the walk notices a
+    /// rename or a drop.
     begun: Option<u32>,
-    /// Records met before, where a document can be met twice (several keys, several ranges, a write that moves it).
+    /// The records seen so far, if a document can be seen twice (several keys, several ranges, a write that moves it).
     met: Option<HashSet<u64>>,
     show_ts: bool,
-    /// The way itself is the filter: what it leads to needs no test.
+    /// The access yields only documents that pass the filter, so the walk does not test them.
     exact: bool,
-    /// Whoever walks it relies on the order of its index.
+    /// The caller relies on the order of the index.
     in_order: bool,
     scratch: Vec<u8>,
-    /// Documents that are tested outside the lock.
+    /// The bytes of documents that are tested outside the lock.
     copies: Vec<u8>,
-    /// Bytes that the ways took when they were all still to be walked, once that was asked.
+    /// The bytes that all accesses took before any was finished, once [`Walk::at_rest`] has computed them.
     first_size: Option<usize>,
     effort: Effort,
 }
@@ -63,11 +65,11 @@ pub struct Walk {
 #[derive(Clone)]
 enum Place {
     Start,
-    /// Go on behind this record.
+    /// Continue behind this record.
     Record(RecordId),
-    /// Go on with this `_id`.
+    /// Continue with the `_id` at this position.
     Id(usize),
-    /// Go on in this range behind this entry, if one was met.
+    /// Continue in this range, behind this entry if there is one.
     Entry(usize, Option<Entry>),
     End,
 }
@@ -76,31 +78,32 @@ enum Place {
 pub struct Found<'a> {
     pub id: RecordId,
     pub stored: Stored<'a>,
-    /// The document as the client sees it: with `_ts`, if it asked for that.
+    /// The document as the client sees it: with `_ts` if the client asked for it.
     pub shown: Doc<'a>,
 }
 
-/// A document that is tested outside the lock.
+/// A copy of a document that is tested outside the lock.
 struct Copied {
     id: RecordId,
-    /// Where its bytes stand among those of all copies.
+    /// The range of its bytes in the buffer of all copies.
     bytes: Range<usize>,
-    /// All but the bytes.
+    /// The stored document without its bytes.
     rest: Stored<'static>,
-    /// Where the walk stood and what it had counted behind this document.
+    /// The position and the effort of the walk after this document.
     place: Place,
     effort: Effort,
 }
 
-/// Why a slice ended.
+/// The reason why a slice ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// There may be more.
+    /// There may be more documents.
     More,
-    /// All has been looked at.
+    /// The walk has read everything.
     End,
-    /// The order that was promised cannot be kept, since a write has brought an array into the index. Nothing was handed over
-    /// yet: go on, and sort what comes. Only a walk [`in_order`](Walk::in_order) says so, before all else.
+    /// The walk cannot keep the promised order, because a write has brought an array into the index. It has returned no
+    /// document yet, so the caller continues and sorts the documents itself. Only a walk [`in_order`](Walk::in_order)
+    /// returns this, and only before its first document.
     Unordered,
 }
 
@@ -120,7 +123,8 @@ impl Copied {
 impl Walk {
     pub fn new(collection: Arc<Collection>, access: Access) -> Self {
         let several = match &access {
-            // With one range and no arrays every document is met once; the rest is found out when the index is seen.
+            // With one range and no arrays, each document comes once. Whether there are arrays is checked when the index is
+            // read.
             Access::IndexScan(scan) => scan.ranges.len() > 1,
             Access::Union(_) => true,
             _ => false,
@@ -152,28 +156,28 @@ impl Walk {
         }
     }
 
-    /// Documents are shown (and filtered) with their `_ts`.
+    /// Sets whether documents are shown (and filtered) with their `_ts`.
     #[must_use]
     pub fn show_ts(mut self, show: bool) -> Self {
         self.show_ts = show;
         self
     }
 
-    /// The way leads to nothing that the filter would not let pass.
+    /// Sets whether the access yields only documents that pass the filter.
     #[must_use]
     pub fn exact(mut self, exact: bool) -> Self {
         self.exact = exact;
         self
     }
 
-    /// Whoever walks it relies on the order of its index, and sorts only if the walk says so ([`Pace::Unordered`]).
+    /// Sets whether the caller relies on the order of the index. Such a caller sorts only if it gets [`Pace::Unordered`].
     #[must_use]
     pub fn in_order(mut self, relies: bool) -> Self {
         self.in_order = relies;
         self
     }
 
-    /// Every document is met once even if it moves within the index meanwhile: for statements that write.
+    /// Makes sure that each document comes once even if it moves within the index: for statements that write.
     #[must_use]
     pub fn for_writing(mut self) -> Self {
         if matches!(self.access, Access::IndexScan(_)) {
@@ -182,25 +186,25 @@ impl Walk {
         self
     }
 
-    /// It has no end: where the documents end it waits for the next.
+    /// Sets whether the walk has no end: after the last document it waits for the next one.
     #[must_use]
     pub fn tailing(mut self, tailing: bool) -> Self {
         self.tailing = tailing;
         self
     }
 
-    /// Another command goes on with it: it will meet what was added since the one before.
+    /// Prepares the walk for another command, which will see what was added since the last one.
     pub fn renew(&mut self) {
         self.newest = None;
         self.renewed = true;
     }
 
-    /// The ways that it consists of and has not walked to their end.
+    /// Returns the accesses that are not finished yet.
     pub fn ways(&self) -> impl Iterator<Item = &Access> {
         std::iter::once(&self.access).chain(self.later.iter().rev())
     }
 
-    /// Nobody goes on with it until the next command: lets go of what can be made again, and says how many bytes stay.
+    /// Frees the buffers until the next command needs the walk again. Returns the number of bytes that it still uses.
     pub fn at_rest(&mut self) -> usize {
         self.scratch = Vec::new();
         self.copies = Vec::new();
@@ -209,12 +213,12 @@ impl Walk {
             None => self.ways().map(Access::size).sum(),
         };
         self.first_size = Some(ways);
-        // A set has a byte beside each number, and is never quite full.
+        // A hash set has one extra byte per number and is never quite full.
         let met = self.met.as_ref().map_or(0, HashSet::capacity);
         ways + met * (size_of::<u64>() + 2)
     }
 
-    /// What it has done since this was last asked.
+    /// Returns the work done since the last call.
     pub fn take_effort(&mut self) -> Effort {
         std::mem::take(&mut self.effort)
     }
@@ -223,12 +227,12 @@ impl Walk {
         &self.collection
     }
 
-    /// The end of what it walks.
+    /// Returns the end of the collection, at which a tailable cursor waits.
     pub fn tail(&self) -> Tail {
         Tail::of(&self.collection)
     }
 
-    /// Hands the next documents that pass the filter to `each`, until it breaks or some hundred documents were looked at.
+    /// Passes the next documents that match the filter to `each`, until `each` breaks or a few hundred documents were read.
     pub fn slice<F>(
         &mut self,
         at: ReadPoint,
@@ -274,8 +278,8 @@ impl Walk {
         pace
     }
 
-    /// Tests some documents against a filter that may take long. Nobody waits for that: they are copied under the lock, and
-    /// tested when it is free again.
+    /// Tests some documents against a slow filter. It copies them under the lock and tests them after releasing it, so that
+    /// no writer waits for the filter.
     fn test_copies<F: Sink>(
         &mut self,
         collection: &Collection,
@@ -291,7 +295,7 @@ impl Walk {
         })?;
         for (nth, copy) in copied.iter().enumerate() {
             if test.offer(copy.id, copy.stored(&bytes))?.is_break() {
-                // The others are to be met again.
+                // The walk will read the remaining copies again.
                 self.place = copy.place.clone();
                 self.effort = copy.effort;
                 if let Some(met) = &mut self.met {
@@ -307,7 +311,7 @@ impl Walk {
         Ok(ended)
     }
 
-    /// Copies the next documents, whatever they are.
+    /// Copies the next documents without testing them.
     fn copy(
         &mut self,
         view: &View<'_>,
@@ -315,7 +319,7 @@ impl Walk {
         copied: &mut SmallVec<[Copied; FEW]>,
         bytes: &mut Vec<u8>,
     ) -> Result<Pace> {
-        /// Bytes that are copied in one lock hold; one document may be larger.
+        /// The most bytes that one lock hold copies, though a single document may be larger.
         const MOST: usize = 1 << 20;
         let all = Filter::all();
         for _ in 0..CHUNK {
@@ -362,7 +366,7 @@ impl Walk {
         Ok(Pace::More)
     }
 
-    /// Whether the collection is still the one that the walk began with.
+    /// Checks that the collection is still the one that the walk began with.
     fn enter(&mut self, view: &View<'_>) -> Result<()> {
         match self.begun {
             Some(_) if view.is_dropped() => return Err(dropped(view)),
@@ -389,13 +393,13 @@ impl Walk {
             Access::CollScan(Direction::Backward) => self.down(view, newest, test),
             Access::Ids(_) => self.by_id(view, test),
             Access::IndexScan(_) => self.by_index(view, test),
-            // They are not nested.
+            // Unions are not nested.
             Access::Union(_) | Access::Nothing => Ok(Pace::End),
         }
     }
 
-    /// In a capped collection the document behind which a reader wants to go on may have made way: it cannot know what
-    /// it missed. (One that has ended leaves a reader where it was: expiry is no error.)
+    /// Fails if a capped collection has evicted the document behind which the walk wants to continue: it cannot know what it
+    /// missed. (A document that has expired is no error. The walk keeps its position.)
     fn check_place(&self, view: &View<'_>) -> Result<()> {
         match self.place {
             Place::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {
@@ -452,7 +456,7 @@ impl Walk {
         stopped.break_value().unwrap_or(Ok(Pace::End))
     }
 
-    /// One document of a scan: this is what its speed is made of.
+    /// Tests one document of a scan. The speed of scans depends on this function.
     #[inline(always)]
     fn meet<F: Sink>(
         &mut self,
@@ -515,8 +519,9 @@ impl Walk {
             return Err(Error::new(Code::QueryPlanKilled, message));
         };
         if matches!(self.place, Place::Start) && index.multikey != scan.multikey {
-            // A write has brought an array since the plan was made. The ranges no longer hold a key of every document that
-            // passes, so all entries are looked at; and behind a field that was fixed to one value they come in another order.
+            // A write has brought an array into the index since the plan was made. The ranges no longer hold a key of every
+            // matching document, so the walk reads all entries. Entries behind a field that was fixed to one value now come
+            // in another order.
             scan.ranges = vec![KeyRange::everything()];
             test.exact = false;
             if std::mem::take(&mut self.in_order) {
@@ -527,8 +532,8 @@ impl Walk {
             ranges, direction, ..
         } = &*scan;
         if index.multikey != 0 {
-            // A write may have made it so since the walk began: then a document has several keys, and what the bounds say is
-            // no longer all that the filter says.
+            // A write may have made the index multikey since the walk began. Then a document has several keys, and the
+            // bounds no longer express the whole filter.
             test.exact = false;
             self.met.get_or_insert_default();
         }
@@ -552,7 +557,7 @@ impl Walk {
                 return Ok(Pace::More);
             }
             let stopped = if *direction == Direction::Backward {
-                // The ranges themselves are walked from the last to the first.
+                // A backward scan walks the ranges from the last to the first.
                 let range = &ranges[ranges.len() - 1 - at];
                 let below = last.as_deref().unwrap_or(&range.upper);
                 stretch.walk(view, index.down(&range.lower, below), test)?
@@ -569,7 +574,7 @@ impl Walk {
                 self.place = Place::Entry(at, behind.or(last));
                 return Ok(Pace::More);
             }
-            // To find that a range is empty takes about as long as to look at an entry.
+            // Finding that a range is empty takes about as long as reading an entry.
             stretch.left = stretch.left.saturating_sub(1);
             at += 1;
             last = None;
@@ -578,20 +583,20 @@ impl Walk {
     }
 }
 
-/// What is left of a slice's walk through an index.
+/// The state of one slice's walk through an index.
 struct Stretch<'w> {
     met: &'w mut Option<HashSet<u64>>,
     effort: &'w mut Effort,
-    /// Entries that may still be looked at.
+    /// The number of entries that the slice may still read.
     left: usize,
-    /// Entries whose documents are fetched together next: only few at first, since the client may want no more.
+    /// The number of documents to fetch together next. It starts small, since the client may want no more.
     reach: usize,
 }
 
 // === impl Stretch ===
 
 impl Stretch<'_> {
-    /// Offers what these entries lead to. Breaks with the last of them that was looked at, if any, when the slice is over.
+    /// Offers the documents of these entries. At the end of the slice it breaks with the last entry that it read, if any.
     fn walk<'e, F: Sink>(
         &mut self,
         view: &View<'_>,
@@ -620,7 +625,7 @@ impl Stretch<'_> {
                 }
                 self.left -= 1;
                 current = Some(entry);
-                // The entry of a document that has ended is not there, whoever counts.
+                // The entry of an expired document does not count as work.
                 let Some(stored) = stored else { continue };
                 self.left = self.left.saturating_sub(cost(&stored) - 1);
                 self.effort.keys += 1;
@@ -637,14 +642,14 @@ impl Stretch<'_> {
     }
 }
 
-/// What a look at a document counts as: a filter may have to go through all of its bytes.
+/// Returns what reading a document counts as: a filter may read all of its bytes.
 #[inline]
 fn cost(stored: &Stored<'_>) -> usize {
     const SMALL: usize = 4096;
     1 + stored.bytes.len() / SMALL
 }
 
-/// What a reader is told whose collection is gone.
+/// Returns the error for a walk whose collection was dropped.
 pub fn dropped(view: &View<'_>) -> Error {
     Error::new(
         Code::QueryPlanKilled,
@@ -655,9 +660,9 @@ pub fn dropped(view: &View<'_>) -> Error {
 trait Sink: FnMut(Found<'_>) -> Result<ControlFlow<()>> {}
 impl<F: FnMut(Found<'_>) -> Result<ControlFlow<()>>> Sink for F {}
 
-/// What every document goes through.
+/// The test that every document passes through.
 struct Test<'t, F> {
-    /// Documents that may be looked at.
+    /// The number of documents that may be read.
     chunk: usize,
     filter: &'t Filter,
     vars: &'t Vars,

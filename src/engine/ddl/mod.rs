@@ -1,9 +1,11 @@
-//! Schema changes: which collections there are, how they are set up, and which indexes they have.
+//! Schema changes: they create, modify, rename and drop collections, and build and drop indexes.
 //!
-//! A change is a value, [`SchemaChange`]: a command makes it from a client's words, [`SchemaChange::begin`] makes the change, and
-//! [`Done`] says what came of it. Nothing in it is bound to the request that it came from, so it can be written to a log and made
-//! again. There is no other way: the collection that a first write creates and those of `$out` are made so as well. What takes long (filling an index, removing what has ended before a rule changes) runs in steps. Rules about
-//! names, settings and indexes that exclude each other are checked here, in the lock hold that makes the change.
+//! A change is a value, [`SchemaChange`]. A command makes it from a client's request, [`SchemaChange::begin`] runs it, and
+//! [`Done`] holds its result. A change does not refer to the request that it came from, so it can be written to a log and
+//! run again. There is no other way to change the schema: the first write to a new collection and `$out` use it, too.
+//!
+//! Long work runs in steps: filling an index, and removing expired documents before a rule changes. The rules about names,
+//! settings and conflicting indexes are checked here, in the lock hold that makes the change.
 
 mod build;
 mod collections;
@@ -36,11 +38,11 @@ pub use names::{check_collection, check_created, check_database, check_read, che
 pub use replace::{ReplaceCollection, Setup};
 pub(super) use replace::{default_of, dropped};
 
-// The words in which a change is written.
+// Types of storage that describe a change.
 pub use crate::storage::index::{IndexSpec, Partial};
 pub use crate::storage::{Cap, Namespace, Options};
 
-/// A change of the schema, as plain data.
+/// A schema change, as plain data.
 #[derive(Debug, Clone)]
 pub enum SchemaChange {
     CreateCollection(CreateCollection),
@@ -53,48 +55,48 @@ pub enum SchemaChange {
     ReplaceCollection(ReplaceCollection),
 }
 
-/// What came of a change.
+/// The result of a schema change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Done {
     Created,
-    /// There was such a collection, which is no error.
+    /// The collection already exists, which is no error.
     NothingToCreate,
     Modified(Modified),
     BuiltIndexes(BuiltIndexes),
     DroppedIndexes(DroppedIndexes),
-    /// With the number of indexes that the collection had.
+    /// The dropped collection, and the number of indexes that it had.
     DroppedCollection(Namespace, i32),
-    /// There was no such collection, which is no error.
+    /// The collection does not exist, which is no error.
     NothingToDrop,
     DroppedDatabase(String),
     Renamed,
 }
 
-/// A change that has begun.
+/// A schema change that is either done already or runs in steps.
 pub enum Begun {
     Done(Done),
     Steps(Box<dyn Steps>),
 }
 
-/// A change that is made in steps. Dropping it gives the change up and leaves nothing half done.
+/// A schema change that runs in steps. Dropping it aborts the change and leaves nothing half done.
 pub trait Steps: Send {
-    /// Goes on for about half a millisecond. Time passes between steps, so each has its own `now`.
+    /// Runs for about half a millisecond. Time passes between steps, so each step gets its own `now`.
     fn step(&mut self, now: Millis) -> Result<Advance>;
 }
 
-/// How far a step has come.
+/// The progress that a step has made.
 pub enum Advance {
     Done(Done),
-    /// Step again when others had their turn.
+    /// There is more to do. The caller steps again after other tasks had their turn.
     More,
-    /// Somebody else's change has to be over first: step again then.
+    /// Another change must finish first. The caller waits and then steps again.
     Wait(Wait),
 }
 
 // === impl SchemaChange ===
 
 impl SchemaChange {
-    /// Makes the change, or begins to.
+    /// Runs the change, or starts it if it takes several steps.
     pub fn begin(self, catalog: &Arc<Catalog>, now: Millis) -> Result<Begun> {
         let done = match self {
             Self::CreateCollection(change) => change.run(catalog, now)?,
@@ -110,12 +112,12 @@ impl SchemaChange {
     }
 }
 
-/// The collection went away while it was being changed, or was never there.
+/// Returns the error for a collection that does not exist, or was dropped while it was being changed.
 pub fn no_collection() -> Error {
     Error::new(Code::NamespaceNotFound, "ns does not exist")
 }
 
-/// The server's own collections keep their indexes in sight.
+/// Returns the error for an attempt to hide an index of a system collection.
 fn hides_system_index() -> Error {
     Error::bad_value("Can't hide index on system collection")
 }

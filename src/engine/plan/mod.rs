@@ -1,15 +1,15 @@
-//! How a query finds its documents: by `_id`, through an index, or by looking at all of them.
+//! The planner: decides whether a query finds its documents by `_id`, through an index, or by a scan of the collection.
 //!
-//! [`plan`] is pure. It sees the filter's tree, the sort, the hint and [`Facts`] that were copied from the collection, and picks an
-//! [`Access`]. It holds no lock, writes nothing and starts nothing. Its time is near linear in the size of the filter, and it
-//! counts its work, so that a long one ends with its command.
+//! [`plan`] is pure. It reads the tree of the filter, the sort, the hint and the [`Facts`] copied from the collection, and
+//! picks an [`Access`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of the
+//! filter. It counts its work, so that a long planning run stops when its command ends.
 //!
-//! Two laws hold (`tests/law.rs`). An access leaves out no document that passes the filter: where a predicate cannot promise that
-//! (arrays, null, numbers in paths) it gives no bounds. Where a plan is `exact` the access yields nothing else, so the walk does
-//! not test the documents again; all others are tested against the whole filter.
+//! Two laws hold (`tests/law.rs`). First, an access leaves out no document that passes the filter: a predicate that cannot
+//! guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields only
+//! documents that pass, so the walk does not test them again. All other plans test every document against the whole filter.
 //!
-//! Whether an index is multikey decides which bounds are safe. A plan holds for the facts that it was made from; the walk
-//! notices when an index has become multikey since.
+//! Whether an index is multikey decides which bounds are safe. A plan is valid for the facts that it was made from. The walk
+//! notices if an index has become multikey since then.
 
 mod bounds;
 mod candidate;
@@ -42,21 +42,21 @@ use crate::{
 };
 use predicates::FieldBounds;
 
-/// What the planner knows of a collection.
+/// The facts about a collection that the planner uses.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The indexes that can be read.
+    /// The indexes that are ready to be read.
     pub indexes: Vec<IndexFacts>,
-    /// The index that stands for DefaultTTL, where there is a hint that could name it.
+    /// The index that represents DefaultTTL. It is set only if there is a hint, which could name it.
     pub ts_index: Option<TsIndex>,
 }
 
-/// What the planner knows of an index.
+/// The facts about one index that the planner uses.
 #[derive(Debug, Clone)]
 pub struct IndexFacts {
     pub number: IndexNumber,
     pub spec: Arc<IndexSpec>,
-    /// Bit n: some document has an array on the path of field n.
+    /// Bit n is set if some document has an array on the path of field n.
     pub multikey: u64,
     /// The filter of a partial index.
     pub partial: Option<Arc<Filter>>,
@@ -75,69 +75,71 @@ pub enum Direction {
     Backward,
 }
 
-/// The planner's answer.
+/// The result of planning.
 #[derive(Debug)]
 pub struct Plan<'f> {
     pub access: Access,
-    /// The documents come in the order of the sort.
+    /// The access yields the documents in the order of the sort.
     pub sort_covered: bool,
     /// The access yields only documents that pass the filter.
     pub exact: bool,
-    /// For explain: one for each index that the access reads. None where all documents are looked at, or the one that the
-    /// filter names by its `_id` alone.
+    /// For explain: one entry for each index that the access reads. It is empty for a scan of the collection, and for a
+    /// filter that asks for one `_id` only.
     shown: Vec<Shown<'f>>,
 }
 
-/// Which documents are looked at, and in which order.
+/// The documents that a query reads, and their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// None: the filter cannot be met.
+    /// No document: nothing can match the filter.
     Nothing,
-    /// All of them, in natural order or its reverse.
+    /// All documents, in natural order or its reverse.
     CollScan(Direction),
-    /// Those with these `_id`s, as key bytes: ascending, each once.
+    /// The documents with these `_id`s, as key bytes: ascending, each once.
     Ids(Vec<Vec<u8>>),
     IndexScan(IndexScan),
-    /// These one after the other, each document once. They are not nested.
+    /// Several accesses, one after the other. Each document comes once. Unions are not nested.
     Union(Vec<Access>),
 }
 
-/// Those that an index holds within some ranges.
+/// A scan of the documents that an index holds within some ranges.
 #[derive(Debug, Clone)]
 pub struct IndexScan {
-    /// Which index it is: another may have taken its name since.
+    /// Identifies the index. Its name is not enough: a new index may have taken the name since.
     pub number: IndexNumber,
     pub spec: Arc<IndexSpec>,
-    /// Disjoint and ascending; going backward, the last one comes first.
+    /// Disjoint and ascending. A backward scan starts with the last one.
     pub ranges: Vec<KeyRange>,
     pub direction: Direction,
-    /// What the index was when the ranges were made.
+    /// The multikey bits of the index when the ranges were made.
     pub multikey: u64,
 }
 
-/// Encoded keys from `lower` on and below `upper`.
+/// A range of encoded keys, from `lower` (included) to `upper` (excluded).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRange {
     pub lower: Vec<u8>,
     pub upper: Vec<u8>,
 }
 
-/// What explain shows of one index that is read.
+/// The part of an explain output that describes one index.
 #[derive(Debug)]
 struct Shown<'f> {
     by: ShownIndex<'f>,
-    /// The parts of the top conjunction (by place, ascending) that the bounds express. The rest is shown at the fetch.
+    /// The parts of the top conjunction (by position, ascending) that the bounds express. Explain shows the rest at the
+    /// fetch.
     used: Vec<usize>,
 }
 
 #[derive(Debug)]
 enum ShownIndex<'f> {
-    /// The map of `_id`s, asked for these.
+    /// A lookup of these values in the map of `_id`s.
     Ids(&'f [Value]),
     Scan {
         index: IndexFacts,
         direction: Direction,
-        /// Per field of the index; `None` stands for all values. Nothing where the client gives the ends itself.
+        /// One entry per field of the index; an entry of `None` means all values. The whole is `None` if the client gives
+        /// the bounds itself.
         bounds: Option<Vec<Option<Rc<FieldBounds>>>>,
     },
 }
@@ -157,7 +159,7 @@ impl IndexFacts {
 // === impl Plan ===
 
 impl<'f> Plan<'f> {
-    /// That of a filter which asks for one `_id` and nothing else: the most frequent query needs no facts.
+    /// Returns the plan of a filter that asks for one `_id` and nothing else. This most frequent query needs no facts.
     pub fn of_id(id: ValueRef<'_>) -> Self {
         Self {
             access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
@@ -167,7 +169,7 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// One range of an index, forward. Its order is no sort's: `sort_covered` says that there is none.
+    /// Returns a forward scan of one range of an index. It serves no sort: `sort_covered` is true if the query has none.
     pub fn of_range(index: IndexFacts, range: KeyRange, sort_covered: bool) -> Self {
         let shown = Shown {
             by: ShownIndex::Scan {
@@ -189,7 +191,7 @@ impl<'f> Plan<'f> {
 // === impl Access ===
 
 impl Access {
-    /// Bytes that it takes: a filter may name a million keys.
+    /// Returns the number of bytes that this takes. A filter may name a million keys.
     pub fn size(&self) -> usize {
         let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
         match self {
@@ -208,7 +210,7 @@ impl Access {
 // === impl IndexScan ===
 
 impl IndexScan {
-    /// One range of an index, forward.
+    /// Returns a forward scan of one range of an index.
     pub fn of_range(index: IndexFacts, range: KeyRange) -> Self {
         Self {
             number: index.number,
@@ -222,7 +224,7 @@ impl IndexScan {
 
 impl PartialEq for IndexScan {
     fn eq(&self, other: &Self) -> bool {
-        // The number says which index it is.
+        // The number identifies the index, so the other fields need no comparison.
         (self.number, &self.ranges, self.direction)
             == (other.number, &other.ranges, other.direction)
     }
@@ -233,7 +235,7 @@ impl Eq for IndexScan {}
 // === impl KeyRange ===
 
 impl KeyRange {
-    /// Every entry of an index: the first bytes of keys lie well inside.
+    /// Returns the range that holds every entry of an index: keys begin with bytes well inside it.
     pub fn everything() -> Self {
         Self {
             lower: vec![0],

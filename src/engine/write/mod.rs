@@ -1,10 +1,14 @@
-//! Changing documents: what language computes, storage keeps.
+//! Changing documents: the query language computes the new document, storage keeps it.
 //!
-//! [`intake`] makes a client's document fit to be stored. [`insert`] adds it. [`modify`] is the one way to change a stored
-//! document: in one lock hold where that is quickly done, else computed outside the lock and written only if it still is the
-//! document that was looked at; [`pick`] finds it, [`search`] does so for a statement
-//! that asks for what [`wanted`] says, [`change`] puts the two together, and [`statement`] runs them. [`refused()`] turns
-//! storage's facts into MongoDB's errors. [`collection_for`] makes the collection where there is none yet.
+//! [`intake`] prepares a client's document for storage, and [`insert`] adds it. [`statement`] runs one statement of an
+//! update or delete in steps. Its [`selector`] says which documents the client wants, [`search`] finds them one by one with
+//! the help of [`pick`], and [`change`] applies an update to each.
+//!
+//! [`modify`] is the only way to change a stored document. If the computation is quick, it runs in one lock hold. If not, it
+//! runs outside the lock, and the result is written only if the document has not changed meanwhile.
+//!
+//! [`refused()`] turns the refusals of storage into MongoDB's errors. [`collection_for`] creates the collection if it does
+//! not exist yet.
 
 mod change;
 mod collection;
