@@ -1,5 +1,5 @@
-//! Planning a query on a collection: the facts are copied under its lock, the plan is made of them when the lock is free again.
-//! Nothing is written: a caller that would like `_id`s in order has them ordered first ([`super::order_ids`]).
+//! Planning a query on a collection. The facts are copied under the lock; the plan is made after the lock is released.
+//! Planning writes nothing: a caller that wants `_id`s in order calls [`super::order_ids`] first.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn choose<'f>(
     plan::plan(filter, &sort, hint, &facts)
 }
 
-/// What the planner has to know of a collection.
+/// Copies the facts that the planner needs from a collection.
 pub(super) fn facts(collection: &Collection, hint: Option<&Hint>, at: ReadPoint) -> Facts {
     collection.read(at, |view| Facts {
         indexes: indexes(view),
@@ -40,7 +40,7 @@ pub(super) fn facts(collection: &Collection, hint: Option<&Hint>, at: ReadPoint)
     })
 }
 
-/// The indexes that are ready to be read.
+/// Returns the indexes that are ready to be read.
 fn indexes(view: &View<'_>) -> Vec<IndexFacts> {
     view.ways()
         .iter()
@@ -70,7 +70,7 @@ mod tests {
     use crate::storage::{Namespace, Options};
     use crate::value::{DocBuf, Millis};
 
-    /// Whoever reads or writes the collection does not wait for the plan of a long filter.
+    /// Readers and writers of the collection do not wait while a long filter is planned.
     #[test]
     fn a_long_filter_is_planned_when_the_lock_is_free() {
         let collection = Collection::new(Namespace::new("db", "c"), Options::default());

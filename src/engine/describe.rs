@@ -1,4 +1,4 @@
-//! Collections and indexes as clients see them: in listCollections, listIndexes and wherever else they are shown.
+//! Collections and indexes as clients see them, in listCollections, listIndexes and other replies.
 
 use super::stats::put_number;
 use crate::storage::index::Index;
@@ -6,7 +6,7 @@ use crate::storage::{Collection, Options, ReadPoint, View};
 use crate::ttl::{DefaultTtl, IndexingMode};
 use crate::value::{DocBuf, DocBuilder, Value, ValueRef, equal};
 
-/// How a collection is set up, as listCollections shows it.
+/// Writes the options of a collection as listCollections shows them.
 pub(super) fn put_options(options: &Options, default: DefaultTtl, out: &mut DocBuilder<'_>) {
     if let Some(cap) = options.cap {
         out.put_bool("capped", true);
@@ -28,7 +28,7 @@ pub(super) fn put_options(options: &Options, default: DefaultTtl, out: &mut DocB
     }
 }
 
-/// A collection as listCollections shows it.
+/// Describes a collection as listCollections shows it.
 pub fn describe_collection(collection: &Collection, at: ReadPoint) -> DocBuf {
     collection.read(at, |view| {
         DocBuf::build(|doc| {
@@ -51,12 +51,12 @@ pub fn describe_collection(collection: &Collection, at: ReadPoint) -> DocBuf {
     })
 }
 
-/// Every index of a collection as listIndexes shows it.
+/// Describes every index of a collection as listIndexes shows it.
 pub fn indexes_of(collection: &Collection, at: ReadPoint) -> Vec<DocBuf> {
     collection.read(at, describe_indexes)
 }
 
-/// The key of every index that can be used, `_id` first.
+/// Returns the key of every index that can be used, `_id` first.
 pub fn index_keys(collection: &Collection, at: ReadPoint) -> Vec<DocBuf> {
     let mut keys = vec![DocBuf::build(|key| {
         key.put_i32("_id", 1);
@@ -68,7 +68,7 @@ pub fn index_keys(collection: &Collection, at: ReadPoint) -> Vec<DocBuf> {
     keys
 }
 
-/// The names of the indexes that leave documents out which have none of their fields.
+/// Returns the names of the sparse indexes. They leave out documents that have none of their fields.
 pub fn sparse_indexes(collection: &Collection, at: ReadPoint) -> Vec<String> {
     collection.read(at, |view| {
         let sparse = view.indexes().filter(|index| index.spec.sparse);
@@ -76,7 +76,7 @@ pub fn sparse_indexes(collection: &Collection, at: ReadPoint) -> Vec<String> {
     })
 }
 
-/// Whether a unique index of that key would be a new one for documents that are there already.
+/// Returns whether a unique index with this key would be new in a collection that already has documents.
 pub fn would_add_unique(collection: &Collection, at: ReadPoint, key: ValueRef<'_>) -> bool {
     let same = |index: &Index| {
         let known = ValueRef::document(index.spec.key.as_doc());
@@ -87,8 +87,8 @@ pub fn would_add_unique(collection: &Collection, at: ReadPoint, key: ValueRef<'_
     })
 }
 
-/// Every index as a client sees it: `_id` first, then in the order in which they were made; the default last, unless an
-/// index of that name serves it.
+/// Describes every index as clients see it: `_id` first, then the others in the order of their creation. The index that
+/// shows DefaultTTL comes last, unless a real index of that name serves it.
 pub(super) fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
     let mut all = vec![DocBuf::build(put_id_index)];
     let seconds = view.default_ttl().seconds();
@@ -115,7 +115,7 @@ pub(super) fn describe_indexes(view: &View<'_>) -> Vec<DocBuf> {
     all
 }
 
-/// How many indexes a client sees.
+/// Returns how many indexes a client sees.
 pub(super) fn count_indexes(view: &View<'_>) -> i32 {
     let own = view.indexes().filter(|index| index.ready).count();
     let shown = view

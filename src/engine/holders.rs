@@ -1,6 +1,6 @@
-//! The documents that hold a value in a field, where an index knows them at once.
+//! Equality lookups through an index.
 //!
-//! For joins by equality, which ask once a row: no filter is made, no plan, no walk.
+//! Joins by equality ask once per row, so this makes no filter, no plan and no walk.
 
 use smallvec::SmallVec;
 
@@ -10,10 +10,12 @@ use crate::value::{ValueRef, key};
 
 pub(super) type Holders<'v> = SmallVec<[(RecordId, Stored<'v>); 4]>;
 
-/// What may be held of one row: for more the ordinary way is taken, which lets others pass in between.
+/// The most entries that one key may read under the lock. With more, the join uses an ordinary walk, which releases the lock
+/// in between.
 const MOST: usize = 256;
 
-/// The visible documents whose `field` equals one of `keys`, each once; `None` where no index says exactly that.
+/// Returns the visible documents whose `field` equals one of `keys`, each once. Returns `None` if no index answers this
+/// exactly.
 pub(super) fn holders<'v>(
     view: &View<'v>,
     field: &str,
@@ -41,7 +43,7 @@ pub(super) fn holders<'v>(
                 }
                 let descending = index.spec.descending.first() == Some(&true);
                 key::encode(value, descending, &mut bytes);
-                // Entries of ended documents count, too: somebody has to pass over them while the collection is locked.
+                // Entries of expired documents count, too: skipping them takes time under the lock.
                 for (nth, id) in index.holders(&bytes).enumerate() {
                     if nth == MOST {
                         return None;
@@ -55,7 +57,7 @@ pub(super) fn holders<'v>(
         }
     }
     if keys.len() > 1 {
-        // An array may name the same document twice.
+        // The keys may come from an array that holds the same value twice.
         let mut met = std::collections::HashSet::new();
         found.retain(|(id, _)| met.insert(*id));
     }

@@ -1,6 +1,7 @@
-//! Having `_id`s put in order, before a query is planned that asks for a range or an order of them.
+//! Building the ordered index of `_id`s, before planning a query that asks for a range or an order of `_id`s.
 //!
-//! The map from `_id` to record cannot give either. Planning itself writes nothing: whoever plans a query calls [`order_ids`] first.
+//! The map from `_id` to record supports neither. Planning itself writes nothing, so a caller that plans a query calls
+//! [`order_ids`] first.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use crate::storage::{Collection, ReadPoint};
 
 const ID_FIELD: &str = "_id";
 
-/// Builds the ordered index of `_id`s where the query would use one: at once while the collection is small. Where it is not, the
-/// runtime does it in steps, and this query goes without.
+/// Builds the ordered index of `_id`s if the query would use it. For a small collection this happens at once. For a larger
+/// one the runtime builds it in steps, and this query runs without it.
 pub fn order_ids(
     collection: &Arc<Collection>,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! Parts of an index that lie between two keys which the client gives itself.
+//! Scans of an index between two keys that the client gives.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::storage::index::IndexSpec;
 use crate::storage::{Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef, equal};
 
-/// Ends of a hinted index: from `min` on, and below `max`.
+/// The bounds of a scan of the hinted index: from `min` (included) to `max` (excluded).
 #[derive(Debug, Clone)]
 pub struct Between {
     pub min: Option<DocBuf>,
     pub max: Option<DocBuf>,
 }
 
-/// The part of a hinted index that lies between two keys.
+/// Plans a scan of the hinted index between two keys.
 pub fn between<'f>(
     collection: &Arc<Collection>,
     hint: Option<&Hint>,
@@ -62,8 +62,8 @@ pub fn between<'f>(
     Ok(Plan::of_range(index, range, sort_covered))
 }
 
-/// The part of an index that lies between two keys, or the beginnings of such, as a shard's part is said: the index is
-/// any that holds each document once, and whose key begins as `pattern` does (without one, with the fields of `min`).
+/// Returns the scan of an index between two keys, or prefixes of keys, as a shard's range is given. It uses any index that
+/// holds each document once and whose key begins with the fields of `pattern` (of `min` if there is no pattern).
 pub fn within(
     collection: &Arc<Collection>,
     pattern: Option<Doc<'_>>,
@@ -111,7 +111,7 @@ fn names_id_first(key: Doc<'_>) -> bool {
     key.first().is_some_and(|elem| elem.name() == "_id")
 }
 
-/// The first key of the index that begins like this.
+/// Returns the first key of the index that begins with these values.
 fn beginning_of(index: &IndexSpec, bound: Doc<'_>) -> Result<Vec<u8>> {
     let pattern = index.key.as_doc();
     let mut fields = pattern.iter();

@@ -1,4 +1,4 @@
-//! `$merge`: each row into the collection, document by document.
+//! `$merge`: writes each row into the target collection, document by document.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,34 +24,34 @@ pub struct Merging {
     merge: Arc<Merge>,
     /// The paths of `on`.
     on: Vec<Path>,
-    /// The unique index behind `on` leaves documents without these fields out.
+    /// The unique index behind `on` leaves out documents without these fields.
     sparse: bool,
-    /// What becomes of a document that is there: for `replace` and `merge` a pipeline over `$$new`, else the client's, once
-    /// the first row has come.
+    /// The update of a matched document. For `replace` and `merge` it is a pipeline over `$$new`. Otherwise it is the
+    /// client's pipeline, which is parsed when the first row arrives.
     update: Option<Update>,
 }
 
-/// What of the server it takes to write the rows.
+/// The parts of the server that writing the rows needs.
 pub struct Resources {
     pub catalog: Arc<Catalog>,
     pub ids: Arc<ObjectIds>,
     /// See [`WriteTarget`].
     pub outside_lock: bool,
     pub weigh: Weigh,
-    /// They know from where the command reads, and count what it does.
+    /// They hold the read point of the command and count its work.
     pub handles: SourceHandles,
 }
 
-/// What is done about the document that a row stands for.
+/// The handling of the document that a row matches.
 enum Meeting {
-    /// Nothing: the insert says whether it is there.
+    /// No lookup: the insert fails if the document exists.
     None,
-    /// It is looked for, and left as it is, `_ts` included.
+    /// A lookup that leaves the document as it is, `_ts` included.
     Look(Selection),
     Change(Search),
 }
 
-/// Checks that `on` names one document at most.
+/// Starts a merge. Checks that `on` identifies at most one document.
 pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &Cx<'_>) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
     let sparse = check_on(&resources.catalog, &merge, resources.handles.read_point())?;
@@ -77,7 +77,7 @@ pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &Cx<'_>) -> Result<Mer
     })
 }
 
-/// Refuses an `on` that does not name one document at most, for want of a unique index. Says whether the index is sparse.
+/// Refuses an `on` without a unique index, since it could match several documents. Returns whether the index is sparse.
 pub fn check_on(catalog: &Catalog, merge: &Merge, at: ReadPoint) -> Result<bool> {
     if matches!(merge.on.as_slice(), [field] if &**field == "_id") {
         return Ok(false);
@@ -94,7 +94,7 @@ pub fn check_on(catalog: &Catalog, merge: &Merge, at: ReadPoint) -> Result<bool>
         })
 }
 
-/// A pipeline of one stage, in which the row is `$$new`: the variable behind those of the command.
+/// Builds a pipeline of one stage, in which `$$new` is the row. That variable follows those of the command.
 fn pipeline(vars: &Vars, write: impl FnOnce(&mut crate::value::DocBuilder<'_>)) -> Result<Update> {
     let before: Vec<String> = (0..vars.len()).map(|n| format!("v{n}")).collect();
     let scope = Scope::new()
@@ -110,7 +110,7 @@ fn pipeline(vars: &Vars, write: impl FnOnce(&mut crate::value::DocBuilder<'_>)) 
     Update::parse(stages.as_doc().get("p"), None, &scope)
 }
 
-/// Whether there is a unique index on exactly these fields, and if so whether it is sparse.
+/// Returns whether the unique index on exactly these fields is sparse, if there is such an index.
 fn unique_index(collection: &Collection, on: &[Path], at: ReadPoint) -> Option<bool> {
     collection.read(at, |view| {
         view.indexes()
@@ -123,7 +123,7 @@ fn unique_index(collection: &Collection, on: &[Path], at: ReadPoint) -> Option<b
     })
 }
 
-/// The fields of a row as an update with $set adds them: in the order of their names.
+/// Returns the fields of a row in the order of their names, in which an update with `$set` adds them.
 fn by_name(row: Doc<'_>) -> DocBuf {
     let mut fields: Vec<_> = row.iter().map(|elem| (elem.name(), elem.value)).collect();
     fields.sort_by_key(|(name, _)| *name);
@@ -137,7 +137,7 @@ fn by_name(row: Doc<'_>) -> DocBuf {
 // === impl Merging ===
 
 impl Merging {
-    /// `{on: {$eq: value}, ...}` for a row.
+    /// Returns the filter `{on: {$eq: value}, ...}` for a row.
     fn filter(&self, row: Doc<'_>) -> Result<Filter> {
         let mut filter = DocBuf::new();
         for path in &self.on {
@@ -164,7 +164,7 @@ impl Merging {
         Filter::parse(filter.as_doc(), &Scope::new())
     }
 
-    /// Where it writes, and from where it reads.
+    /// Returns the target of the writes, with the read point.
     fn place(&self) -> WriteTarget<'_> {
         let (into, resources) = (&self.merge.into, &self.resources);
         WriteTarget {
@@ -185,7 +185,7 @@ impl Merging {
             ids: place.ids,
             now: place.now(),
         };
-        // A row without an `_id` that is asked for by `_id` matches nothing.
+        // A lookup by `_id` for a row without `_id` matches nothing.
         let new = if row.has("_id") || self.on.len() != 1 || self.on[0].as_str() != "_id" {
             row.bytes().into()
         } else {
@@ -222,7 +222,8 @@ impl Merging {
                     effort.inserted += (place.weigh)(admitted.len());
                     return Ok(());
                 }
-                // Somebody was faster: then it can be matched now, unless another key is in the way.
+                // Another client inserted the document first, so the next round can match it, unless another unique key
+                // collides.
                 Some(error)
                     if error.code() == Code::DuplicateKey
                         && !matches!(merge.when_matched, WhenMatched::Fail)
@@ -235,7 +236,7 @@ impl Merging {
         }
     }
 
-    /// What `whenMatched` says of the document that the row stands for.
+    /// Prepares what `whenMatched` asks for on the document that the row matches.
     fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<Meeting> {
         let filter = self.filter(row)?;
         let new = |row: Doc<'_>| Value::document(row.bytes().to_vec());
@@ -265,7 +266,7 @@ impl Merging {
         Ok(Meeting::Change(Search::new(selection, None)))
     }
 
-    /// The document that a row stands for.
+    /// Returns the selection of the document that a row matches.
     fn selection(&self, filter: Filter, vars: Vars) -> Selection {
         Selection {
             wanted: Selector::Filter(Arc::new(filter)),
@@ -277,7 +278,7 @@ impl Merging {
         }
     }
 
-    /// Does it, and says whether there is such a document.
+    /// Looks up or changes the matching document. Returns whether it exists.
     fn met(
         &self,
         meeting: &mut Meeting,
@@ -300,8 +301,8 @@ impl Merging {
         }
     }
 
-    /// The document that is added where none was found. `merge` and `keepExisting` are upserts of single fields in MongoDB,
-    /// which adds them by name; a field of `on` that the row lacks is null.
+    /// Returns the document to insert if nothing matched. In MongoDB `merge` and `keepExisting` are upserts of single
+    /// fields, which it adds by name. A field of `on` that the row lacks becomes null.
     fn added(&self, row: Doc<'_>, mode: &WhenMatched) -> DocBuf {
         let mut fields: Vec<(&str, ValueRef<'_>)> =
             row.iter().map(|elem| (elem.name(), elem.value)).collect();
@@ -347,7 +348,7 @@ impl Sink for Merging {
         {
             self.update = Some(Update::parse(stages.as_ref(), None, scope)?);
         }
-        // The rows of a batch are written whatever becomes of those before them; then the first failure is reported.
+        // All rows of a batch are written, even after a failure. Then the first failure is reported.
         let mut failed = Ok(());
         let mut effort = Effort::default();
         for row in rows.iter() {

@@ -1,14 +1,14 @@
-//! New ObjectIds.
+//! Generation of new ObjectIds.
 //!
 //! ```text
-//! | seconds (4) | random, once a server (5) | counter (3) |    all big-endian
+//! | seconds (4) | random, once per server (5) | counter (3) |    all big-endian
 //! ```
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::value::Millis;
 
-/// Makes the `_id`s that clients leave out.
+/// A generator of `_id`s for documents that come without one.
 pub struct ObjectIds {
     random: [u8; 5],
     counter: AtomicU32,
@@ -26,7 +26,7 @@ impl ObjectIds {
         }
     }
 
-    /// Seconds come from server time, so an id made after a time travel shows the new time.
+    /// Returns a new id. Its seconds come from server time, so an id made after a time travel shows the new time.
     pub fn next(&self, now: Millis) -> [u8; 12] {
         let seconds = (now.seconds() as u32).to_be_bytes();
         let count = self.counter.fetch_add(1, Ordering::Relaxed).to_be_bytes();

@@ -1,4 +1,4 @@
-//! `$out`: a collection that is filled aside and then takes the place of its target.
+//! `$out`: fills a temporary collection, which then replaces the target.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::storage::index::IndexSpec;
 use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
 
-/// The collection that is being filled. Dropped unfinished, it goes away.
+/// The temporary collection that is being filled. Dropping this value unfinished drops the collection.
 pub struct Out {
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
     aside: Arc<Collection>,
     into: Namespace,
-    /// The target at the start.
+    /// The setup of the target at the start.
     target: Setup,
     effort: WriteEffort,
-    /// When it began.
+    /// When the stage began.
     now: Millis,
     finished: bool,
 }
 
-/// Makes the collection, with the target's indexes, options and DefaultTTL.
+/// Creates the temporary collection, with the indexes, options and DefaultTTL of the target.
 pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
@@ -136,7 +136,7 @@ impl Drop for Out {
                 namespace: self.aside.namespace(),
                 uuid: Some(self.aside.uuid()),
             });
-            // It is gone then, or somebody has dropped it before.
+            // This fails only if the collection has been dropped already.
             let _ = drop.begin(&self.catalog, self.now);
         }
     }
@@ -156,7 +156,7 @@ mod tests {
 
     const NOW: Millis = Millis(0);
 
-    /// What comes of an `$out` to `db.c` during which `meanwhile` happens.
+    /// Returns the result of an `$out` to `db.c` during which `meanwhile` happens.
     fn out(catalog: &Arc<Catalog>, meanwhile: impl FnOnce()) -> Result<()> {
         let sources = EngineSources::new(Arc::clone(catalog), ReadPoint::at(NOW), false);
         let vars = Vars::at(NOW);
@@ -176,7 +176,7 @@ mod tests {
         out.finish(&mut cx)
     }
 
-    /// Changes a collection in which nothing has ended.
+    /// Changes a collection in which no document has expired.
     fn changes(collection: &Collection, change: impl FnOnce(&mut Rules<'_>)) {
         let made = collection.drain_then(NOW, monotonic(), change);
         assert!(made.unwrap().is_ok());
@@ -254,7 +254,7 @@ mod tests {
                 Some(&mode),
             ),
             (|c| drop(c.drop_collection("db", "c", None)), Some(indexes)),
-            // One that was made anew and looks the same will do.
+            // A new collection with the same setup is accepted as the target.
             (
                 |c| {
                     c.drop_collection("db", "c", None);
@@ -263,7 +263,7 @@ mod tests {
                 },
                 None,
             ),
-            // An index that is not ready is nobody's yet: whoever makes it is told that the collection is gone.
+            // An index that is still being built is not copied. Its builder gets the error that the collection was dropped.
             (
                 |c| {
                     writes(c, |w| {
@@ -299,7 +299,7 @@ mod tests {
         assert!(out(&catalog, || {}).is_ok());
     }
 
-    /// Somebody takes what is being filled away, or gives it another name, and makes another collection of that name.
+    /// Another client drops or renames the temporary collection, and creates another one with its name.
     #[test]
     fn what_has_come_to_the_name_aside_is_not_touched() {
         type Change = fn(&Catalog, &Namespace);
@@ -326,7 +326,7 @@ mod tests {
                     let made = catalog.get_or_create("db", aside.collection());
                     name.set((aside, made.unwrap().0)).ok().unwrap();
                     if !finish {
-                        // The target is no longer what it was: the work is given up.
+                        // The target has changed, so `$out` fails.
                         catalog.get_or_create("db", "c").unwrap();
                     }
                 };

@@ -1,4 +1,4 @@
-//! The filter of a partial index, as storage asks it of documents.
+//! The filter of a partial index, in the form in which storage tests documents with it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct PartialFilter(pub Arc<Filter>);
 // === impl PartialFilter ===
 
 impl PartialFilter {
-    /// The filter of an index: `Some(None)` where it has none, `None` where it has one that the planner does not know.
+    /// Returns the filter of an index: `Some(None)` if it has none, and `None` if it has one that the planner does not know.
     pub(super) fn of(spec: &IndexSpec) -> Option<Option<Arc<Filter>>> {
         match &spec.partial {
             None => Some(None),
@@ -28,8 +28,8 @@ impl PartialFilter {
 
 impl Condition for PartialFilter {
     fn holds(&self, doc: Doc<'_>) -> bool {
-        // A partial filter has no expressions that could fail. It is not ended with its command either: what is said when a document
-        // is taken out of the index has to be what was said when it was put in.
+        // A partial filter has no expressions that could fail. It does not stop when its command ends either: removing a
+        // document from the index must give the same answer as adding it did.
         Limit::default()
             .watch(|| self.0.matches(doc, &Vars::at(Millis(0))))
             .unwrap_or(false)

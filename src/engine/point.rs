@@ -1,9 +1,9 @@
-//! One document, where it is already known which.
+//! Reads of a single document whose `_id` or record is already known.
 
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::{Doc, ValueRef};
 
-/// Shows the document with that `_id` where it is stored, if there is one. It is not copied before.
+/// Passes the document with this `_id` to the caller without copying it, if it exists.
 #[inline]
 pub fn show_by_id(
     collection: &Collection,
@@ -19,7 +19,7 @@ pub fn show_by_id(
     });
 }
 
-/// Whether a document that was found before is still there.
+/// Returns whether a document that was found before still exists.
 pub fn is_there(collection: &Collection, at: ReadPoint, id: RecordId) -> bool {
     collection.read(at, |view| view.get(id).is_some())
 }

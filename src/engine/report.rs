@@ -8,7 +8,7 @@ use crate::storage::index::{ID_INDEX, Usage};
 use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
-/// What a report needs besides the collection.
+/// The context that a report needs besides the collection.
 pub struct About<'a> {
     pub catalog: &'a Catalog,
     /// `HOST:PORT` of this server.
@@ -17,7 +17,7 @@ pub struct About<'a> {
     pub operations: Option<&'a ListOperations>,
 }
 
-/// What runs now, as the commands' room knows it.
+/// A function that lists the running operations. The commands provide it.
 pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
 
 pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
@@ -85,7 +85,7 @@ fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     Ok(())
 }
 
-/// Latencies are not kept by collection: the fields are there for those who read them.
+/// Writes empty latency statistics. The server does not measure them per collection, but clients expect the fields.
 fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
     let mut stats = doc.doc("latencyStats");
     for kind in ["reads", "writes", "commands", "transactions"] {
@@ -125,7 +125,8 @@ fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) -> Result<()> {
     Ok(())
 }
 
-/// How many commands used an index, and since when that is counted. That on `_id`s has two forms, which are one to clients.
+/// Returns how many commands used an index, and since when they are counted. The index on `_id` has two forms, which clients
+/// see as one.
 fn usage(view: &View<'_>, name: &str) -> (u64, Millis) {
     let in_order = view.way(name).map(|index| &index.usage);
     let by_hash = (name == ID_INDEX).then(|| view.id_usage());

@@ -1,4 +1,4 @@
-//! `returnKey`: rows reduced to the keys by which an index led to them.
+//! `returnKey`: reduces rows to the index keys by which they were found.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
-/// An index that may have led to a row.
+/// An index by which a row may have been found.
 pub struct By {
     spec: Arc<IndexSpec>,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
 
-/// The rows of `input`, reduced to their keys; to nothing where all documents were looked at.
+/// Reduces the rows of `input` to their keys, or to empty documents after a scan of the collection.
 pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
     stage::map(input, move |row, _, out| {
         let mut shown = DocBuilder::begin(out);
@@ -30,7 +30,7 @@ pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
     })
 }
 
-/// The indexes of a way.
+/// Returns the indexes that a walk reads.
 pub fn indexes(walk: &Walk) -> Vec<By> {
     let by = |access: &Access| match access {
         Access::Ids(_) => Some(By {
@@ -56,12 +56,13 @@ pub fn indexes(walk: &Walk) -> Vec<By> {
 // === impl By ===
 
 impl By {
-    /// `_ts` is part of the key.
+    /// Returns whether `_ts` is part of the key.
     pub fn names_ts(&self) -> bool {
         self.spec.names_ts()
     }
 
-    /// Writes the key under which the walk met the document first, if this index leads to it.
+    /// Writes the key under which the walk found the document first. Returns `false` if this index does not hold the
+    /// document.
     fn put_key(&self, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<bool> {
         let mut first: Option<(Vec<u8>, Vec<ValueRef<'_>>)> = None;
         keys(&self.spec.paths, doc, |found| {

@@ -16,39 +16,39 @@ use crate::query::stage::{self, Batch, Cx, Flow, Origin, Rows};
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Doc;
 
-/// The collections that the rows of one cursor come from, the point from which they are read, and what it took to find them. A row
-/// names its collection by number, so that its document can be asked again when the row leaves the cursor.
+/// The collections that the rows of one cursor come from, with their read point and the work done so far. A row names its
+/// collection by number, so that its document can be checked again when the row leaves the cursor.
 #[derive(Debug, Clone)]
 pub struct SourceHandles(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     known: Mutex<Vec<Arc<Collection>>>,
-    /// Which command of the cursor is running, counted from its first.
+    /// The number of the cursor's running command, counted from its first.
     command: AtomicU32,
-    /// That of the command which is running.
+    /// The read point of the running command.
     at: Mutex<ReadPoint>,
-    /// What was done since somebody last took it.
+    /// The work done since it was last taken.
     effort: Mutex<Effort>,
 }
 
-/// Documents of one collection that pass a filter.
+/// The documents of one collection that pass a filter.
 pub struct CollectionRows {
     walk: Walk,
     filter: Arc<Filter>,
     handles: SourceHandles,
     source: u32,
-    /// The command that this has last worked for.
+    /// The command for which these rows were last read.
     worked_for: u32,
-    /// Rows still to be passed over.
+    /// The number of rows still to skip.
     skip: u64,
-    /// Rows still wanted.
+    /// The number of rows still wanted.
     limit: Option<u64>,
-    /// Rows are only counted: they may be empty.
+    /// Rows are only counted, so they may be empty.
     count_only: bool,
     /// The order that the walk promises.
     sort: Option<Arc<Sort>>,
-    /// The rows in that order, if the walk cannot give it after all.
+    /// The sorted rows, if the walk could not keep its promise.
     sorted: Option<Box<dyn Rows>>,
     /// The effort of these rows alone, for explain.
     counted: Arc<Mutex<Effort>>,
@@ -57,7 +57,7 @@ pub struct CollectionRows {
 // === impl SourceHandles ===
 
 impl SourceHandles {
-    /// None yet; they will be read from that point on.
+    /// Creates handles without collections, to be read at `at`.
     pub fn new(at: ReadPoint) -> Self {
         Self(Arc::new(Shared {
             known: Mutex::default(),
@@ -71,12 +71,12 @@ impl SourceHandles {
         *self.0.at.lock()
     }
 
-    /// The command that goes on with the cursor reads from there.
+    /// Sets the read point of the command that continues the cursor.
     pub fn move_to(&self, at: ReadPoint) {
         *self.0.at.lock() = at;
     }
 
-    /// The number of a collection.
+    /// Returns the number of a collection, and adds it if it is new.
     pub fn add(&self, collection: &Arc<Collection>) -> u32 {
         let mut known = self.0.known.lock();
         let at = known
@@ -89,7 +89,8 @@ impl SourceHandles {
         at as u32
     }
 
-    /// Drops rows whose documents have ended (or were removed) by `now`.
+    /// Removes the rows whose documents have expired or were removed by the read point `at`. Fails if their collection was
+    /// dropped.
     pub fn retain_visible(&self, batch: &mut Batch, at: ReadPoint) -> Result<()> {
         let known = self.0.known.lock().clone();
         for (number, collection) in known.iter().enumerate() {
@@ -108,12 +109,12 @@ impl SourceHandles {
         Ok(())
     }
 
-    /// Which command of the cursor is running, counted from its first.
+    /// Returns the number of the cursor's running command, counted from its first.
     pub fn command(&self) -> u32 {
         self.0.command.load(Ordering::Relaxed)
     }
 
-    /// Another command goes on with the cursor.
+    /// Counts another command that continues the cursor.
     pub fn next_command(&self) {
         self.0.command.fetch_add(1, Ordering::Relaxed);
     }
@@ -122,7 +123,7 @@ impl SourceHandles {
         *self.0.effort.lock() += effort;
     }
 
-    /// What was done since this was last asked.
+    /// Returns the work done since the last call.
     pub fn take_effort(&self) -> Effort {
         std::mem::take(&mut *self.0.effort.lock())
     }
@@ -154,14 +155,14 @@ impl CollectionRows {
         }
     }
 
-    /// They come in the order of the sort, if there is one, since the walk promises it.
+    /// Declares that the walk promises the order of `sort`, if there is one.
     #[must_use]
     pub fn in_order(mut self, sort: Option<Arc<Sort>>) -> Self {
         self.sort = sort;
         self
     }
 
-    /// All that the walk leads to, sorted before the first row is known.
+    /// Returns the rows sorted. All documents are read before the first row is known.
     pub fn sorted(self, sort: Arc<Sort>) -> Box<dyn Rows> {
         let (skip, limit) = (self.skip, self.limit);
         let found = Self {
@@ -180,7 +181,7 @@ impl CollectionRows {
         rows
     }
 
-    /// The walk cannot keep its promise: what it leads to from now on is sorted here.
+    /// Sorts the remaining documents here, because the walk cannot keep its promised order.
     fn sort_instead(&mut self, sort: Arc<Sort>) -> &mut Box<dyn Rows> {
         let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
         let found = Self {
@@ -195,14 +196,14 @@ impl CollectionRows {
         self.sorted.insert(found.sorted(sort))
     }
 
-    /// Only the number of rows matters.
+    /// Sets whether only the number of rows matters.
     #[must_use]
     pub fn count_only(mut self, only: bool) -> Self {
         self.count_only = only;
         self
     }
 
-    /// The effort of these rows so far, seen from outside.
+    /// Returns the counter of the work for these rows.
     pub fn counted(&self) -> Arc<Mutex<Effort>> {
         Arc::clone(&self.counted)
     }

@@ -1,4 +1,4 @@
-//! How long a step may take.
+//! The length of a step.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::query::stage::Slice;
 
-/// Half a millisecond: short enough that others hardly notice, long enough that yielding costs nothing.
+/// The length of a step: short enough that other tasks hardly notice, long enough that yielding costs nothing.
 pub const STEP: Duration = Duration::from_micros(500);
 
-/// A step's time, by the monotonic clock (time travel does not touch it). It begins with the first question, so that what is
-/// done before anybody asks costs no look at the clock.
+/// The time of one step, by the monotonic clock (time travel does not affect it). It begins with the first call of
+/// [`TimeSlice::until`] or `is_over`, so a step that finishes before that does not read the clock.
 #[derive(Default)]
 pub struct TimeSlice {
     until: Cell<Option<Instant>>,
@@ -23,7 +23,7 @@ impl TimeSlice {
         Self::default()
     }
 
-    /// The moment at which it is over.
+    /// Returns the instant at which the slice is over.
     pub fn until(&self) -> Instant {
         self.until.get().unwrap_or_else(|| {
             let until = clock::monotonic() + STEP;

@@ -1,4 +1,4 @@
-//! Collections as pipelines and finds read them.
+//! The collections that pipelines and finds read.
 
 use std::sync::Arc;
 
@@ -23,28 +23,28 @@ use crate::query::stage::{
 use crate::storage::{Catalog, Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef};
 
-/// What one command (and the cursor that it leaves behind) can reach.
+/// The sources that one command, and the cursor that it leaves behind, can read.
 pub struct EngineSources {
     catalog: Arc<Catalog>,
     handles: SourceHandles,
     /// Every document is shown with its `_ts`.
     show_ts: bool,
-    /// For pipelines that write or report.
+    /// Set for pipelines, which may write or report.
     more: Option<More>,
 }
 
-/// What only pipelines need.
+/// The resources that only pipelines need.
 struct More {
     ids: Arc<ObjectIds>,
     host: String,
-    /// For `$merge`: see [`super::write::Place`].
+    /// For `$merge`: see [`super::write::WriteTarget`].
     outside_lock: bool,
     /// For `$currentOp`.
     operations: Option<ListOperations>,
     weigh: Weigh,
 }
 
-/// What is read of a collection: filter, sort, skip, limit, in this order.
+/// A read of a collection: filter, sort, skip and limit, in this order.
 pub struct Reading {
     pub filter: Arc<Filter>,
     pub sort: Option<Arc<Sort>>,
@@ -57,21 +57,21 @@ pub struct Reading {
     pub count_only: bool,
 }
 
-/// A collection, and the plan by which it will be read.
+/// A collection with the plan for reading it.
 pub struct Planned<'f> {
     collection: Arc<Collection>,
     plan: Plan<'f>,
     reading: &'f Reading,
 }
 
-/// A way that was chosen, not yet walked.
+/// A walk that has not started yet.
 pub struct OpenedWalk {
     pub walk: Walk,
-    /// It yields the documents in the order of the sort.
+    /// The walk yields the documents in the order of the sort.
     pub sorted: bool,
 }
 
-/// Where `$out` counts what it has written.
+/// The counter for the documents that `$out` has written.
 pub(super) struct WriteEffort {
     handles: SourceHandles,
     weigh: Weigh,
@@ -98,7 +98,8 @@ impl WriteEffort {
 // === impl Reading ===
 
 impl Reading {
-    /// Everything where `spec` has no filter. `show_ts`: the documents are read with their `_ts`.
+    /// Creates a reading from `spec`, of all documents if `spec` has no filter. With `show_ts` the documents are read with
+    /// their `_ts`.
     pub fn new(spec: SourceSpec, hint: Option<Hint>, show_ts: bool) -> Self {
         Self {
             filter: spec.filter.unwrap_or_else(|| Arc::new(Filter::all())),
@@ -116,7 +117,7 @@ impl Reading {
 // === impl EngineSources ===
 
 impl EngineSources {
-    /// For a command that reads from that point.
+    /// Creates the sources of a command that reads at `at`.
     pub fn new(catalog: Arc<Catalog>, at: ReadPoint, show_ts: bool) -> Self {
         Self {
             catalog,
@@ -126,8 +127,8 @@ impl EngineSources {
         }
     }
 
-    /// For a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this server's `HOST:PORT`;
-    /// `operations` are needed by `$currentOp` alone.
+    /// Adds the resources of a pipeline, which may also write (`$out`, `$merge`) and report (`$collStats`). `host` is this
+    /// server's `HOST:PORT`. Only `$currentOp` needs `operations`.
     #[must_use]
     pub fn for_pipeline(
         mut self,
@@ -157,7 +158,7 @@ impl EngineSources {
         &self.handles
     }
 
-    /// The rows of a collection; one that does not exist has none.
+    /// Returns the rows of a collection. A collection that does not exist has none.
     pub fn read(
         &self,
         database: &str,
@@ -170,7 +171,7 @@ impl EngineSources {
         })
     }
 
-    /// The way to what is read, if the collection exists.
+    /// Plans the read and opens its walk, if the collection exists.
     pub fn way(
         &self,
         database: &str,
@@ -181,7 +182,7 @@ impl EngineSources {
         Ok(planned.map(Planned::way))
     }
 
-    /// The plan for what is read, if the collection exists: for those who also show it.
+    /// Plans the read, if the collection exists: for a caller that also shows the plan.
     pub fn plan<'f>(
         &self,
         database: &str,
@@ -207,12 +208,12 @@ impl EngineSources {
         }))
     }
 
-    /// What a way leads to, as rows.
+    /// Returns the documents of a walk as rows.
     pub fn rows(&self, way: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
         self.rows_counted(way, reading).0
     }
 
-    /// The same, with the work that it takes to find them.
+    /// Returns the documents of a walk as rows, together with the counter of the work that finding them takes.
     pub fn rows_counted(
         &self,
         way: OpenedWalk,
@@ -236,7 +237,7 @@ impl EngineSources {
         (rows, counted)
     }
 
-    /// The rows of a collection, as the front of a pipeline asks for them.
+    /// Returns the rows of a collection that the front of a pipeline asks for.
     pub fn read_spec(
         &self,
         database: &str,
@@ -330,7 +331,7 @@ impl Sources for EngineSources {
 // === impl Planned ===
 
 impl Planned<'_> {
-    /// The plan as explain shows it under `winningPlan`. The sort comes as it was written.
+    /// Returns the plan as explain shows it under `winningPlan`, with the sort as the client wrote it.
     pub fn winning_plan(&self, sort: Option<Doc<'_>>) -> Result<DocBuf> {
         winning_plan(&self.plan, &self.reading.filter, sort)
     }

@@ -8,7 +8,8 @@ use crate::wait::Wait;
 
 pub struct Tail(Arc<Collection>);
 
-/// Whether there is something whose end can be waited at. Only a capped collection has a last document that new ones follow.
+/// Returns whether the collection has a document behind which a tailable cursor can wait. Fails if the collection is not
+/// capped: only in a capped collection do new documents follow the last one.
 pub fn has_tail(collection: &Collection, at: ReadPoint) -> Result<bool> {
     collection.read(at, |view| {
         if view.options().cap.is_none() {
@@ -28,7 +29,7 @@ impl Tail {
         Self(Arc::clone(collection))
     }
 
-    /// Over when a document has come since this call, or the collection was dropped.
+    /// Returns a wait that ends when a document has arrived since this call, or the collection was dropped.
     pub fn arrival(&self) -> Wait {
         self.0.arrival()
     }

@@ -1,4 +1,4 @@
-//! What validate finds in a collection.
+//! The findings of the command validate.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::describe::{count_indexes, describe_indexes};
 use crate::storage::{Collection, Dropped, Rules, View};
 use crate::value::{DocBuf, Millis};
 
-/// What there is, once everything that has ended is freed.
+/// The contents of a collection, after all expired documents were removed.
 pub struct Findings {
     pub documents: u64,
     pub index_count: i32,
@@ -15,10 +15,10 @@ pub struct Findings {
     pub indexes: Vec<(String, u64, DocBuf)>,
 }
 
-/// A step towards findings; `None`: there is more to free, step again with a fresh `now`.
+/// Runs one step of a validation. Returns `None` if there is more to remove; the caller then steps again with a fresh `now`.
 ///
-/// Entries of ended documents wait for the reaper and are no part of what there is. To tell them apart means to follow every
-/// entry of every index; to free them first, in steps, leaves numbers that are there to be read.
+/// Index entries of expired documents wait for the reaper and must not count. Telling them apart would mean following every
+/// entry of every index. Removing the expired documents first, in steps, leaves counts that can simply be read.
 pub fn validate(collection: &Arc<Collection>, now: Millis) -> Result<Option<Findings>, Dropped> {
     let until = TimeSlice::begin().until();
     let found = collection.drain_then(now, until, |rules: &mut Rules<'_>| {
