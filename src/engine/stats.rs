@@ -1,4 +1,4 @@
-//! A collection in figures, exactly as of one moment: what has ended counts nowhere.
+//! The statistics of a collection, exact for one instant: expired documents do not count.
 
 use crate::storage::index::Index;
 use crate::storage::{Cap, Collection, ReadPoint, View};
@@ -6,25 +6,25 @@ use crate::value::DocBuilder;
 
 pub use crate::storage::Totals;
 
-/// What collStats, dbStats and `$collStats` are made from.
+/// The figures that collStats, dbStats and `$collStats` show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     pub documents: Totals,
-    /// (name, bytes), the `_id` index first.
+    /// Pairs of name and bytes, the `_id` index first.
     pub indexes: Vec<(String, u64)>,
     pub cap: Option<Cap>,
 }
 
-/// How many documents there are, and how large they are. No document is looked at unless one of them is due.
+/// Returns the number of documents and their total size. It reads no document unless one of them is due to expire.
 pub fn totals(collection: &Collection, at: ReadPoint) -> Totals {
     collection.read(at, |view| view.totals())
 }
 
-/// Of so many ended documents the entries are looked for one by one. More of them would hold others up, and are taken for average
-/// ones until the reaper has been there.
+/// The largest number of expired documents whose index entries are looked up one by one. Looking up more would block other
+/// clients. They are counted as average ones until the reaper has removed them.
 const FEW: u64 = 2_000;
 
-/// About what the `_id` map takes for a document.
+/// The approximate number of bytes that the `_id` map takes per document.
 const ID_ENTRY_BYTES: u64 = 24;
 
 // === impl Figures ===
@@ -37,7 +37,7 @@ impl Figures {
     pub fn seen(view: &View<'_>) -> Self {
         let documents = view.totals();
         let ended = view.ended().count;
-        // Entries of ended documents wait for the reaper, but are no part of the figures any more.
+        // Entries of expired documents wait for the reaper, but no longer count in the figures.
         let living = |index: &Index| {
             let bytes = index.bytes() as u64;
             match ended {
@@ -71,7 +71,7 @@ impl Figures {
         self.indexes.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// `storageStats` of `$collStats`, and most of collStats. Bytes are divided by `scale`.
+    /// Writes `storageStats` of `$collStats`, which is also most of collStats. Bytes are divided by `scale`.
     pub fn put(&self, out: &mut DocBuilder<'_>, scale: f64) {
         let scale = if scale >= 1.0 { scale } else { 1.0 };
         let scaled = |bytes: u64| (bytes as f64 / scale) as u64;
@@ -110,7 +110,7 @@ impl Figures {
     }
 }
 
-/// Int32 where it fits, else int64, as mongod does.
+/// Writes an int32 if the number fits, else an int64, as mongod does.
 pub(super) fn put_number(out: &mut DocBuilder<'_>, name: &str, n: u64) {
     match i32::try_from(n) {
         Ok(n) => out.put_i32(name, n),

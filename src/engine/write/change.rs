@@ -1,4 +1,4 @@
-//! Changing the next document that a search finds, as an update says: for the statements of clients, and for the rows of `$merge`.
+//! Applying an update to the next document that a search finds: for the statements of clients, and for the rows of `$merge`.
 
 use super::search::FoundDocument;
 use super::{Modified, Search, WriteTarget, with_ts};
@@ -10,22 +10,22 @@ use crate::storage::{New, NewTtl, Writer, Written};
 use crate::ttl::OwnTtl;
 use crate::value::{Doc, Patch};
 
-/// What became of the next document.
+/// The result of changing the next document.
 pub enum Changed {
     Done {
         new: New,
         written: Written,
     },
-    /// The time slice is used up, or somebody else was faster: call again.
+    /// The time slice is used up, or another client changed the document first. The caller calls again.
     Again,
-    /// There are no more.
+    /// No document is left.
     None,
 }
 
 // === impl Search ===
 
 impl Search {
-    /// Changes the next document that matches. `keeps`: the document as it was is asked for afterwards.
+    /// Changes the next document that matches. With `keeps` the caller can get the old document afterwards.
     #[inline]
     pub fn change_next(
         &mut self,
@@ -84,13 +84,13 @@ impl Search {
     }
 }
 
-/// The few bytes that the update changes, if it changes no more and the writer takes it so.
+/// Returns the few bytes that the update changes, if it changes no more and the writer accepts a patch.
 fn patch(update: &Update, doc: Doc<'_>, apply: &Apply<'_>, writer: &Writer<'_>) -> Option<Patch> {
     let may = update.may_patch() && writer.may_patch(|field| !update.leaves_alone(field));
     may.then(|| update.patch(doc, apply))?
 }
 
-/// What is known of the `ttl` of a document that the update will have been applied to.
+/// Returns what is known of a document's `ttl` after the update.
 fn new_ttl(update: &Update) -> NewTtl {
     if update.leaves_alone(OwnTtl::FIELD) {
         NewTtl::Same

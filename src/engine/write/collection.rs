@@ -1,4 +1,4 @@
-//! The collection that is written to, created by the first write.
+//! The target collection of a write. The first write creates it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::error::{Code, Result};
 use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
 
-/// The collection, and whether it was created just now.
+/// Returns the collection, and whether this call created it.
 pub fn collection_for(
     catalog: &Arc<Catalog>,
     database: &str,
@@ -23,13 +23,13 @@ pub fn collection_for(
     }
 }
 
-/// `false`: somebody else was faster.
+/// Creates the collection. Returns `false` if another client created it first.
 #[cold]
 fn create(catalog: &Arc<Catalog>, namespace: Namespace, now: Millis) -> Result<bool> {
     let change = SchemaChange::CreateCollection(CreateCollection::plain(namespace));
     match change.begin(catalog, now) {
         Ok(begun) => Ok(matches!(begun, Begun::Done(Done::Created))),
-        // With other settings.
+        // Another client created it with other settings.
         Err(error) if error.code() == Code::NamespaceExists => Ok(false),
         Err(error) => Err(error),
     }
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(wanted("c"), Ok(true));
         assert_eq!(wanted("c"), Ok(false));
         assert_eq!(wanted("a$b"), Err(Code::InvalidNamespace));
-        // Whatever it was created with.
+        // The settings of an existing collection do not matter.
         let mut options = Options::default();
         options
             .shown

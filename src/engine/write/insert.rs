@@ -7,18 +7,18 @@ use crate::error::{Error, Result};
 use crate::storage::{Catalog, Collection, Dropped};
 use crate::value::{Doc, Millis};
 
-/// How many documents are added in one lock hold.
+/// The largest number of documents that are added in one lock hold.
 pub const BATCH: usize = 100;
 
-/// What became of a batch.
+/// The result of adding a batch.
 #[derive(Debug, Default)]
 pub struct Inserted {
     pub count: usize,
-    /// The document at `count` (of an ordered batch), and why it was not added.
+    /// The error of the document at position `count`, which was not added. The batch stops there.
     pub failed: Option<Error>,
 }
 
-/// Adds a document of the server's own, and creates the collection if there is none.
+/// Adds a document of the server's own. Creates the collection if it does not exist.
 pub fn insert_own(
     catalog: &Arc<Catalog>,
     database: &str,
@@ -29,7 +29,7 @@ pub fn insert_own(
     loop {
         let (collection, _) = collection_for(catalog, database, collection, now)?;
         let documents = std::iter::once(document.bytes());
-        // Dropped in between: it is created again.
+        // If the collection was dropped in between, the loop creates it again.
         if let Ok(inserted) = insert_batch(&collection, documents, now) {
             return inserted.failed.map_or(Ok(()), Err);
         }

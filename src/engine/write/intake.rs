@@ -1,4 +1,4 @@
-//! The door for new documents: `_id` first and of a storable type, no `_ts`, no empty timestamps.
+//! Checks of new documents: `_id` comes first and has a storable type, there is no `_ts` and no empty timestamp.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::query::update::{MAX_DEPTH, check_id, depth};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuilder, MAX_DOCUMENT, Millis, Value, ValueRef};
 
-/// What documents need on their way in.
+/// The context for checking new documents.
 pub struct Intake<'a> {
     pub ids: &'a ObjectIds,
     pub now: Millis,
@@ -17,7 +17,7 @@ pub struct Intake<'a> {
 // === impl Intake ===
 
 impl Intake<'_> {
-    /// The document as it is to be stored: as it came, wherever that is possible.
+    /// Returns the document as it will be stored, without copying it if it needs no change.
     pub fn admit<'d>(&self, doc: Doc<'d>) -> Result<Cow<'d, [u8]>> {
         let mut as_is = true;
         let mut id = ValueRef::MISSING;
@@ -25,7 +25,7 @@ impl Intake<'_> {
             match elem.name_bytes() {
                 b"_id" if n == 0 => id = elem.value,
                 b"_id" => {
-                    // The first one counts; further fields of that name cannot be stored.
+                    // The first one counts. Further fields of that name cannot be stored.
                     if id.is_missing() {
                         id = elem.value;
                     }
@@ -74,7 +74,7 @@ impl Intake<'_> {
     }
 }
 
-/// Fewer bytes cannot nest too deep: a level takes at least a type, an empty name, a length and an end.
+/// The size below which a document cannot nest too deep: a level takes at least a type, an empty name, a length and an end.
 const SHALLOW: usize = MAX_DEPTH * 7;
 
 fn check_depth(value: ValueRef<'_>) -> Result<()> {
@@ -87,7 +87,7 @@ fn check_depth(value: ValueRef<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `Timestamp(0, 0)` in a root field stands for "now" when it is stored.
+/// Returns whether the value is `Timestamp(0, 0)`, which means "now" in a root field of a stored document.
 fn is_empty_timestamp(value: ValueRef<'_>) -> bool {
     value.as_timestamp() == Some((0, 0))
 }

@@ -1,4 +1,4 @@
-//! Changing one stored document.
+//! Changing or removing one stored document.
 
 use super::{Selector, refused};
 use crate::error::Result;
@@ -8,12 +8,12 @@ use crate::storage::{
 };
 use crate::value::{Doc, DocBuilder, Millis, Value, ValueRef};
 
-/// What became of a document that was to be changed.
+/// The result of changing a document.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Modified {
-    /// There is none with the `_id` that was asked for.
+    /// No document has the wanted `_id`.
     None,
-    /// It no longer is there, has ended, or no longer matches: look for another one.
+    /// The document was removed, has expired, or no longer matches. The caller looks for another one.
     Gone,
     Done {
         new: New,
@@ -21,45 +21,45 @@ pub enum Modified {
     },
 }
 
-/// What became of a document that was to be removed.
+/// The result of removing a document.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// There is none with the `_id` that was asked for.
+    /// No document has the wanted `_id`.
     None,
-    /// It no longer is there, has ended, or no longer matches: look for another one.
+    /// The document was removed, has expired, or no longer matches. The caller looks for another one.
     Gone,
-    /// With the `_ts` that it had.
+    /// The document was removed. It had this `_ts`.
     Done(Millis),
 }
 
-/// A stored document that a statement is about to write to.
+/// A stored document that a statement is about to change or remove.
 pub struct Candidate<'a> {
     pub collection: &'a Collection,
     pub target: Target<'a>,
-    /// What is done with it depends on its `_ts`, too.
+    /// The write also depends on the `_ts` of the document.
     pub reads_ts: bool,
-    /// What is known of the `ttl` that it will have.
+    /// What is known of the `ttl` that the document will have.
     pub new_ttl: NewTtl,
-    /// Computing what it becomes takes no time, so it may be done while nobody else can read: one that is asked for by its
-    /// `_id` is found and written in one lock hold.
+    /// Computing the new document is so quick that it may run under the exclusive lock. Then a document that is selected by
+    /// its `_id` is found and written in one lock hold.
     pub quick: bool,
-    /// The document as it was is asked for afterwards.
+    /// The caller will ask for the old document afterwards.
     pub keeps: bool,
-    /// The document as it was found; in the end, the one that was changed or removed (if `keeps`).
+    /// The document as it was found. In the end, the one that was changed or removed (if `keeps`).
     pub current: &'a mut Vec<u8>,
     pub still_matches: Match<'a>,
 }
 
-/// Which document a candidate is.
+/// The identity of a candidate.
 #[derive(Clone, Copy)]
 pub enum Target<'a> {
-    /// The one with this `_id`; nobody has looked for it yet.
+    /// The document with this `_id`. It has not been looked up yet.
     Id(ValueRef<'a>),
-    /// One that was found, and when it had been written last. Its bytes stand in `current`.
+    /// A document that was found, with the time of its last write. Its bytes are in `current`.
     Found(RecordId, Millis),
 }
 
-/// The condition under which a document that changed under one's hands is still the one meant.
+/// The condition that a document must still meet after another client has changed it.
 pub struct Match<'a> {
     pub wanted: &'a Selector,
     pub vars: &'a Vars,
@@ -67,25 +67,25 @@ pub struct Match<'a> {
     pub names_ts: bool,
 }
 
-/// Larger documents are not walked through while nobody else can read.
+/// The largest document, in bytes, that is processed under the exclusive lock.
 const MAX_UNDER_LOCK: usize = 16 * 1024;
 
-/// What the first look at a document by its `_id` came to.
+/// The result of the first lookup of a document by its `_id`.
 enum Look {
     None,
     Done(New, Written),
-    /// It is copied: go on outside the lock.
+    /// The document was copied. The work continues outside the lock.
     Copied(RecordId, Millis),
 }
 
 // === impl Candidate ===
 
 impl Candidate<'_> {
-    /// Computes what becomes of the document and writes it. One that is asked for by its `_id` is found, computed and
-    /// written in one lock hold if that is quickly done. Else the computation runs outside the lock; if the document was
-    /// changed by someone else meanwhile, it is looked at again, and left alone if it no longer matches.
+    /// Computes the new document and writes it. A document that is selected by its `_id` is found, computed and written in
+    /// one lock hold if that is quick. Otherwise the computation runs outside the lock. If another client changes the
+    /// document meanwhile, this reads it again, and gives up if it no longer matches.
     ///
-    /// `compute` is given the writer where it could take a [`New::Patch`].
+    /// `compute` gets the writer if it may return a [`New::Patch`].
     pub fn modify(
         mut self,
         at: ReadPoint,
@@ -137,7 +137,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Finds the document by its `_id`, computes what becomes of it and writes that, if it is small; copies it if not.
+    /// Finds the document by its `_id`. Computes and writes the new one if the document is small, and copies it if not.
     fn at_once(
         &mut self,
         writer: &mut Writer<'_>,
@@ -179,7 +179,7 @@ impl Candidate<'_> {
         })
     }
 
-    /// Removes the document, if it still is there and matches. Returns the `_ts` that it had.
+    /// Removes the document, if it still exists and matches. Returns the `_ts` that it had.
     pub fn delete(mut self, at: ReadPoint) -> Result<Result<Deleted, Dropped>> {
         let collection = self.collection;
         let (id, mut ts) = match self.target {
@@ -218,13 +218,13 @@ impl Candidate<'_> {
         }
     }
 
-    /// Somebody wrote to the document since it was found, which its bytes need not show.
+    /// Returns whether another client wrote to the document since it was found. Its bytes need not show that.
     fn was_touched(&self, writer: &Writer<'_>, id: RecordId, ts: Millis) -> bool {
         let moved = |stored: Stored<'_>| stored.ts.seconds() != ts.seconds();
         self.reads_ts && writer.visible(id).is_some_and(moved)
     }
 
-    /// Takes the document as it is now. Returns its `_ts`, if it still is there and matches.
+    /// Reads the document again. Returns its `_ts`, if it still exists and matches.
     fn look_again(&mut self, id: RecordId, at: ReadPoint) -> Result<Option<Millis>> {
         let found = self.collection.read(at, |view| {
             view.get(id).map(|stored| {
@@ -248,7 +248,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Tells in MongoDB's words why a write was refused.
+/// Turns a refused write into MongoDB's error.
 #[inline]
 fn told(
     writer: &Writer<'_>,
@@ -266,14 +266,14 @@ fn told(
     })
 }
 
-/// A document with `_ts` (whole seconds) as its last field.
+/// Returns a document with `_ts` (whole seconds) as its last field.
 pub fn with_ts(doc: Doc<'_>, ts: Millis) -> Vec<u8> {
     let mut out = Vec::with_capacity(doc.bytes().len() + 16);
     append_ts(doc, ts, &mut out);
     out
 }
 
-/// Writes a document with `_ts` behind what `out` holds.
+/// Appends a document with `_ts` to `out`.
 pub fn append_ts(doc: Doc<'_>, ts: Millis, out: &mut Vec<u8>) {
     let mut builder = DocBuilder::begin(out);
     builder
@@ -290,8 +290,8 @@ mod tests {
     use crate::value::DocBuf;
     use bson::{Document, doc};
 
-    /// Between being found and being written to, the document is written to by somebody else, who leaves its bytes as they are.
-    /// One that was chosen for having been left alone is not the one meant any more.
+    /// Another client writes to the document after it was found, but leaves its bytes as they are. A document that was
+    /// chosen because of its old `_ts` no longer matches.
     #[test]
     fn a_document_that_was_touched_meanwhile_is_asked_again() {
         let bytes = doc! {"_id": 1}.to_vec().unwrap();

@@ -1,4 +1,4 @@
-//! Finding the documents that a write statement is about, one at a time.
+//! Finding the documents of a write statement, one at a time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use crate::query::stage::Slice;
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Millis;
 
-/// Yields matching documents in the order of a walk; with a sort, the first by it.
+/// An iterator over the matching documents in the order of a walk. With a sort it yields only the first document of that
+/// sort.
 pub struct Picker {
     walk: Walk,
     filter: Arc<Filter>,
-    /// The first by this sort is the one that is asked for.
+    /// The sort whose first document is wanted.
     sort: Option<Sort>,
-    /// The walk's own order is that of the sort. Otherwise everything is looked at before the first document is known.
+    /// The walk itself has the order of the sort. Otherwise all documents are read before the first one is known.
     in_order: bool,
     best: Option<BestCandidate>,
 }
@@ -32,7 +33,7 @@ struct BestCandidate {
 }
 
 pub enum Picked {
-    /// Its bytes stand in `current`; with the `_ts` that it had.
+    /// A document with its `_ts`. Its bytes are in `current`.
     One(RecordId, Millis),
     /// The time slice is used up.
     Pause,
@@ -42,7 +43,7 @@ pub enum Picked {
 // === impl Picker ===
 
 impl Picker {
-    /// `in_order`: the walk promises the order of the sort.
+    /// Creates a picker. `in_order` says that the walk promises the order of the sort.
     pub fn new(walk: Walk, filter: Arc<Filter>, sort: Option<Sort>, in_order: bool) -> Self {
         Self {
             walk,
@@ -53,7 +54,7 @@ impl Picker {
         }
     }
 
-    /// What it has done since this was last asked.
+    /// Returns the work done since the last call.
     pub fn take_effort(&mut self) -> Effort {
         self.walk.take_effort()
     }
@@ -75,7 +76,7 @@ impl Picker {
             }
             self.in_order = false;
         }
-        // Its order is lost, or was never there.
+        // The walk has lost its order, or never had it.
         let Some(sort) = self.sort.take() else {
             return Ok(Picked::None);
         };
@@ -86,7 +87,7 @@ impl Picker {
         picked
     }
 
-    /// The next that the walk leads to; nothing if the walk has lost its order.
+    /// Returns the next document of the walk, or nothing if the walk has lost its order.
     fn next_in_order(
         &mut self,
         at: ReadPoint,

@@ -1,4 +1,4 @@
-//! Storage's refusals in MongoDB's words.
+//! Translation of storage's refusals into MongoDB's errors.
 
 use super::with_ts;
 use crate::error::{Code, Error};
@@ -7,7 +7,7 @@ use crate::storage::{Refused, UniqueIndex, View};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, keys};
 
-/// The error for a document that could not be written.
+/// Returns the error for a document that could not be written.
 pub fn refused(reason: &Refused, view: &View<'_>, document: &[u8]) -> Error {
     match reason {
         Refused::Unindexable(error) | Refused::TooLarge(error) => error.clone(),
@@ -50,12 +50,12 @@ fn duplicate(namespace: &str, index: &str, pattern: &DocBuf, value: &DocBuf) -> 
     Error::new(Code::DuplicateKey, message).with_details(details.into_bytes())
 }
 
-/// The document's values under the key that is taken.
+/// Returns the document's values under the key that is taken.
 fn taken(index: &UniqueIndex, doc: Doc<'_>) -> DocBuf {
     let spec = IndexSpec::new(&index.name, index.key.clone());
     let mut bytes = Vec::new();
     let mut found = None;
-    // It was indexed before it was refused, so this fails for no document.
+    // The document was indexed before it was refused, so this cannot fail.
     let _ = keys(&spec.paths, doc, |key| {
         bytes.clear();
         spec.encode(key.values, &mut bytes);

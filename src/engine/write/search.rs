@@ -1,4 +1,4 @@
-//! Which documents a statement is about, and the search for them.
+//! The search for the documents of a statement.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::query::stage::Slice;
 use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
 use crate::value::{Millis, ValueRef};
 
-/// Where a statement writes, and when.
+/// The target of a statement's writes, and their time.
 pub struct WriteTarget<'a> {
     pub catalog: &'a Arc<Catalog>,
     pub ids: &'a ObjectIds,
     pub database: &'a str,
     pub collection: &'a str,
-    /// Tests compare the two ways: nothing is looked for or computed while the collection is held exclusively.
+    /// Forces all lookups and computations to run outside the exclusive lock. Tests compare the two ways.
     pub outside_lock: bool,
-    /// How the documents that it writes are counted.
+    /// How the written documents are counted.
     pub weigh: Weigh,
-    /// Where its reads start from; it writes at the same `now`.
+    /// The read point of the statement. It writes at the same `now`.
     pub at: ReadPoint,
 }
 
-/// Which documents a statement is about.
+/// The documents that a statement is about.
 pub struct Selection {
     pub wanted: Selector,
     pub vars: Vars,
@@ -38,21 +38,21 @@ pub struct Selection {
     pub hint: Option<Hint>,
     /// The filter or the sort names `_ts`.
     pub names_ts: bool,
-    /// All of them, or the first.
+    /// The statement changes all matching documents, not only the first.
     pub multi: bool,
 }
 
-/// A selection, and how far one has come with it.
+/// A selection, with the progress of the search.
 pub struct Search {
     pub selection: Selection,
-    /// What an error that a document brings about is led in by, in mongod's words, if it is.
+    /// The words with which mongod introduces errors that a document causes, if it does.
     during: Option<&'static str>,
     way: Option<SearchWay>,
     current: Vec<u8>,
 }
 
 enum SearchWay {
-    /// To the one document with an `_id`, where most writes go: it is looked for when it is written to, and once.
+    /// The one document with an `_id`, the target of most writes. It is looked up once, when it is written.
     Point {
         collection: Arc<Collection>,
         gone: bool,
@@ -60,19 +60,19 @@ enum SearchWay {
     Picker(Box<Picker>),
 }
 
-/// What a search came to.
+/// The result of a search.
 pub(super) enum FoundDocument<'s> {
     One(Candidate<'s>),
     /// The time slice is used up.
     Pause,
-    /// There are no more, or there is no collection.
+    /// No document is left, or the collection does not exist.
     None,
 }
 
 // === impl WriteTarget ===
 
 impl<'a> WriteTarget<'a> {
-    /// The database and the collection.
+    /// Returns the database and the collection.
     pub fn name(&self) -> (&'a str, &'a str) {
         (self.database, self.collection)
     }
@@ -85,12 +85,12 @@ impl<'a> WriteTarget<'a> {
 // === impl Selection ===
 
 impl Selection {
-    /// Whether to ask one document may take long, as [`Survey`](crate::query::Survey) explains.
+    /// Returns whether testing one document may take long, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         matches!(&self.wanted, Selector::Filter(filter) if filter.is_slow())
     }
 
-    /// The way to them for a reader. A sort is not looked at.
+    /// Returns a walk for a reader. It ignores the sort.
     pub fn walk(&self, collection: Arc<Collection>, at: ReadPoint) -> Result<Walk> {
         order_ids(&collection, self.wanted.filter(), None, at)?;
         let plan = choose(
@@ -105,14 +105,14 @@ impl Selection {
             .show_ts(self.names_ts))
     }
 
-    /// The plan for a writer.
+    /// Returns the plan for a writer.
     pub fn plan(&self, collection: &Arc<Collection>, at: ReadPoint) -> Result<Plan<'_>> {
         let (filter, sort) = (self.wanted.filter(), self.sort.as_ref());
         order_ids(collection, filter, sort, at)?;
         choose(collection, filter, sort, self.hint.as_ref(), at)
     }
 
-    /// The documents one by one, for a writer.
+    /// Returns a picker that yields the documents one by one, for a writer.
     pub fn picker(&self, collection: Arc<Collection>, plan: Plan<'_>) -> Picker {
         let sort = self.sort.clone();
         let walk = Walk::new(collection, plan.access)
@@ -128,7 +128,7 @@ impl Selection {
         )
     }
 
-    /// The `_id` of the one document that is asked for, if it is asked for by nothing else.
+    /// Returns the wanted `_id`, if the statement asks for one `_id` and nothing else.
     pub(super) fn point(&self) -> Option<ValueRef<'_>> {
         match self.hint {
             None => self.wanted.id(),
@@ -161,7 +161,7 @@ impl Selection {
 // === impl Search ===
 
 impl Search {
-    /// `during` leads in errors that a document brings about.
+    /// Creates a search. `during` introduces errors that a document causes.
     pub fn new(selection: Selection, during: Option<&'static str>) -> Self {
         Self {
             selection,
@@ -171,7 +171,7 @@ impl Search {
         }
     }
 
-    /// The next document.
+    /// Finds the next document.
     pub(super) fn next(
         &mut self,
         place: &WriteTarget<'_>,
@@ -216,26 +216,26 @@ impl Search {
         }))
     }
 
-    /// An error that came up while documents were looked at or written to, as it is told. What is wrong with a statement, or
-    /// with its plan, is told as it is.
+    /// Adds the introduction to an error that came up while documents were read or written. Errors of the statement itself,
+    /// or of its plan, get no introduction.
     pub(super) fn failed(&self, error: Error) -> Error {
         during(self.during, error)
     }
 
-    /// Somebody else was faster, or the collection was dropped: one that means a single document looks again from the start,
-    /// one that means many goes on behind the lost one as long as there is a collection.
+    /// Notes that another client changed the document first, or dropped the collection. A statement for a single document
+    /// then starts over. One for many documents continues behind the lost one, as long as the collection exists.
     pub(super) fn lost(&mut self, dropped: bool) {
         if dropped || !self.selection.multi {
             self.start_over();
         }
     }
 
-    /// The next document is the first again, of whatever is there then.
+    /// Starts over: the next document is again the first one.
     pub fn start_over(&mut self) {
         self.way = None;
     }
 
-    /// The document found last, as it was before it was written to.
+    /// Returns the bytes of the last document found, as they were before the write.
     pub(super) fn take_current(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.current)
     }

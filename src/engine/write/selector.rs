@@ -1,4 +1,4 @@
-//! Which documents a statement asks for.
+//! The filter of a write statement.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,8 +8,8 @@ use crate::query::Scope;
 use crate::query::filter::Filter;
 use crate::value::{Doc, Value, ValueRef};
 
-/// Most writes go to one document by its `_id`. That is seen in the bytes; a filter is made of it only for those who ask: an
-/// upsert, or somebody whose document was changed under his hands.
+/// The filter of a statement, or just an `_id`. Most writes go to one document by its `_id`, which the bytes of the filter
+/// show. A real filter is then made only on demand: for an upsert, or if another client changed the document meanwhile.
 pub enum Selector {
     Id {
         value: Value,
@@ -44,7 +44,7 @@ impl Selector {
         Arc::clone(self.filter())
     }
 
-    /// The `_id` of the one document that is asked for, if it is asked for by nothing else.
+    /// Returns the wanted `_id`, if the statement asks for one `_id` and nothing else.
     pub fn id(&self) -> Option<ValueRef<'_>> {
         match self {
             Self::Id { value, .. } => Some(value.as_ref()),

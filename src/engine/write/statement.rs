@@ -9,29 +9,29 @@ use crate::query::update::{Apply, Update};
 use crate::storage::New;
 use crate::value::{Doc, Millis, Value};
 
-/// An update on its way.
+/// A running update.
 pub struct Updating {
     pub search: Search,
     pub update: Update,
     pub upsert: bool,
     shows: Shows,
-    /// How often an upsert found its key taken by somebody who was faster.
+    /// How often an upsert found its key taken by another client.
     lost: u32,
     pub done: Updated,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Debug, Default)]
 pub struct Updated {
     pub matched: u64,
     pub modified: u64,
     /// The `_id` of the document that an upsert added.
     pub upserted: Option<Value>,
-    /// The document that was reached, in the version that was asked for.
+    /// The document that was changed or added, in the version that the client wants.
     pub shown: Option<Version>,
 }
 
-/// Which version of a document that an update reaches is kept to be shown.
+/// The version of the changed document that the client wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
     Nothing,
@@ -39,15 +39,15 @@ pub enum Shows {
     After,
 }
 
-/// A document as it was at some time.
+/// One version of a document.
 #[derive(Debug)]
 pub struct Version {
     pub bytes: Vec<u8>,
-    /// When it had been written.
+    /// When this version was written.
     pub ts: Millis,
 }
 
-/// A delete on its way.
+/// A running delete.
 pub struct Deleting {
     pub search: Search,
     pub deleted: u64,
@@ -57,7 +57,7 @@ pub struct Deleting {
 
 const FIND_AND_MODIFY: &str = "Plan executor error during findAndModify";
 
-/// How often a lost race is run again before its error is shown.
+/// How often a lost race is retried before its error is reported.
 pub const MAX_LOST: u32 = 10;
 
 // === impl Updating ===
@@ -74,7 +74,7 @@ impl Updating {
         }
     }
 
-    /// That of a findAndModify, which shows its document.
+    /// Makes this the update of a findAndModify, which returns a document.
     #[must_use]
     pub fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
@@ -82,12 +82,12 @@ impl Updating {
         self
     }
 
-    /// Whether one document may take long, as [`Survey`](crate::query::Survey) explains.
+    /// Returns whether one document may take long, as [`Survey`](crate::query::Survey) explains.
     pub fn is_slow(&self) -> bool {
         self.search.selection.is_slow() || self.update.is_slow()
     }
 
-    /// Goes on until it is done (`true`) or the time slice is over.
+    /// Runs until the update is done (`true`) or the time slice is over.
     pub fn step(
         &mut self,
         place: &WriteTarget<'_>,
@@ -105,7 +105,7 @@ impl Updating {
         }
     }
 
-    /// Changes the next document that matches. `false`: there may be more to do.
+    /// Changes the next document that matches. Returns `false` if there may be more to do.
     fn change_next(
         &mut self,
         place: &WriteTarget<'_>,
@@ -137,7 +137,7 @@ impl Updating {
         Ok(!self.search.selection.multi)
     }
 
-    /// Adds the document that nothing matched. `false`: somebody else was faster, look again.
+    /// Adds a document because nothing matched. Returns `false` if another client added it first; the caller searches again.
     fn insert(&mut self, place: &WriteTarget<'_>, effort: &mut Effort) -> Result<bool> {
         self.search.start_over();
         let made = self.make(place);
@@ -167,7 +167,7 @@ impl Updating {
         }
     }
 
-    /// The document that an upsert adds.
+    /// Builds the document that an upsert adds.
     fn make(&self, place: &WriteTarget<'_>) -> Result<Vec<u8>> {
         let selection = &self.search.selection;
         let apply = Apply {
@@ -183,7 +183,7 @@ impl Updating {
     }
 }
 
-/// The document that `before` became.
+/// Returns the document that `before` became.
 fn after(new: New, mut before: Vec<u8>) -> Vec<u8> {
     match new {
         New::Same => before,
@@ -198,7 +198,7 @@ fn after(new: New, mut before: Vec<u8>) -> Vec<u8> {
 // === impl Updated ===
 
 impl Updated {
-    /// How many documents it has found or added.
+    /// Returns how many documents the update has found or added.
     pub fn reached(&self) -> u64 {
         self.matched + u64::from(self.upserted.is_some())
     }
@@ -215,14 +215,14 @@ impl Deleting {
         }
     }
 
-    /// That of a findAndModify.
+    /// Makes this the delete of a findAndModify, which returns the document.
     #[must_use]
     pub fn showing(mut self) -> Self {
         self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
         self
     }
 
-    /// Goes on until it is done (`true`) or the time slice is over.
+    /// Runs until the delete is done (`true`) or the time slice is over.
     pub fn step(
         &mut self,
         place: &WriteTarget<'_>,
@@ -239,7 +239,7 @@ impl Deleting {
         }
     }
 
-    /// Removes the next document that matches. `false`: there may be more to do.
+    /// Removes the next document that matches. Returns `false` if there may be more to do.
     fn remove_next(
         &mut self,
         place: &WriteTarget<'_>,
