@@ -1,7 +1,8 @@
 //! Building indexes, in steps.
 //!
-//! New indexes are kept up by every write from the first step on, filled a hundred documents at a time, and used
-//! when they are complete. If one cannot be built, none is. Dropping one that is being built aborts the whole build.
+//! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a time,
+//! and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is being built
+//! aborts the whole build.
 
 use std::sync::Arc;
 
@@ -23,24 +24,24 @@ use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 use crate::wait::Wait;
 
-/// Documents that are indexed in one lock hold.
+/// The number of documents that are indexed in one lock hold.
 const CHUNK: usize = 100;
 
-/// Builds indexes, and creates the collection if there is none.
+/// A change that builds indexes, and creates the collection if it does not exist.
 #[derive(Debug, Clone)]
 pub struct BuildIndexes {
     pub namespace: Namespace,
     pub indexes: Vec<WantedIndex>,
 }
 
-/// What was built.
+/// The result of building indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltIndexes {
-    /// How many indexes there were, and are.
+    /// The number of indexes before and after the build.
     pub before: i32,
     pub after: i32,
     pub created_collection: bool,
-    /// All of them were there already.
+    /// All of the indexes existed already.
     pub nothing_new: bool,
 }
 
@@ -49,22 +50,23 @@ struct Creating {
     catalog: Arc<Catalog>,
     change: BuildIndexes,
     created_collection: bool,
-    /// Not begun while somebody else builds one of the indexes: then this one waits, and looks again at what there is.
+    /// `None` while another client builds one of the indexes: this build then waits, and checks again which indexes are
+    /// missing.
     build: Option<IndexBuild>,
 }
 
 struct IndexBuild {
     collection: Arc<Collection>,
-    /// When it was last stepped.
+    /// The time of the last step.
     now: Millis,
-    /// Those not yet complete, the current one last.
+    /// The indexes that are not complete yet, the current one last.
     unfinished: Vec<Unfinished>,
-    /// Filled, and taken away again if a later one fails.
+    /// The filled indexes. They are dropped again if a later one fails.
     finished: Vec<IndexNumber>,
     default: Option<(DefaultTtl, TsIndex)>,
-    /// What the new indexes on dates say of each document, found before they say it.
+    /// The ends that the new indexes on dates give to each document, computed before these indexes come into use.
     dates: DateRuleMigration,
-    /// How many indexes there were.
+    /// The number of indexes before the build.
     before: i32,
     over: bool,
 }
@@ -97,8 +99,8 @@ impl BuildIndexes {
 // === impl Creating ===
 
 impl Creating {
-    /// Begins to build, unless the collection went away after it was found. Where somebody else builds one of the indexes, that
-    /// has to be waited for.
+    /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one of
+    /// the indexes.
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
         let (collection, created) =
@@ -143,7 +145,7 @@ impl Steps for Creating {
 // === impl IndexBuild ===
 
 impl IndexBuild {
-    /// To fill the indexes with these numbers, and to set the default with them.
+    /// Creates a build that fills the indexes with these numbers and sets the default together with them.
     fn new(
         collection: Arc<Collection>,
         now: Millis,
@@ -200,7 +202,7 @@ impl IndexBuild {
         })))
     }
 
-    /// Fills the next hundred documents. `true` when the index is complete.
+    /// Indexes the next hundred documents. Returns `true` when the index is complete.
     fn fill(&self, current: &mut Unfinished) -> Result<bool> {
         let filled = self
             .collection
@@ -220,8 +222,8 @@ impl IndexBuild {
         }
     }
 
-    /// All are filled: they come into use together, so that a build that fails has ended no document by a date. Says how many
-    /// indexes there are then; `None`: what has ended has to be removed first.
+    /// Puts all filled indexes into use together, so that a failed build has expired no document by a date. Returns the
+    /// number of indexes afterwards, or `None` if expired documents must be removed first.
     fn finish(&self) -> Result<Option<i32>> {
         // A new index can only shorten lives, but a default can lengthen them.
         let completed = match &self.default {
@@ -236,7 +238,7 @@ impl IndexBuild {
                 let until = TimeSlice::begin().until();
                 self.collection
                     .drain_then(self.now, until, |rules: &mut Rules<'_>| {
-                        // Asked again: the mode may have been changed since.
+                        // Checked again, because the mode may have changed since.
                         let mode = rules.view().options().indexing_mode;
                         check_mode(mode, *default, Code::CannotCreateIndex)?;
                         self.complete(rules)?;
@@ -260,7 +262,7 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// Somebody has put an end to it.
+    /// Returns the error for a build that another client aborted.
     fn aborted(&self, reason: &str) -> Error {
         let name = self.collection.namespace();
         Error::new(Code::IndexBuildAborted, reason).caused(&failed(&self.collection, &name))
@@ -272,7 +274,7 @@ impl IndexBuild {
     }
 }
 
-/// All or none: what was built before the failure (or before the client left) is taken away again.
+/// All or none: a build that fails, or whose client leaves, drops the indexes that it has built so far.
 impl Drop for IndexBuild {
     fn drop(&mut self) {
         if self.over {
@@ -296,7 +298,7 @@ fn build_failure(collection: &Collection, reason: &Refused, view: &View<'_>) -> 
     refused(reason, view, document).caused(&failed(collection, view.namespace()))
 }
 
-/// Each build has an id in MongoDB.
+/// Returns the start of the message for a failed build. In MongoDB each build has an id.
 fn failed(collection: &Collection, name: &Namespace) -> String {
     let (build, uuid) = (uuid::Uuid::new_v4(), collection.uuid());
     format!("Index build failed: {build}: Collection {name} ( {uuid} )")

@@ -1,4 +1,4 @@
-//! Collections and databases that go, and collections that get another name.
+//! Dropping collections and databases, and renaming collections.
 
 use uuid::Uuid;
 
@@ -9,21 +9,21 @@ use crate::error::{Code, Error, Result};
 use crate::storage::{Catalog, Namespace, RenameError};
 use crate::value::Millis;
 
-/// Drops a collection, if it is there.
+/// A change that drops a collection, if it exists.
 #[derive(Debug, Clone)]
 pub struct DropCollection {
     pub namespace: Namespace,
-    /// Only the collection that has it.
+    /// If set, only the collection with this UUID is dropped.
     pub uuid: Option<Uuid>,
 }
 
-/// Drops all collections of a database.
+/// A change that drops all collections of a database.
 #[derive(Debug, Clone)]
 pub struct DropDatabase {
     pub database: String,
 }
 
-/// Gives a collection another name, possibly in another database. Documents keep their `_ts`.
+/// A change that renames a collection, possibly into another database. Documents keep their `_ts`.
 #[derive(Debug, Clone)]
 pub struct RenameCollection {
     from: Namespace,
@@ -36,7 +36,7 @@ pub struct RenameCollection {
 impl DropCollection {
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Done {
         let (database, name) = (self.namespace.database(), self.namespace.collection());
-        // One that a failed write has closed can be dropped, and has no indexes left.
+        // A collection that a failed write has closed can be dropped. It has no indexes left.
         let there = catalog.get(database, name).unwrap_or_default();
         let indexes = there.map_or(0, |there| there.read_present(now, count_indexes));
         match catalog.drop_collection(database, name, self.uuid) {
@@ -58,7 +58,7 @@ impl DropDatabase {
 // === impl RenameCollection ===
 
 impl RenameCollection {
-    /// Checks the names: neither may be one of the server's own.
+    /// Checks both names. Neither may be one of the server's own.
     pub fn new(from: Namespace, to: Namespace, drop_target: bool) -> Result<Self> {
         check_renamed("source", &from)?;
         check_renamed("target", &to)?;

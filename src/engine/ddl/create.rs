@@ -1,4 +1,4 @@
-//! A new collection with its settings.
+//! Creating a collection with its settings.
 
 use super::default_ttl;
 use super::{Done, check_created};
@@ -8,13 +8,13 @@ use crate::storage::{Catalog, CreateError, Namespace, Options, OtherCase, Rules,
 use crate::ttl::{DefaultTtl, TsIndex, check_mode};
 use crate::value::Millis;
 
-/// Creates a collection.
+/// A change that creates a collection.
 #[derive(Debug, Clone)]
 pub struct CreateCollection {
     pub namespace: Namespace,
     pub options: Options,
     pub default_ttl: DefaultTtl,
-    /// How the default shows among the indexes; the usual way if there is none.
+    /// How the default appears among the indexes. `None` means the usual way.
     pub ts_index: Option<TsIndex>,
     pub indexes: Vec<IndexSpec>,
 }
@@ -22,7 +22,7 @@ pub struct CreateCollection {
 // === impl CreateCollection ===
 
 impl CreateCollection {
-    /// One without any settings, as a first write creates it.
+    /// Returns a change without any settings, as a first write creates the collection.
     pub fn plain(namespace: Namespace) -> Self {
         Self {
             namespace,
@@ -33,7 +33,7 @@ impl CreateCollection {
         }
     }
 
-    /// Asking for what is there already is no error.
+    /// Creates the collection. It is no error if it exists with the same settings.
     pub(super) fn run(self, catalog: &Catalog, now: Millis) -> Result<Done> {
         let Self {
             namespace: name,
@@ -70,7 +70,7 @@ impl CreateCollection {
     }
 }
 
-/// There is a database of that name in another case.
+/// Returns the error for a database name that differs from an existing one only in case.
 pub(super) fn other_case(other: &OtherCase) -> Error {
     Error::new(
         Code::DatabaseDifferCase,

@@ -1,16 +1,17 @@
-//! Setting `DefaultTTL`, which also shows among the indexes.
+//! Setting `DefaultTTL`, which also appears among the indexes.
 
 use crate::storage::index::IndexSpec;
 use crate::storage::{Rules, View};
 use crate::ttl::{DefaultTtl, TS_INDEX, TsIndex, is_ts_key};
 
-/// Whether an index is on `_ts` and nothing else says what it holds: one that can show the default as well.
+/// Returns whether this is a plain index on `_ts`: one without options that restrict its contents. Such an index can also
+/// show the default.
 pub(super) fn is_plain(spec: &IndexSpec) -> bool {
     let is_more = spec.unique || spec.prepare_unique || spec.sparse || spec.partial.is_some();
     is_ts_key(spec.key.as_doc()) && !is_more
 }
 
-/// Sets the default. The index that shows it keeps its name unless a new one is wanted.
+/// Sets the default. The index that shows it keeps its name unless the caller wants a new one.
 pub(super) fn set(rules: &mut Rules<'_>, default: DefaultTtl, wanted: Option<TsIndex>) {
     let shown = match default {
         DefaultTtl::Off => None,
@@ -19,7 +20,8 @@ pub(super) fn set(rules: &mut Rules<'_>, default: DefaultTtl, wanted: Option<TsI
     rules.set_default_ttl(default, shown);
 }
 
-/// Where there are plain indexes on `_ts`, one of them becomes the one that shows the default: that of the wanted name, or the first.
+/// Returns the index that shows the default. If there are plain indexes on `_ts`, it is one of them: the one with the wanted
+/// name, or the first.
 fn shown_as(view: &View<'_>, wanted: Option<TsIndex>) -> TsIndex {
     let plain = |name: Option<&str>| {
         let specs = view.indexes().map(|index| &index.spec);
@@ -36,7 +38,7 @@ fn shown_as(view: &View<'_>, wanted: Option<TsIndex>) -> TsIndex {
         (None, None) => plain(None).unwrap_or_else(|| {
             let mut name = TS_INDEX.to_owned();
             while view.index(&name).is_some() {
-                // Somebody has given it to another index.
+                // Another index already has this name.
                 name.push_str("_1");
             }
             TsIndex::new(Some(&name), None)

@@ -1,8 +1,9 @@
-//! Changes of a collection's rules that must not bring anything back, and must not hold anybody up.
+//! Changes of a collection's expiry rules. They must not revive documents and must not block other clients.
 //!
-//! A longer, unlimited or removed rule could revive what has ended and still waits for the reaper. So what has ended is removed
-//! first, in steps; the change is made in the same lock hold in which nothing is left. Where rules that go by dates change,
-//! what the new ones say of each document is computed before that, in steps as well ([`DateRuleMigration`]).
+//! A longer, unlimited or removed rule could revive documents that have expired and still wait for the reaper. So the change
+//! first removes all expired documents, in steps. It then takes effect in the lock hold in which none is left. If rules on
+//! dates change, the ends that the new rules give to each document are computed before that, also in steps
+//! ([`DateRuleMigration`]).
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::storage::{
 };
 use crate::value::Millis;
 
-/// A change that could bring documents back.
+/// A change that could revive documents.
 pub(super) enum RuleChange {
     Modify(ModifyCollection),
     DropIndexes(IndexSelection),
@@ -25,17 +26,18 @@ pub(super) enum RuleChange {
 pub(super) struct Draining {
     collection: Arc<Collection>,
     change: RuleChange,
-    /// Dropped behind the change, so that others with a change to make wait until it is made.
+    /// Dropped after the change is made, so that other changes wait until then.
     dates: Option<DateRuleMigration>,
 }
 
 // === impl RuleChange ===
 
 impl RuleChange {
-    /// Makes the change, with the indexes that are no more.
+    /// Makes the change. Also returns the indexes that it dropped.
     fn make(&self, rules: &mut Rules<'_>) -> Result<(Done, Vec<Index>)> {
         match self {
-            // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
+            // Resolved again in the lock hold that makes the change, because another client may have changed the collection
+            // meanwhile.
             Self::Modify(change) => {
                 let modified = change.resolve(&rules.view())?.make(rules);
                 Ok((Done::Modified(modified), Vec::new()))
@@ -84,7 +86,7 @@ impl Steps for Draining {
     }
 }
 
-/// A step towards other date rules; `None` when they can change at once.
+/// Runs a step towards other date rules. Returns `None` when they can change at once.
 pub(super) fn prepare(
     migration: &mut DateRuleMigration,
     slice: &TimeSlice,

@@ -1,4 +1,4 @@
-//! Dropping indexes, and the default with the one that shows it.
+//! Dropping indexes. Dropping the index that shows the default switches the default off.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::storage::{Catalog, DateRuleChange, IndexSelection, Namespace, Rules, 
 use crate::ttl::DefaultTtl;
 use crate::value::{Doc, Millis};
 
-/// Drops indexes.
+/// A change that drops indexes.
 #[derive(Debug, Clone)]
 pub struct DropIndexes {
     pub namespace: Namespace,
-    /// `None`: all but the one on `_id`.
+    /// `None` means all indexes except the one on `_id`.
     pub indexes: Option<Vec<IndexName>>,
 }
 
-/// What was dropped.
+/// The result of dropping indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedIndexes {
-    /// How many indexes there were.
+    /// The number of indexes before the change.
     pub before: i32,
     pub all: bool,
 }
@@ -40,7 +40,7 @@ impl DropIndexes {
             ));
         };
         let which = collection.read_present(now, |view| self.find(view))?;
-        // An index may be what documents expire by: nothing that has ended may come back when it goes.
+        // Documents may expire by one of these indexes. Those that have expired must not come back when it is dropped.
         let dates = DateRuleChange::Drop(which.clone());
         let draining = Draining::new(collection, Some(dates), RuleChange::DropIndexes(which));
         Ok(Begun::Steps(Box::new(draining)))
@@ -101,7 +101,8 @@ fn is_id() -> Error {
     Error::new(Code::InvalidOptions, "cannot drop _id index")
 }
 
-/// Drops them, and switches the default off if it goes with them. The indexes are handed over to be freed outside the lock.
+/// Drops the indexes, and switches the default off if the index that shows it is among them. Returns the dropped indexes, so
+/// that the caller frees them outside the lock.
 pub(super) fn make(rules: &mut Rules<'_>, which: &IndexSelection) -> (DroppedIndexes, Vec<Index>) {
     let before = count_indexes(&rules.view());
     let gone = rules.drop_indexes(which);

@@ -1,23 +1,23 @@
-//! Finding the index that a change is about.
+//! Finding the index that a change names.
 
 use crate::storage::View;
 use crate::storage::index::ID_INDEX;
 use crate::ttl::is_ts_key;
 use crate::value::{Doc, DocBuf, equal};
 
-/// How a client names an index.
+/// The way in which a client names an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexName {
     Name(String),
     Key(DocBuf),
 }
 
-/// Whether there is an index of that name, the one that shows the default included.
+/// Returns whether an index has this name, including the one that shows the default.
 pub(super) fn has_index(view: &View<'_>, name: &str) -> bool {
     view.index(name).is_some() || view.ts_index().is_some_and(|ts| ts.name == name)
 }
 
-/// The names of the indexes with that key, the one that shows the default included.
+/// Returns the names of the indexes with this key, including the one that shows the default.
 pub(super) fn names_by_key(view: &View<'_>, key: Doc<'_>) -> Vec<String> {
     if key.count() == 1 && key.get("_id").as_num().is_some_and(|n| n.to_f64() == 1.0) {
         return vec![ID_INDEX.to_owned()];

@@ -1,4 +1,4 @@
-//! Which of the wanted indexes have to be built, after a look at what is there.
+//! Finding out which of the wanted indexes must be built.
 
 use super::default_ttl::is_plain;
 use crate::error::{Code, Error, Result};
@@ -7,12 +7,12 @@ use crate::storage::index::IndexSpec;
 use crate::ttl::{DefaultTtl, IndexingMode, TsIndex, check_mode, is_ts_key};
 use crate::value::{Doc, DocBuf, ValueRef, compare_docs};
 
-/// An index that a client asks for.
+/// An index that a client wants.
 #[derive(Debug, Clone)]
 pub enum WantedIndex {
-    /// The index that every collection has.
+    /// The index on `_id`, which every collection has.
     Id,
-    /// `DefaultTTL`, through its door among the indexes.
+    /// `DefaultTTL`, set in the form of an index on `_ts`.
     Default {
         default: DefaultTtl,
         shown: TsIndex,
@@ -20,19 +20,20 @@ pub enum WantedIndex {
     Index(Box<IndexSpec>),
 }
 
-/// What has to be made.
+/// The indexes that must be built.
 pub(super) struct Missing {
     pub indexes: Vec<IndexSpec>,
     pub default: Option<(DefaultTtl, TsIndex)>,
 }
 
-/// A collection has at most that many indexes.
+/// The largest number of indexes in a collection.
 const MAX_INDEXES: usize = 64;
 
 // === impl Missing ===
 
 impl Missing {
-    /// `None`: an index that is wanted is being made. Whether it will be there is not known before that is done.
+    /// Finds the missing indexes. Returns `None` if another client is building a wanted index: the build may still fail, so
+    /// the caller waits for it.
     pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {
         let mut indexes: Vec<IndexSpec> = Vec::new();
         let mut default = None;
@@ -61,7 +62,8 @@ impl Missing {
                         indexes.push(IndexSpec::clone(spec));
                     }
                     begun |= view.index(&spec.name).is_some_and(|there| !there.ready);
-                    // Asked here and not at the end: each is compared with all before it, and the collection is locked.
+                    // Checked here and not at the end: each index is compared with all before it, and the collection is
+                    // locked.
                     if view.indexes().count() + indexes.len() + 1 > MAX_INDEXES {
                         return Err(Error::new(
                             Code::CannotCreateIndex,
@@ -73,7 +75,8 @@ impl Missing {
         }
         if let Some((_, shown)) = &default {
             let mut specs = view.indexes().map(|index| &*index.spec).chain(&indexes);
-            // A plain index on `_ts` becomes the default's own; any other would be taken for it.
+            // A plain index on `_ts` becomes the one that shows the default. Any other index of that name would be mistaken
+            // for it.
             if specs.any(|spec| spec.name == shown.name && !is_plain(spec)) {
                 return Err(has_name(&shown.name));
             }
@@ -82,7 +85,7 @@ impl Missing {
     }
 }
 
-/// The index that shows the default takes part in the rules about names and keys.
+/// Checks a new index against the one that shows the default, which follows the same rules about names and keys.
 fn check_against_default(view: &View<'_>, spec: &IndexSpec) -> Result<()> {
     let Some(ts) = view.ts_index() else {
         return Ok(());
@@ -113,7 +116,7 @@ fn has_name(name: &str) -> Error {
     )
 }
 
-/// Whether the very same index is there; an error if one is there that it would clash with.
+/// Returns whether the same index exists. Fails if the new one conflicts with an existing index.
 fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -> Result<bool> {
     for there in existing {
         let same_name = there.name == spec.name;
@@ -155,7 +158,7 @@ fn exists<'a>(existing: impl Iterator<Item = &'a IndexSpec>, spec: &IndexSpec) -
     Ok(false)
 }
 
-/// What makes two indexes the same: key, uniqueness, and which documents they hold.
+/// Returns whether two indexes count as the same: by key, uniqueness, and the documents that they hold.
 fn is_same_kind(one: &IndexSpec, other: &IndexSpec) -> bool {
     let conditions = |spec: &IndexSpec| {
         spec.partial.as_ref().map(|partial| {
@@ -165,13 +168,14 @@ fn is_same_kind(one: &IndexSpec, other: &IndexSpec) -> bool {
             all
         })
     };
-    // By value and not by direction: `{a: 1}` and `{a: 2}` are two indexes, `{a: 1}` and `{a: 1.0}` are one.
+    // Compared by value and not by direction: `{a: 1}` and `{a: 2}` are two indexes, `{a: 1}` and `{a: 1.0}` are one.
     compare_docs(one.key.as_doc(), other.key.as_doc()).is_eq()
         && (one.unique, one.sparse) == (other.unique, other.sparse)
         && conditions(one) == conditions(other)
 }
 
-/// A filter as the conditions that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` say the same.
+/// Collects the conditions of a filter that must all hold: `{a: 1, b: 2}` and `{$and: [{b: {$eq: 2}}, {a: 1}]}` have the
+/// same ones.
 fn clauses(filter: Doc<'_>, all: &mut Vec<Vec<u8>>) {
     for elem in filter {
         if let Some(array) = elem.value.as_array()

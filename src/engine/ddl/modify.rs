@@ -1,4 +1,4 @@
-//! Changing how a collection or one of its indexes behaves.
+//! Changing the settings of a collection or of one of its indexes.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use crate::storage::{
 use crate::ttl::{DefaultTtl, Expiry, IndexingMode, TsIndex, check_mode, is_ts_key};
 use crate::value::{Millis, Value, ValueRef};
 
-/// Changes settings of a collection; what is `None` stays as it is.
+/// A change of a collection's settings. A setting that is `None` stays as it is.
 #[derive(Debug, Clone)]
 pub struct ModifyCollection {
     pub namespace: Namespace,
     pub default_ttl: Option<DefaultTtl>,
     pub indexing_mode: Option<IndexingMode>,
-    /// Of a capped collection.
+    /// The size of a capped collection.
     pub size: Option<u64>,
-    /// `Some(None)`: as many documents as fit.
+    /// `Some(None)` removes the limit: as many documents as fit.
     pub max: Option<Option<u64>>,
     pub index: Option<ModifyIndex>,
-    /// Only looks whether an index could be made unique.
+    /// Only checks whether the index could be made unique.
     pub dry_run: bool,
 }
 
-/// Changes settings of an index.
+/// A change of an index's settings.
 #[derive(Debug, Clone)]
 pub struct ModifyIndex {
     pub index: IndexName,
-    /// As the client gave it: its range depends on what the index is on.
+    /// As the client gave it. Its valid range depends on the field of the index.
     pub expire_after: Option<Value>,
     pub hidden: Option<bool>,
     pub unique: bool,
     pub prepare_unique: Option<bool>,
 }
 
-/// What of an index was changed: old and new values.
+/// The changed settings of an index, with their old and new values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Modified {
     pub expire_after: Option<(Option<i32>, i32)>,
@@ -50,11 +50,11 @@ pub struct Modified {
     pub prepare_unique: Option<(bool, bool)>,
 }
 
-/// What is really changed, once the collection was looked at.
+/// The changes to make, after comparing the request with the collection.
 #[derive(Default)]
 pub(super) struct Resolved {
     default: Option<DefaultTtl>,
-    /// A plain index on `_ts` that shows the default from now on.
+    /// A plain index on `_ts` that will show the default.
     show_as: Option<TsIndex>,
     mode: Option<IndexingMode>,
     cap: Option<Cap>,
@@ -67,7 +67,7 @@ pub(super) struct Resolved {
 // === impl ModifyCollection ===
 
 impl ModifyCollection {
-    /// Changes nothing yet.
+    /// Returns a change that does nothing yet.
     pub fn new(namespace: Namespace) -> Self {
         Self {
             namespace,
@@ -103,7 +103,8 @@ impl ModifyCollection {
                 Draining::new(collection, resolved.date_rules(), RuleChange::Modify(self));
             return Ok(Begun::Steps(Box::new(draining)));
         }
-        // Decided again in the lock hold that changes it: meanwhile somebody else may have changed what was looked at.
+        // Resolved again in the lock hold that makes the change, because another client may have changed the collection
+        // meanwhile.
         let made = collection.write(now, |writer| {
             Ok(self.resolve(&writer.view())?.make_rest(writer))
         });
@@ -111,7 +112,7 @@ impl ModifyCollection {
         Ok(Begun::Done(Done::Modified(modified?)))
     }
 
-    /// Looks at what is there and decides; nothing is changed yet.
+    /// Compares the request with the collection and decides what to change. It changes nothing yet.
     pub(super) fn resolve(&self, view: &View<'_>) -> Result<Resolved> {
         let mut resolved = Resolved {
             default: self.default_ttl,
@@ -133,7 +134,7 @@ impl ModifyCollection {
         Ok(resolved)
     }
 
-    /// What a capped collection may hold from now on. What is too much makes way with the next insert.
+    /// Returns the new limits of a capped collection. The next insert evicts the documents that no longer fit.
     fn cap(&self, view: &View<'_>) -> Result<Option<Cap>> {
         if self.size.is_none() && self.max.is_none() {
             return Ok(None);
@@ -177,7 +178,7 @@ impl ModifyIndex {
             if view.namespace().collection().starts_with("system.") {
                 return Err(super::hides_system_index());
             }
-            // Hiding what is hidden changes nothing and says nothing.
+            // Hiding a hidden index changes nothing and reports nothing.
             if index.spec.hidden != hidden {
                 resolved.modified.hidden = Some((index.spec.hidden, hidden));
             }
@@ -193,7 +194,7 @@ impl ModifyIndex {
         Ok(())
     }
 
-    /// An index becomes unique in two steps: first new duplicates are refused, then there must be none.
+    /// Resolves the two steps in which an index becomes unique: first it refuses new duplicates, then it must have none.
     fn resolve_unique(&self, spec: &IndexSpec, resolved: &mut Resolved) -> Result<()> {
         if self.unique && !spec.unique {
             if !spec.prepare_unique {
@@ -248,7 +249,7 @@ impl ModifyIndex {
     }
 }
 
-/// The index on `_ts` is the default, seen through another door.
+/// Resolves a change of the index on `_ts`, which is DefaultTTL in another form.
 fn resolve_default(
     view: &View<'_>,
     name: &str,
@@ -288,13 +289,13 @@ fn not_plain() -> Error {
 // === impl Resolved ===
 
 impl Resolved {
-    /// It changes a rule that documents live by: whatever the rule was, what has ended under it must not come back under
-    /// the next one.
+    /// Returns whether this changes an expiry rule. Documents that have expired under the old rule must not come back under
+    /// the new one.
     fn is_rule(&self) -> bool {
         self.default.is_some() || self.expire.is_some()
     }
 
-    /// How the rules that go by dates change.
+    /// Returns how the rules on dates change.
     fn date_rules(&self) -> Option<DateRuleChange> {
         self.expire.map(|seconds| DateRuleChange::Expire {
             index: self.index.clone(),
@@ -302,7 +303,7 @@ impl Resolved {
         })
     }
 
-    /// Changes the rules, and all the rest.
+    /// Changes the expiry rules and all other settings.
     pub(super) fn make(self, rules: &mut Rules<'_>) -> Modified {
         if let Some(default) = self.default {
             default_ttl::set(rules, default, self.show_as.clone());
@@ -313,7 +314,7 @@ impl Resolved {
         self.make_rest(rules)
     }
 
-    /// Changes all but the rules.
+    /// Changes all settings except the expiry rules.
     pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> Modified {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);

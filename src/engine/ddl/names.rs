@@ -1,11 +1,12 @@
-//! The names that databases and collections may have: one set of rules for every command, and for every way in which a
-//! collection comes to be.
+//! Rules for the names of databases and collections. They are the same for all commands and for all ways to create a
+//! collection.
 //!
-//! As in MongoDB, reading under a strange name is mostly harmless and finds nothing, but nobody may create it or write to it.
+//! As in MongoDB, reading under a strange name is mostly harmless and finds nothing, but no client may create such a
+//! collection or write to it.
 
 use crate::error::{Code, Error, Result};
 
-/// Database, dot and collection together.
+/// The longest namespace: database, dot and collection together.
 const MAX_NAMESPACE: usize = 255;
 
 /// Collections that the server or its tools keep in any database.
@@ -16,7 +17,7 @@ const SYSTEM: &[&str] = &[
     "system.views",
 ];
 
-/// The same in one database only.
+/// Collections that the server or its tools keep in one database only.
 const SYSTEM_OF: &[(&str, &[&str])] = &[
     (
         "admin",
@@ -34,37 +35,37 @@ const SYSTEM_OF: &[(&str, &[&str])] = &[
     ("local", &["system.healthlog", "system.replset"]),
 ];
 
-/// Only the server itself writes to these.
+/// Collections that only the server itself writes to.
 const NEVER_WRITTEN: &[&str] = &["system.profile", "system.views"];
 
-/// What can be a collection's name at all, in any command.
+/// Checks that this can be a collection's name at all, in any command.
 #[inline]
 pub fn check_collection(database: &str, name: &str) -> Result<()> {
     if name.is_empty() {
         return invalid(format!("Invalid namespace specified '{database}.'"));
     }
-    // Cheap test first: nearly every name has neither.
+    // The cheap test comes first: nearly every name has neither.
     if name.as_bytes().contains(&0) || name.starts_with('.') {
         return invalid(format!("Invalid namespace specified '{database}.{name}'"));
     }
     Ok(())
 }
 
-/// What can be a database's name.
+/// Checks that this can be a database's name.
 pub fn check_database(name: &str) -> Result<()> {
     let bad = name.is_empty()
         || name.len() > 63
         || name
             .bytes()
             .any(|b| matches!(b, 0 | b'/' | b'\\' | b'.' | b' ' | b'"' | b'$'));
-    // `$external` is where users of other systems stand.
+    // `$external` is the database of users from other systems.
     if bad && name != "$external" {
         return invalid(format!("Invalid database name: '{name}'"));
     }
     Ok(())
 }
 
-/// Whether a collection of that name may be created.
+/// Checks that a collection of this name may be created.
 pub fn check_created(database: &str, name: &str) -> Result<()> {
     if name.contains('$') {
         return invalid(format!("Invalid collection name: {name}"));
@@ -80,7 +81,7 @@ pub fn check_created(database: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a client may write to a collection of that name, or create indexes there.
+/// Checks that a client may write to a collection of this name, or create indexes on it.
 #[inline]
 pub fn check_written(database: &str, name: &str) -> Result<()> {
     if name.starts_with("system.") && NEVER_WRITTEN.contains(&name) {
@@ -89,7 +90,7 @@ pub fn check_written(database: &str, name: &str) -> Result<()> {
     check_created(database, name)
 }
 
-/// Whether find, count and distinct take the name.
+/// Checks that find, count and distinct accept the name.
 #[inline]
 pub fn check_read(database: &str, name: &str) -> Result<()> {
     if name.contains('$') && (database, name) != ("local", "oplog.$main") {
@@ -113,7 +114,7 @@ fn invalid(why: String) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// As mongod 6.0.5 answers create, insert and find.
+    /// The expected answers are those of mongod 6.0.5 to create, insert and find.
     #[test]
     fn names_are_refused_as_mongod_refuses_them() {
         let long = "x".repeat(MAX_NAMESPACE - 1);

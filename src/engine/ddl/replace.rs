@@ -1,4 +1,4 @@
-//! A collection that was filled apart takes the place of another, as `$out` does it.
+//! Replacing a collection by another one that was filled separately, as `$out` does.
 
 use std::sync::Arc;
 
@@ -13,38 +13,39 @@ use crate::storage::{Catalog, Collection, Namespace, Options, RenameError, Rules
 use crate::ttl::{DefaultTtl, TsIndex};
 use crate::value::{DocBuf, Millis};
 
-/// Puts a collection in the place of another, which goes. That one's DefaultTTL stays.
+/// A change that replaces the collection `to`. The DefaultTTL of the replaced collection stays.
 #[derive(Debug, Clone)]
 pub struct ReplaceCollection {
     pub from: Namespace,
-    /// Only the collection that has it.
+    /// If set, only the collection with this UUID is used.
     pub uuid: Option<Uuid>,
     pub to: Namespace,
-    /// How the one that goes must be set up.
+    /// The setup that the replaced collection must have.
     pub expected: Setup,
 }
 
-/// How a collection is set up, but for its DefaultTTL.
+/// The setup of a collection, without its DefaultTTL.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
     pub options: Options,
-    /// Those that are ready, sorted. `None`: there is no collection, not even with an index on `_id`.
+    /// The indexes that are ready, sorted. `None` means that the collection does not exist: an existing one has at least the
+    /// index on `_id`.
     indexes: Option<Vec<DocBuf>>,
 }
 
-/// Why the place cannot be taken now.
+/// The reason why the collection cannot be replaced now.
 enum Unfit {
-    /// The DefaultTTL of the one that goes is another one by now: that has to be taken over first.
+    /// The DefaultTTL of the replaced collection has changed. The new collection must take it over first.
     OtherDefault,
     Refused(Error),
 }
 
-/// How a collection's DefaultTTL is set.
+/// Returns the DefaultTTL of a collection, with the index that shows it.
 pub(in crate::engine) fn default_of(view: &View<'_>) -> (DefaultTtl, Option<TsIndex>) {
     (view.default_ttl(), view.ts_index().cloned())
 }
 
-/// What was filled is no longer there.
+/// Returns the error for a filled collection that no longer exists.
 pub(in crate::engine) fn dropped() -> Error {
     Error::new(
         Code::NamespaceNotFound,
@@ -86,7 +87,8 @@ impl ReplaceCollection {
         })
     }
 
-    /// The one that goes may have been given another DefaultTTL while the other was being filled. Returns the one that both have.
+    /// Copies the DefaultTTL, which may have changed while the new collection was filled. Returns the DefaultTTL that both
+    /// now have.
     fn take_default(
         &self,
         catalog: &Catalog,
@@ -131,7 +133,8 @@ impl Setup {
         }
     }
 
-    /// What was filled has the old options and indexes: it must not take the place of others.
+    /// Checks that the setup has not changed. The filled collection has the old options and indexes, so it must not replace
+    /// a collection with others.
     fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
         let changed = |message| Err(Error::new(Code::CommandFailed, message));
         if self.options != now.options {

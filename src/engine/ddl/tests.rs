@@ -1,4 +1,4 @@
-//! A change is all that it takes to make it: made again elsewhere, it leads to the same schema.
+//! A change holds all that is needed to make it: run again on another catalog, it leads to the same schema.
 
 use super::*;
 use crate::engine::PartialFilter;
@@ -65,7 +65,7 @@ fn partial(filter: &bson::Document) -> Partial {
     }
 }
 
-/// Makes a change to its end.
+/// Runs a change to its end.
 fn make(catalog: &Arc<Catalog>, change: SchemaChange) -> Result<Done> {
     match change.begin(catalog, NOW)? {
         Begun::Done(done) => Ok(done),
@@ -79,7 +79,7 @@ fn make(catalog: &Arc<Catalog>, change: SchemaChange) -> Result<Done> {
     }
 }
 
-/// Everything that clients see of the schema, but for UUIDs.
+/// Returns everything that clients see of the schema, except UUIDs.
 fn schema(catalog: &Catalog) -> Vec<String> {
     let mut seen = Vec::new();
     for collection in catalog.collections() {
@@ -177,7 +177,8 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
     assert_eq!(before, expected);
 }
 
-/// As `$out` ends: what it filled goes by its name, or by its UUID where another may have come to the name.
+/// The end of an `$out`: it identifies the filled collection by name, or by UUID if another collection may have taken the
+/// name.
 #[test]
 fn a_replacement_is_a_change_like_any_other() {
     let changes = [

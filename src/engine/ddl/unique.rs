@@ -1,7 +1,7 @@
-//! `index: {unique: true}`: looks through an index in steps, and makes it unique if no two documents share a key.
+//! `index: {unique: true}`: reads an index in steps, and makes it unique if no two documents share a key.
 //!
-//! The index is being prepared, so no new duplicate comes while this looks. Whether somebody has changed that meanwhile is asked
-//! again in the lock hold that makes it unique.
+//! The index has `prepareUnique` set, so no new duplicate can be added meanwhile. The lock hold that makes it unique checks
+//! again that this has not changed.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -21,35 +21,35 @@ pub(super) struct ConvertToUnique {
     look: Look,
 }
 
-/// How far the index was looked through.
+/// The progress of reading the index.
 #[derive(Default)]
 struct Look {
-    /// Which index, and which state of it.
+    /// The index, and the version of its state.
     of: Option<(IndexNumber, u64)>,
-    /// The last entry that was looked at.
+    /// The last entry read.
     at: Vec<u8>,
-    /// The document under its key, while only one is known.
+    /// The document under the current key, while only one is known.
     single: Option<RecordId>,
-    /// The `_id`s under its key, once two documents have shared it at one time.
+    /// The `_id`s under the current key, once two documents have shared it at one time.
     sharing: Vec<Value>,
-    /// Those of the keys before it that several documents share.
+    /// The `_id`s of documents that share one of the earlier keys, one list per key.
     shared: Vec<Vec<Value>>,
     told: usize,
     bytes: usize,
-    /// What was found is all that can be told.
+    /// No more `_id`s can be reported.
     full: bool,
 }
 
-/// The `_id`s of documents that share keys are told up to here. MongoDB says then that there are too many.
+/// The most bytes of `_id`s that an error reports. Beyond this MongoDB says that there are too many.
 const MAX_TOLD: usize = 8 << 20;
 
-/// So many documents are told of; MongoDB looks no further then, and says nothing of it.
+/// The most documents that an error reports. MongoDB then stops reading, and does not mention it.
 const MAX_DOCUMENTS: usize = 1 << 19;
 
-/// Type and name of `_id`, in bytes.
+/// The type and the name of `_id`, in bytes.
 const ID_OVERHEAD: usize = 5;
 
-/// Entries between two looks at the clock.
+/// The number of entries between two checks of the clock.
 const SOME: usize = 128;
 
 // === impl ConvertToUnique ===
@@ -107,7 +107,7 @@ fn state(index: &Index) -> (IndexNumber, u64) {
 // === impl Look ===
 
 impl Look {
-    /// Looks at some more entries; `true` when all were looked at.
+    /// Reads some more entries. Returns `true` when all were read.
     fn some(&mut self, view: &View<'_>, name: &str) -> Result<bool> {
         let Some(index) = view.index(name) else {
             return Err(Error::new(
@@ -152,7 +152,8 @@ impl Look {
         Ok(over)
     }
 
-    /// A document under the key. The one before it may have ended since it was met: then they have never shared it.
+    /// Adds a document under the current key. The one before it may have expired since it was read: then the two have never
+    /// shared the key.
     fn meet(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
         if self.sharing.is_empty() {
             let before = self.single.replace(record).and_then(|id| view.get(id));
@@ -164,7 +165,7 @@ impl Look {
 
     fn tell(&mut self, id: ValueRef<'_>) {
         self.bytes += id.data().len() + ID_OVERHEAD;
-        // At least one is told, however large.
+        // At least one `_id` is reported, however large.
         if self.bytes <= MAX_TOLD || self.told == 0 {
             self.sharing.push(id.to_value());
             self.told += 1;
@@ -172,7 +173,7 @@ impl Look {
         self.full = self.bytes > MAX_TOLD || self.told >= MAX_DOCUMENTS;
     }
 
-    /// All documents under a key are known.
+    /// Finishes a key, after all of its documents were read.
     fn end_key(&mut self) {
         self.single = None;
         if !self.sharing.is_empty() {
@@ -222,7 +223,7 @@ mod tests {
         assert!(set.unwrap().is_ok());
     }
 
-    /// Two documents share a key; one of them ends between two looks, the first of which has met only that one.
+    /// Two documents share a key. The first step reads only one of them, which then expires before the second step.
     #[test]
     fn what_ends_meanwhile_shares_nothing() {
         let c = Collection::new(Namespace::new("db", "c"), Options::default());
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Of documents of one key as many are told of as there may be, however large their `_id`s are.
+    /// The error reports the documents of one key only up to the limit, however large their `_id`s are.
     #[test]
     fn what_is_told_of_those_who_share_a_key_has_an_end() {
         let mut look = Look::default();

@@ -13,7 +13,7 @@ use crate::query::stage::Slice;
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Millis;
 
-/// An iterator over the matching documents in the order of a walk. With a sort it yields only the first document of that
+/// A source of matching documents in the order of a walk. With a sort, it finds the first document of that sort.
 /// sort.
 pub struct Picker {
     walk: Walk,
