@@ -1,4 +1,4 @@
-//! What a walk does while it holds its collection's lock, and what it does not.
+//! Tests of what a walk does under the lock of its collection, and what it does outside it.
 
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ fn filter(filter: &Document) -> Filter {
     Filter::parse(DocBuf::from(filter).as_doc(), &Scope::new()).unwrap()
 }
 
-/// Every way to all documents of a collection.
+/// Returns every kind of access to all documents of a collection.
 fn ways(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, Access)> {
     let ids = filter(&doc! {"_id": {"$in": (0..count).collect::<Vec<_>>()}});
     let all = Filter::all();
@@ -56,7 +56,7 @@ fn ways(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, Access)>
     ]
 }
 
-/// Whatever the way, a lock hold lasts for some hundred small documents, and for fewer of large ones.
+/// With every access, a lock hold reads a few hundred small documents, and fewer large ones.
 #[test]
 fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
     for (size, count, most) in [
@@ -90,7 +90,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
     }
 }
 
-/// What may take long with one document is not done under the lock, and does not reach more than a few documents at a time.
+/// A slow filter does not run under the lock, and one slice tests only a few documents with it.
 #[test]
 fn a_slow_filter_is_tested_when_the_lock_is_free() {
     let documents = (0..100).map(|n| doc! {"_id": n, "a": n, "s": "aab"});
@@ -152,15 +152,15 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
     }
 }
 
-/// A write brings an array into the index between the plan and the first step of the walk. The array's keys are not where the
-/// order of the sort would have it, so the walk says that it cannot keep that order, and whoever relied on it sorts.
+/// A write brings an array into the index between the plan and the first step of the walk. The keys of the array are not at
+/// the position that the sort requires. So the walk reports that it cannot keep the order, and the caller sorts.
 #[test]
 fn an_order_that_an_array_has_broken_is_not_relied_on() {
     let documents = (0..9).map(|n| doc! {"_id": n, "a": 5, "b": 8 - n});
     let asked = Arc::new(filter(&doc! {"a": 5}));
     let vars = Vars::at(Millis(0));
     let sort = |by: Document| Sort::parse(DocBuf::from(by).as_doc()).unwrap();
-    // By its keys the array is met before all others; by the sort it is the last.
+    // By its keys the array comes before all other documents; by the sort it comes last.
     for (by, last, first) in [(doc! {"b": 1}, 9, 8), (doc! {"b": -1}, -1, 0)] {
         for is_broken in [false, true] {
             let collection = collection(doc! {"a": 1, "b": 1}, documents.clone());

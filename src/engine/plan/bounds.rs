@@ -1,10 +1,10 @@
 //! The values that a test can accept, as intervals of index keys.
 //!
-//! What is returned may hold too much, never too little: if a document passes the test on a path, then at least one of its keys
-//! under that path lies inside. An index holds null for a missing field, undefined for an empty array, and the elements of
-//! an array instead of the array.
+//! Bounds may hold too much, but never too little: if a document passes the test on a path, at least one of its keys under
+//! that path lies inside. An index holds null for a missing field, undefined for an empty array, and the elements of an
+//! array instead of the array.
 //!
-//! A list of values may be long: what goes through one counts its work, and fails where the command is to end.
+//! A list of values may be long. A function that goes through one counts its work, and fails when the command must end.
 
 use super::id_point::has_one_key;
 use super::interval::{self, End, Interval};
@@ -18,10 +18,10 @@ use crate::{
     value::{Type, Value, ValueRef},
 };
 
-/// How much a predicate narrows a scan; the order is the preference.
+/// How much a predicate narrows a scan. Later variants are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BoundKind {
-    /// Everything but some values.
+    /// Everything except some values.
     Wide,
     Range,
     Points,
@@ -34,11 +34,11 @@ pub struct Bounds {
     pub kind: BoundKind,
 }
 
-/// What is needed of the path beside the test.
+/// The facts about a path that bounds depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct PathFacts {
-    /// The path has a component that could name an array element. There the language also sees missing values that the
-    /// index does not hold, so nothing that accepts a missing value has bounds.
+    /// The path has a component that could name an array element. The query language then also sees missing values that the
+    /// index does not hold, so a test that accepts a missing value has no bounds.
     pub digits: bool,
     pub multikey: bool,
 }
@@ -46,7 +46,7 @@ pub struct PathFacts {
 // === impl Bounds ===
 
 impl Bounds {
-    /// What all of these allow; `None` where there are none.
+    /// Returns the values that all of these bounds allow, or `None` if the list is empty.
     pub fn all_of(all: Vec<Self>) -> Result<Option<Self>> {
         aside::tick_each(&all)?;
         let Some(strongest) = all.iter().map(|bounds| bounds.kind).max() else {
@@ -62,7 +62,8 @@ impl Bounds {
     }
 }
 
-/// Whether the bounds of a test hold the keys of no document that fails it, where no document has an array on the path.
+/// Returns whether the bounds of a test exclude every document that fails it, provided that no document has an array on the
+/// path.
 pub fn is_exact(test: &Test) -> Result<bool> {
     Ok(match test {
         Test::Compare(comparison) => is_exact_value(comparison.value.as_ref()),
@@ -75,7 +76,8 @@ pub fn is_exact(test: &Test) -> Result<bool> {
     })
 }
 
-/// Null is also what a missing field equals, and an index need not know that.
+/// Returns whether equality with this value has exact bounds. Null has not: a missing field equals it, too, and an index
+/// need not know that.
 pub fn is_exact_value(value: ValueRef<'_>) -> bool {
     has_one_key(value) && value.ty() != Type::Null
 }
@@ -84,7 +86,7 @@ pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     match test {
         Test::Compare(comparison) => of_comparison(comparison, place),
         Test::In(members) => of_members(members, place),
-        // Any of them is there; one is enough to look for.
+        // All members must be present, so looking for one is enough.
         Test::All(members) => match members.values().first() {
             Some(first) => Ok(value_points(first.as_ref(), place)?.map(points)),
             None => Ok(None),
@@ -97,7 +99,7 @@ pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     }
 }
 
-/// The bounds of a negated test.
+/// Returns the bounds of a negated test.
 pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     let points = match test {
         Test::Exists => {
@@ -117,8 +119,8 @@ pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
     let Some(points) = points else {
         return Ok(None);
     };
-    // Of an array with several elements only some keys are excluded; of an array that equals the excluded one all could be.
-    // And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
+    // In an array with several elements only some keys are excluded. In an array that equals the excluded one, all keys
+    // could be. And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
     let unsafe_value = |value: &Value| match value.ty() {
         Type::Array => true,
         Type::Null => place.multikey,
@@ -160,11 +162,11 @@ fn range(intervals: Vec<Interval>) -> Result<Bounds> {
     })
 }
 
-/// Where documents with that value have a key.
+/// Returns the keys of documents with this value.
 fn value_points(value: ValueRef<'_>, place: PathFacts) -> Result<Option<Vec<Interval>>> {
     Ok(match value.ty() {
         Type::Null if place.digits => None,
-        // An array is found by its first element, or as it stands where it is itself an element.
+        // An array is found by its first element, or by itself if it is an element of another array.
         Type::Array => {
             let first = value
                 .as_array()
@@ -188,7 +190,7 @@ fn points(intervals: Vec<Interval>) -> Bounds {
     Bounds { intervals, kind }
 }
 
-/// Where documents with one of the values have a key.
+/// Returns the keys of documents with one of these values.
 fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
@@ -240,7 +242,7 @@ fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bou
     range(vec![interval]).map(Some)
 }
 
-/// The ends of a type's values among all values, for the types whose ranges an index can serve.
+/// Returns the lowest and the highest end of a type's values, for the types whose ranges an index can serve.
 fn bracket(ty: Type) -> Option<(End, End)> {
     let oid = |byte| Value::oid([byte; 12]);
     let document = || Value::document(crate::value::Doc::EMPTY.bytes().to_vec());
@@ -301,7 +303,7 @@ fn of_types(types: TypeSet) -> Result<Option<Bounds>> {
     range(all).map(Some)
 }
 
-/// Texts with the pattern's prefix, and the stored pattern that is the same one.
+/// Returns the bounds of a regular expression: strings with its prefix, and a stored regular expression equal to it.
 fn of_pattern(pattern: &Pattern) -> Result<Bounds> {
     let same = Value::regex(pattern.source(), pattern.flags());
     let (low, high) = match pattern.prefix() {
@@ -321,7 +323,7 @@ fn of_pattern(pattern: &Pattern) -> Result<Bounds> {
     ])
 }
 
-/// The first text behind all that begin with `prefix`, if one can be written.
+/// Returns the first string behind all that begin with `prefix`, if there is one.
 fn successor(prefix: &str) -> Option<String> {
     let last = prefix.chars().next_back()?;
     let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32)?;

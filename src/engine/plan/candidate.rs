@@ -1,4 +1,4 @@
-//! What each index could do for a query, and which one does.
+//! Rating what each index can do for a query, and choosing the best.
 
 use std::rc::Rc;
 
@@ -22,8 +22,8 @@ use crate::{
     value::{Path, key},
 };
 
-/// Chooses how to find the documents of a query. The same input gives the same plan. Fails where a hint names no index, and where
-/// the command is to end.
+/// Chooses how to find the documents of a query. The same input gives the same plan. Fails if a hint names no index, or if
+/// the command must end.
 pub fn plan<'f>(
     filter: &'f Filter,
     sort: &[SortKey<'_>],
@@ -31,7 +31,7 @@ pub fn plan<'f>(
     facts: &Facts,
 ) -> Result<Plan<'f>> {
     let root = filter.root();
-    // First: a hint at no index is refused whatever the filter says, as by mongod.
+    // This comes first: a hint that names no index is refused whatever the filter says, as in mongod.
     let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
     if matches!(root, Node::False) {
         return Ok(Plan {
@@ -66,7 +66,7 @@ pub fn plan<'f>(
     if let Some(best) = best {
         return best.plan(&predicates, sort);
     }
-    // The order of `_id`s is not there: what the hint leads to is in the map, or everything.
+    // There is no ordered index of `_id`s. A hint on `_id` then leads to the map of `_id`s, or to a scan of the collection.
     if hinted == Some(Hinted::Ids)
         && let Some(plan) = by_id(root, &predicates, sort)?
     {
@@ -84,7 +84,7 @@ fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
     }
 }
 
-/// `_id` equal to a value or to one of several: nothing is quicker.
+/// Returns the plan for `_id` equal to one value or to one of several. No other access is quicker.
 fn by_id<'f>(
     root: &'f Node,
     predicates: &Predicates<'f>,
@@ -115,7 +115,7 @@ fn by_id<'f>(
         used: vec![part],
     };
     Ok(Some(Plan {
-        // One document is in any order.
+        // A single document is in any order.
         sort_covered: values.len() <= 1 || sort.is_empty(),
         access: Access::Ids(keys),
         exact: only.is_some(),
@@ -126,7 +126,7 @@ fn by_id<'f>(
     }))
 }
 
-/// What the best index does for a query. With a hint only the hinted one is asked.
+/// Returns the best index for a query. With a hint, only the hinted index is considered.
 fn best<'i>(
     root: &Node,
     predicates: &Predicates<'_>,
@@ -146,7 +146,7 @@ fn best<'i>(
         let Some(next) = candidate(index, root, predicates, sort, hinted.is_some())? else {
             continue;
         };
-        // Of equals the first index wins.
+        // Among equals the first index wins.
         if best.as_ref().is_none_or(|best| next.score > best.score) {
             best = Some(next);
         }
@@ -154,8 +154,8 @@ fn best<'i>(
     Ok(best)
 }
 
-/// The alternatives of an `$or` that all documents must satisfy, each through the index that serves it. One that no index
-/// serves would be a scan of everything, and that can be had once.
+/// Plans an `$or` that all documents must satisfy, with the best index for each alternative. Gives up if an alternative has
+/// no index: it would need a scan of the collection, and then one scan serves them all.
 fn by_alternatives<'f>(
     root: &'f Node,
     sort: &[SortKey<'_>],
@@ -202,25 +202,25 @@ fn by_alternatives<'f>(
 struct Candidate<'i> {
     score: Score,
     index: &'i IndexFacts,
-    /// Per field of the index.
+    /// One entry per field of the index.
     bounds: Vec<Option<Rc<FieldBounds>>>,
     /// How many of the fields narrow the scan.
     used: usize,
     order: Option<Direction>,
 }
 
-/// What is preferred, the weightier reason first.
+/// The rating of an index, the most important criterion first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Score {
-    /// All fields of a unique index are given: at most one document.
+    /// All fields of a unique index are fixed: at most one document matches.
     one: bool,
     bounded: bool,
-    /// Fields that are given: three each, two where there are several values.
+    /// The fixed fields: three points each, two if there are several values.
     points: usize,
     sorted: bool,
     ranges: usize,
     wide: usize,
-    /// Fewer fields make a smaller index.
+    /// An index with fewer fields is smaller.
     short: std::cmp::Reverse<usize>,
 }
 
@@ -231,8 +231,8 @@ fn candidate<'i>(
     sort: &[SortKey<'_>],
     hinted: bool,
 ) -> Result<Option<Candidate<'i>>> {
-    // A partial index lacks what does not pass its filter, a sparse one documents that have none of its fields. A client that hints
-    // at one takes what it holds, as in MongoDB.
+    // A partial index lacks documents that do not pass its filter. A sparse index lacks documents that have none of its
+    // fields. A client that hints at such an index gets only what it holds, as in MongoDB.
     if let Some(partial) = &index.partial
         && !hinted
         && !implies(root, partial.root())?
@@ -242,7 +242,8 @@ fn candidate<'i>(
     if index.spec.sparse && !hinted && !needs_one_of(&index.spec.paths, predicates)? {
         return Ok(None);
     }
-    // The server keeps `_ts`, and documents need not show it: a predicate that accepts a missing field is not served.
+    // The server keeps `_ts`, and documents need not show it. So the index cannot serve a predicate that accepts a missing
+    // field.
     if index.spec.names_ts()
         && predicates.any(None, |predicate| {
             predicate.path.first() == TS_FIELD && !predicate.needs_field()
@@ -279,7 +280,7 @@ fn candidate<'i>(
     }))
 }
 
-/// Whether only documents that have one of the fields can pass.
+/// Returns whether only documents that have one of the fields can pass.
 fn needs_one_of(paths: &[Path], predicates: &Predicates<'_>) -> Result<bool> {
     for path in paths {
         if predicates.any(Some(path.as_str()), Predicate::needs_field)? {
@@ -289,8 +290,8 @@ fn needs_one_of(paths: &[Path], predicates: &Predicates<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// The bounds of each field. Two fields that run through the same array are not both bounded: each predicate may be satisfied
-/// by another element, but a key stands for one.
+/// Returns the bounds of each field. Two fields that pass through the same array are not both bounded: different elements
+/// may satisfy the two predicates, but a key comes from one element.
 fn field_bounds(
     index: &IndexFacts,
     predicates: &Predicates<'_>,
@@ -328,7 +329,7 @@ impl Candidate<'_> {
         let direction = self.order.unwrap_or(Direction::Forward);
         Ok(Plan {
             sort_covered: self.score.sorted || sort.is_empty(),
-            // Every part of the filter is said by the bounds, and a document has one key.
+            // The bounds express every part of the filter, and each document has one key.
             exact: self.index.multikey == 0 && used.len() == predicates.parts,
             access: Access::IndexScan(IndexScan {
                 number: self.index.number,
@@ -349,8 +350,9 @@ impl Candidate<'_> {
     }
 }
 
-/// The direction in which the index yields the order of the sort, if it does: fields that are fixed to one value do not
-/// matter, the others must be the sort's, in its directions or all reversed. Through arrays an index has another order.
+/// Returns the direction in which the index yields the order of the sort, if it does. Fields that are fixed to one value do
+/// not matter. The others must be those of the sort, in its directions or all reversed. An index with arrays has another
+/// order.
 fn sort_order(
     index: &IndexFacts,
     bounds: &[Option<Rc<FieldBounds>>],
@@ -387,7 +389,7 @@ fn sort_order(
         }
         wanted.next();
     }
-    // A sort key that is fixed needs no order, wherever it stands.
+    // A sort key that is fixed needs no order, whatever its position.
     for rest in wanted {
         let at = index.spec.paths.iter().position(|path| path == rest.path)?;
         if !fixed(at) || index.is_multikey(at) {

@@ -1,4 +1,4 @@
-//! Equality with one value, where an index answers it exactly: what a join asks once for every row.
+//! Equality with one value that an index answers exactly. A join asks for it once per row.
 
 use super::{bounds, predicates::has_digits};
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     value::{Path, ValueRef},
 };
 
-/// The index that holds every document under the value of its `field`, so that the documents with a key are exactly the
-/// documents whose field equals the value, if [`has_point`] says so of it.
+/// Returns the index that holds every document under the value of its `field`. If [`has_point`] accepts a value, the
+/// documents under its key are exactly those whose field equals it.
 pub fn equality_index<'v>(
     indexes: impl Iterator<Item = &'v Index>,
     field: &str,
@@ -25,7 +25,7 @@ pub fn equality_index<'v>(
     fitting.next()
 }
 
-/// Whether equality with that value is one key of an index without arrays, and that key nothing else.
+/// Returns whether, in an index without arrays, equality with this value means one key that stands for nothing else.
 pub fn has_point(value: ValueRef<'_>) -> bool {
     bounds::is_exact_value(value)
 }

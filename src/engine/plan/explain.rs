@@ -11,11 +11,11 @@ use crate::{
 
 /// The memory that a sort may use, as mongod shows it.
 const SORT_LIMIT: i64 = 100 * 1024 * 1024;
-/// Bounds are left out where a reply with them would be larger, as in mongod (`internalQueryExplainSizeThresholdBytes`).
+/// The size of a reply above which bounds are left out, as in mongod (`internalQueryExplainSizeThresholdBytes`).
 const MOST_BYTES: usize = 10 << 20;
 
-/// The stages of a plan, outermost first: a sort if the access does not give the order, the fetch, the access. `filter` is
-/// printed where documents are tested.
+/// Returns the stages of a plan, outermost first: a sort if the access does not give the order, the fetch, the access. The
+/// stage that tests documents shows `filter`.
 pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> Result<DocBuf> {
     let mut bytes = Vec::new();
     let mut out = DocBuilder::begin(&mut bytes);
@@ -71,7 +71,7 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
     Ok(())
 }
 
-/// What the bounds do not say.
+/// Writes the part of the filter that the bounds do not express.
 fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
     let rest = filter.describe_without(&shown.used)?;
     if !rest.as_doc().is_empty() {
@@ -80,7 +80,7 @@ fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Res
     Ok(())
 }
 
-/// `left` is how many bytes the bounds may still take.
+/// Writes the index scan. `left` is the number of bytes that the bounds may still take.
 fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
     out.put_str("stage", "IXSCAN");
     let bounds = match by {
@@ -171,7 +171,7 @@ fn scan_bounds(
 
 type Texts<'t> = Box<dyn Iterator<Item = String> + 't>;
 
-/// The intervals of each field, unless they take more than `most` bytes.
+/// Returns the intervals of each field, unless they take more than `most` bytes.
 fn bounds_of<'t>(
     fields: impl IntoIterator<Item = (&'t str, Texts<'t>)>,
     most: usize,
@@ -183,7 +183,7 @@ fn bounds_of<'t>(
         let mut list = out.array(name);
         for text in texts {
             aside::tick(1)?;
-            // Its type, its number as a name, and a length.
+            // Each text also takes a type, its number as a name, and a length.
             taken += text.len() + 12;
             if taken > most {
                 return Ok(None);

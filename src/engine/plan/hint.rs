@@ -7,7 +7,7 @@ use crate::{
     value::{self, Doc, DocBuf},
 };
 
-/// What a client asks for by name.
+/// A hint, as the client gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     Name(String),
@@ -17,12 +17,12 @@ pub enum Hint {
     Natural(Direction),
 }
 
-/// What a hint comes to.
+/// The access that a hint stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hinted {
-    /// The place of an index among the facts.
+    /// The position of an index among the facts.
     Index(usize),
-    /// The index on `_id`, whose order nobody has asked for yet.
+    /// The index on `_id`, while its ordered form has not been built.
     Ids,
     Natural(Direction),
 }
@@ -30,7 +30,7 @@ pub enum Hinted {
 // === impl Hint ===
 
 impl Hint {
-    /// A hint that is written as a document: the key of an index, or `{$natural: 1}`.
+    /// Parses a hint that is a document: the key of an index, or `{$natural: 1}`.
     pub fn of_document(key: DocBuf) -> Self {
         match key.as_doc().get("$natural").as_num() {
             Some(way) if way.is_negative() => Self::Natural(Direction::Backward),
@@ -39,7 +39,7 @@ impl Hint {
         }
     }
 
-    /// The index that is meant. One that does not exist, or is hidden, is an error.
+    /// Returns the hinted index. Fails if it does not exist or is hidden.
     pub(super) fn find(&self, facts: &Facts) -> Result<Hinted> {
         if let Self::Natural(direction) = self {
             return Ok(Hinted::Natural(*direction));
@@ -49,7 +49,7 @@ impl Hint {
             .as_ref()
             .is_some_and(|index| self.names_ts_index(index))
         {
-            // It has no entries: all documents are what it leads to.
+            // This index has no entries, so it stands for all documents.
             return Ok(Hinted::Natural(Direction::Forward));
         }
         let found = facts
@@ -65,7 +65,7 @@ impl Hint {
         }
     }
 
-    /// Whether an index of that name and key is meant.
+    /// Returns whether the hint means an index of this name and key.
     pub fn names(&self, name: &str, key: Doc<'_>) -> bool {
         match self {
             Self::Name(wanted) => wanted == name,
@@ -74,7 +74,7 @@ impl Hint {
         }
     }
 
-    /// Whether the index on `_id` is meant.
+    /// Returns whether the hint means the index on `_id`.
     pub fn names_ids(&self) -> bool {
         match self {
             Self::Name(name) => name == crate::storage::index::ID_INDEX,

@@ -1,7 +1,7 @@
-//! Whether a query asks for one document by its `_id`.
+//! Detection of queries that ask for one document by its `_id`.
 //!
-//! The same question is asked of the bytes of a filter ([`plain_id`], before anything is parsed), of its tree ([`id_equality`]), and of
-//! one of its predicates ([`id_values`], by the planner). All of them go by [`has_one_key`].
+//! There are three forms of the question: for the bytes of a filter ([`plain_id`], before anything is parsed), for its tree
+//! ([`id_equality`]), and for one of its predicates ([`id_values`], in the planner). All of them use [`has_one_key`].
 
 use super::predicates::{Ask, Predicate};
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 
 pub(super) const ID_FIELD: &str = "_id";
 
-/// Whether equality with that value is equality of keys: with values of these types it reaches further.
+/// Returns whether equality with this value is equality of keys. For values of some types it matches more.
 pub fn has_one_key(value: ValueRef<'_>) -> bool {
     !matches!(value.ty(), Type::Array | Type::Regex | Type::Undefined)
 }
 
-/// The `_id` that the filter asks for, if it asks for nothing else.
+/// Returns the `_id` that the filter asks for, if it asks for nothing else.
 pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
     let Node::Field(field) = filter.root() else {
         return None;
@@ -33,7 +33,7 @@ pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
     has_one_key(value).then_some(value)
 }
 
-/// The same of a filter that was not parsed yet: most are `{_id: value}`, and there is no more to them.
+/// Returns the `_id` that an unparsed filter asks for, if it asks for nothing else. Most filters are just `{_id: value}`.
 pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
     let mut fields = filter.iter();
     let only = fields
@@ -46,7 +46,7 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
     has_one_key(only.value).then_some(only.value)
 }
 
-/// The `_id`s that a predicate on `_id` allows, in order and each once, if they can be counted.
+/// Returns the `_id`s that a predicate on `_id` allows, in order and each once, if it lists them.
 pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Value]>> {
     let values = match predicate.test {
         Ask::Is(Test::Compare(comparison)) if comparison.op == Op::Eq => {
@@ -69,7 +69,7 @@ mod tests {
     use crate::query::Scope;
     use crate::value::DocBuf;
 
-    /// What the planner makes of a filter: the one `_id` that it looks up.
+    /// Returns whether the planner looks up one `_id` for the filter.
     fn planned(filter: &Filter) -> bool {
         let plan = plan(filter, &[], None, &Facts::default()).unwrap();
         matches!(plan.access, Access::Ids(keys) if keys.len() == 1) && plan.exact
@@ -87,7 +87,7 @@ mod tests {
                 true,
             ),
             (Bson::MaxKey, true),
-            // Equal values of these types are found by parsing alone, or not at all.
+            // Values of these types are recognized only after parsing, or not at all.
             (Bson::from(doc! {"a": 1}), false),
             (Bson::from(doc! {"$gt": 1}), false),
             (Bson::from(vec![1, 2]), false),

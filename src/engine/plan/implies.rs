@@ -1,4 +1,4 @@
-//! Whether a filter asks for no more than a partial index holds.
+//! Checks that a filter asks for no more than a partial index holds.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,8 @@ use crate::{
     value::{self, Type, ValueRef},
 };
 
-/// Whether every document that passes `filter` also passes `partial`. May say no where the answer is yes. Fails where the
-/// command is to end.
+/// Returns whether every document that passes `filter` also passes `partial`. It may return `false` although this is so.
+/// Fails if the command must end.
 pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
     aside::tick(1)?;
     match partial {
@@ -75,8 +75,8 @@ fn test_implies(test: &Test, wanted: &Test) -> Result<bool> {
     })
 }
 
-/// Whether a document that has this value there passes. An array can be met in two ways, and null also means missing: these
-/// imply only themselves.
+/// Returns whether a document with this value passes `wanted`. An array can match in two ways, and null also means missing,
+/// so these imply only themselves.
 fn value_implies(value: ValueRef<'_>, wanted: &Test) -> bool {
     match (value.ty(), wanted) {
         (Type::Array | Type::Null, Test::Compare(wanted)) => {
@@ -91,7 +91,7 @@ fn value_implies(value: ValueRef<'_>, wanted: &Test) -> bool {
     }
 }
 
-/// Both look in the same direction within one type, and the known end is at least as far.
+/// Returns whether both comparisons have the same direction within one type, and `known` is at least as narrow.
 fn range_implies(known: &Comparison, wanted: &Comparison) -> bool {
     let (a, b) = (known.value.as_ref(), wanted.value.as_ref());
     let plain = |value: ValueRef<'_>| {

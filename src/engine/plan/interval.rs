@@ -1,5 +1,5 @@
-//! Intervals of values in BSON order, with sets of them. A set may have as many intervals as a filter has conditions, so
-//! whatever goes through one counts its work, and fails where the command is to end.
+//! Intervals of values in BSON order, and sets of them. A set may have as many intervals as a filter has conditions. So a
+//! function that goes through one counts its work, and fails when the command must end.
 
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -17,14 +17,15 @@ pub struct Interval {
     pub high: End,
 }
 
-/// One end of an interval. Ends are shared: a point has one value at both, and sets of intervals are made of each other's ends.
+/// One end of an interval. Ends are shared: both ends of a point have the same value, and sets of intervals reuse the ends
+/// of other sets.
 #[derive(Debug, Clone)]
 pub struct End {
     at: Rc<Mark>,
     pub included: bool,
 }
 
-/// A value, and its key bytes, which decide every comparison.
+/// A value with its key bytes. All comparisons use the key bytes.
 #[derive(Debug)]
 struct Mark {
     value: Value,
@@ -48,7 +49,7 @@ impl End {
         &self.at.key
     }
 
-    /// The same place, seen from the other side.
+    /// Returns the same position as an end of the neighboring interval.
     fn turned(&self) -> Self {
         Self {
             at: Rc::clone(&self.at),
@@ -84,7 +85,7 @@ impl Interval {
         }
     }
 
-    /// As mongod prints it, turned round where the scan meets the higher end first.
+    /// Formats the interval as mongod prints it. With `reversed` the higher end comes first, as the scan meets it.
     pub fn show(&self, reversed: bool) -> String {
         let (first, last) = if reversed {
             (&self.high, &self.low)
@@ -101,12 +102,12 @@ impl Interval {
     }
 }
 
-/// The values that lie in one of these at least, as disjoint and ascending intervals.
+/// Returns the values that lie in at least one of these intervals, as disjoint and ascending intervals.
 pub fn union(all: Vec<Interval>) -> Result<Vec<Interval>> {
     covered(all, 1)
 }
 
-/// The values that lie in all of these sets, each of which is disjoint and ascending.
+/// Returns the values that lie in all of these sets. Each set is disjoint and ascending.
 pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Result<Vec<Interval>> {
     match (sets.len(), sets.pop()) {
         (1, Some(only)) => Ok(only),
@@ -114,8 +115,8 @@ pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Result<Vec<Interval>> {
     }
 }
 
-/// The values that lie in `depth` of these intervals at least. One sort and one pass, however many sets they come from: the
-/// edges are met in ascending order, and the intervals that are open are counted.
+/// Returns the values that lie in at least `depth` of these intervals. It takes one sort and one pass, however many sets the
+/// intervals come from: the pass meets the edges in ascending order and counts the open intervals.
 fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
     aside::tick_each(&all)?;
     all.retain(|interval| !interval.is_empty());
@@ -157,20 +158,21 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
     Ok(found)
 }
 
-/// An end on its way through [`covered`].
+/// One end of an interval while [`covered`] processes it.
 struct Edge {
     end: End,
     opens: bool,
 }
 
 impl Edge {
-    /// Before or behind the values with its key: intervals are half open in these places, and those that touch have one in common.
+    /// Returns the position of the edge, before or behind the values with its key. At these positions intervals are half
+    /// open, and two that touch share a position.
     fn place(&self) -> (&[u8], bool) {
         (self.end.key(), self.end.included != self.opens)
     }
 }
 
-/// Everything but these (disjoint and ascending).
+/// Returns all values except these (disjoint and ascending).
 pub fn complement(of: &[Interval], lowest: End, highest: End) -> Result<Vec<Interval>> {
     aside::tick_each(of)?;
     let mut rest = Vec::with_capacity(of.len() + 1);
@@ -188,9 +190,9 @@ pub fn complement(of: &[Interval], lowest: End, highest: End) -> Result<Vec<Inte
 mod tests {
     use super::*;
 
-    /// Sets of the numbers 0 to 9 and the gaps between them, as a scan over all of them sees them.
+    /// Checks whether a set holds one of the numbers 0 to 9 or one of the gaps between them.
     fn holds(set: &[Interval], at: i32) -> bool {
-        // Odd places are gaps: 2n + 1 lies between n and n + 1.
+        // Odd positions are gaps: 2n + 1 lies between n and n + 1.
         let point = Interval::point(Value::double(f64::from(at) / 2.0).as_ref());
         set.iter().any(|interval| {
             let low = interval.low.key().cmp(point.low.key());

@@ -1,4 +1,4 @@
-//! The parts of a filter that every document must satisfy and that speak of one path.
+//! The predicates of a filter: its parts that every document must satisfy and that concern one path.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,9 +17,9 @@ use crate::{
 pub struct Predicate<'f> {
     pub path: Cow<'f, Path>,
     pub test: Ask<'f>,
-    /// The part of the top conjunction that it comes from.
+    /// The part of the top conjunction that the predicate comes from.
     pub part: usize,
-    /// The predicate is the whole part, and its bounds say all that it says, at least where there are no arrays.
+    /// The predicate is the whole part, and its bounds express it completely, at least if there are no arrays.
     pub whole: bool,
 }
 
@@ -44,7 +44,7 @@ impl Predicate<'_> {
             Ask::Not(test) => bounds::of_negation(test, place),
             Ask::Element(_) if place.digits => Ok(None),
             Ask::Element(nodes) => {
-                // One element, one key: here the bounds of several tests meet.
+                // One element has one key, so the bounds of several tests can be intersected.
                 let mut tests = Vec::new();
                 for node in nodes {
                     aside::tick(1)?;
@@ -57,7 +57,7 @@ impl Predicate<'_> {
         }
     }
 
-    /// Whether only documents that have the field can pass.
+    /// Returns whether only documents that have the field can pass.
     pub fn needs_field(&self) -> bool {
         match self.test {
             Ask::Is(test) => needs_field(test),
@@ -75,7 +75,7 @@ pub fn needs_field(test: &Test) -> bool {
     }
 }
 
-/// A missing field equals null and lies between MinKey and MaxKey.
+/// Returns whether a missing field passes. It equals null and lies between MinKey and MaxKey.
 fn accepts_missing(comparison: &Comparison) -> bool {
     match (comparison.op, comparison.value.ty()) {
         (_, Type::Null) => true,
@@ -90,12 +90,12 @@ pub fn has_digits(path: &Path) -> bool {
         .any(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The predicates of a conjunction, those on the same path together.
+/// The predicates of a conjunction, sorted by path.
 pub struct Predicates<'f> {
     sorted: Vec<Predicate<'f>>,
     /// How many parts the top conjunction has.
     pub parts: usize,
-    /// The bounds of paths that were asked for: several indexes may begin with the same field.
+    /// A cache of the bounds computed so far: several indexes may begin with the same field.
     known: RefCell<Vec<Known>>,
 }
 
@@ -110,7 +110,7 @@ struct Known {
 #[derive(Debug)]
 pub struct FieldBounds {
     pub bounds: Bounds,
-    /// The parts of the top conjunction that they express.
+    /// The parts of the top conjunction that the bounds express.
     pub parts: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ impl<'f> Predicates<'f> {
             add(node, part, matches!(node, Node::Field(_)), &mut sorted)?;
         }
         aside::tick_each(&sorted)?;
-        // Stable: on one path the first that was written stays the first.
+        // The sort is stable: predicates on one path keep the order in which they were written.
         sorted.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
         Ok(Self {
             sorted,
@@ -136,14 +136,14 @@ impl<'f> Predicates<'f> {
         })
     }
 
-    /// Whether one of those on a path (or, without one, of all) is as asked.
+    /// Returns whether `asked` is true of a predicate on a path, or of any predicate if there is no path.
     pub fn any(&self, path: Option<&str>, asked: impl Fn(&Predicate<'f>) -> bool) -> Result<bool> {
         let among = path.map_or(self.sorted.as_slice(), |path| self.on(path));
         aside::tick_each(among)?;
         Ok(among.iter().any(asked))
     }
 
-    /// Those on a path.
+    /// Returns the predicates on a path.
     pub fn on(&self, path: &str) -> &[Predicate<'f>] {
         let from = self.sorted.partition_point(|p| p.path.as_str() < path);
         let behind = self.sorted.get(from..).unwrap_or_default();
@@ -151,8 +151,8 @@ impl<'f> Predicates<'f> {
         behind.get(..count).unwrap_or_default()
     }
 
-    /// The strongest bounds that they give for a path. Where an array can hold many keys of one document, each predicate may be
-    /// satisfied by another of them: then one predicate alone decides.
+    /// Returns the strongest bounds for a path. If an array can give one document many keys, different keys may satisfy
+    /// different predicates, so the bounds come from one predicate alone.
     pub fn bounds(&self, path: &str, multikey: bool) -> Result<Option<Rc<FieldBounds>>> {
         let same = |known: &&Known| known.path == path && known.multikey == multikey;
         if let Some(known) = self.known.borrow().iter().find(same) {
@@ -175,7 +175,7 @@ impl<'f> Predicates<'f> {
             let Some(bounds) = predicate.bounds(multikey)? else {
                 continue;
             };
-            // Making an interval takes longer than a look at a condition.
+            // Making an interval takes longer than reading a condition.
             aside::tick_each(&bounds.intervals)?;
             let part = predicate.whole.then_some(predicate.part);
             if multikey {
@@ -233,7 +233,7 @@ fn add_field<'f>(
             whole: false,
         }),
         Test::ElemObject(node) => {
-            // The elements' fields are under this path; a number there would mean something else.
+            // The fields of the elements are under this path. A number there would mean something else.
             if has_digits(&field.path) {
                 return Ok(());
             }

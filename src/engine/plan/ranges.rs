@@ -1,4 +1,4 @@
-//! From intervals per field to ranges of key bytes.
+//! Turning the intervals of each field into ranges of key bytes.
 
 use std::rc::Rc;
 
@@ -10,11 +10,12 @@ use super::{
 };
 use crate::{aside, error::Result};
 
-/// `$in` on several fields multiplies; beyond this many ranges the later fields are left to the filter.
+/// The largest number of ranges. `$in` on several fields multiplies them. Beyond the limit the filter tests the later
+/// fields.
 const MAX_RANGES: usize = 1000;
 
-/// How many of its first fields narrow the scan of an index with these bounds. A further field does only while all fields
-/// before it are points.
+/// Returns how many leading fields narrow the scan of an index with these bounds. A further field narrows it only if all
+/// fields before it are points.
 pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> Result<usize> {
     let mut prefixes = 1_usize;
     let mut used = 0;
@@ -31,7 +32,7 @@ pub fn narrowing(bounds: &[Option<Rc<FieldBounds>>]) -> Result<usize> {
     Ok(used)
 }
 
-/// The ranges for an index with these bounds on its first fields, all of which narrow the scan.
+/// Returns the ranges for an index with these bounds on its first fields, all of which narrow the scan.
 pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<Vec<KeyRange>> {
     if used.is_empty() {
         return Ok(vec![KeyRange::everything()]);
@@ -84,7 +85,7 @@ fn is_points(bounds: &Bounds) -> Result<bool> {
 fn joined(prefix: &[u8], end: &End, descending: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(prefix.len() + end.key().len());
     bytes.extend_from_slice(prefix);
-    // A descending field stands in the key with all bits turned.
+    // A descending field is in the key with all bits inverted.
     bytes.extend(
         end.key()
             .iter()
@@ -113,7 +114,8 @@ fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
     }
 }
 
-/// The first bytes behind everything that begins with `prefix`. Keys never begin with 0xff, so there always are some.
+/// Returns the first bytes behind everything that begins with `prefix`. Keys never begin with 0xff, so such bytes always
+/// exist.
 fn behind(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
     while let Some(byte) = bytes.pop() {

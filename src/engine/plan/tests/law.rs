@@ -1,7 +1,7 @@
-//! The laws of the planner, held against a naive evaluator over random documents, filters and indexes. What an access yields holds
-//! every document that matches, in the order that the plan promises. If the plan is exact, it holds nothing else. A hint takes
-//! the index that it names and what that holds; without one a hidden index is not used. What a join by equality finds through an
-//! index is what a scan finds.
+//! The laws of the planner, tested against a naive evaluator with random documents, filters and indexes. An access yields
+//! every document that matches, in the order that the plan promises. If the plan is exact, it yields nothing else. A plan
+//! with a hint uses the hinted index, and yields only documents that this index holds. Without a hint, a hidden index is not
+//! used. A join by equality through an index finds the same documents as a scan.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::query::Vars;
 use crate::storage::{Collection, Namespace, Options, ReadPoint, RecordId, Stored, Writer};
 use crate::value::{self, Doc, DocBuf, Millis, Path, Value, key};
 
-/// A small generator; the seed is in the message of a failure.
+/// A small random generator. The message of a failure shows the seed.
 struct Dice(u64);
 
 impl Dice {
@@ -103,7 +103,7 @@ impl Dice {
         .to_owned()
     }
 
-    /// An operand of a comparison.
+    /// Returns an operand of a comparison.
     fn constant(&mut self) -> Bson {
         loop {
             let value = self.value(2);
@@ -138,7 +138,7 @@ impl Dice {
             }
             23 => {
                 let negated = loop {
-                    // Of another `$not` there is no need.
+                    // A nested `$not` is not needed.
                     let condition = self.condition();
                     if condition
                         .as_document()
@@ -204,7 +204,7 @@ impl Dice {
         query
     }
 
-    /// What an index may be able to answer alone: its first fields are given, mostly by values that some document has there.
+    /// Returns a query that an index may answer alone: it fixes the first fields, mostly to values that some document has.
     fn query_for(&mut self, index: &IndexFacts, docs: &[Document]) -> Document {
         let paths = &index.spec.paths;
         let last = self.roll(paths.len());
@@ -255,14 +255,14 @@ impl Dice {
         info
     }
 
-    /// A client's own choice, of one of the indexes or of none.
+    /// Returns a hint at one of the indexes or at none.
     fn hint(&mut self, facts: &Facts) -> (Hint, Hinted) {
         let way = self.roll(facts.indexes.len() + 2);
         let Some(index) = facts.indexes.get(way) else {
             let direction = self.pick(&[Direction::Forward, Direction::Backward]);
             return (Hint::Natural(direction), Hinted::Natural(direction));
         };
-        // Two indexes may have the same key, of which the first is meant.
+        // Two indexes may have the same key. The hint then means the first.
         let by_key = Hint::Key(index.spec.key.clone());
         let same = |other: &IndexFacts| by_key.names(&other.spec.name, other.spec.key.as_doc());
         let is_first = facts.indexes.iter().position(same) == Some(way);
@@ -274,12 +274,12 @@ impl Dice {
     }
 }
 
-/// Whether a value can stand behind `$eq`, `$lt` and the like.
+/// Returns whether a value can be the operand of `$eq`, `$lt` and similar operators.
 fn is_operand(value: &Bson) -> bool {
     !matches!(value, Bson::Undefined | Bson::RegularExpression(_))
 }
 
-/// What a path leads to where there are no arrays.
+/// Returns the value at a path, if no array is on it.
 fn value_at(doc: &Document, path: &str) -> Option<Bson> {
     match path.split_once('.') {
         None => doc.get(path).cloned(),
@@ -287,7 +287,7 @@ fn value_at(doc: &Document, path: &str) -> Option<Bson> {
     }
 }
 
-/// Whether no two documents share a key, so that the index might be unique.
+/// Returns whether no two documents share a key, so that the index could be unique.
 fn is_unique(entries: &[(Vec<u8>, usize)]) -> bool {
     let key = |entry: &(Vec<u8>, usize)| entry.0[..entry.0.len() - size_of::<u64>()].to_vec();
     entries
@@ -295,8 +295,8 @@ fn is_unique(entries: &[(Vec<u8>, usize)]) -> bool {
         .all(|pair| key(&pair[0]) != key(&pair[1]))
 }
 
-/// The entries of an index over documents, as storage keeps them, and its multikey bits. `None` if some document cannot
-/// be indexed.
+/// Returns the entries of an index over documents, as storage keeps them, and sets its multikey bits. Returns `None` if some
+/// document cannot be indexed.
 fn entries(info: &mut IndexFacts, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Vec<u8>, usize)>> {
     let (paths, descending) = (&info.spec.paths, &info.spec.descending);
     let mut all = Vec::new();
@@ -329,7 +329,7 @@ fn entries(info: &mut IndexFacts, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(V
     Some(all)
 }
 
-/// Documents, each with its `_id`, and what the indexes hold of them.
+/// Documents, each with its `_id`, and the contents of the indexes.
 struct World {
     docs: Vec<DocBuf>,
     /// The entries of each index.
@@ -337,7 +337,7 @@ struct World {
 }
 
 impl World {
-    /// What an access leads to, in the order in which it comes.
+    /// Returns the documents that an access yields, in its order.
     fn walk(&self, access: &Access) -> Vec<usize> {
         let mut found = match access {
             Access::Nothing => Vec::new(),
@@ -384,8 +384,8 @@ impl World {
     }
 }
 
-/// How many of the plans read an index, how many of these were exact and found something, and how many took a unique index or one
-/// that was hinted at.
+/// Counts of plans: those that read an index, those of them that were exact and found something, and those that used a
+/// unique or a hinted index.
 #[derive(Debug, Default)]
 struct Seen {
     indexed: u64,
@@ -394,7 +394,7 @@ struct Seen {
     hinted: u64,
 }
 
-/// The indexes that an access reads, by their places.
+/// Returns the positions of the indexes that an access reads.
 fn read_by(access: &Access) -> Vec<usize> {
     match access {
         Access::IndexScan(scan) => vec![scan.number.0 as usize],
@@ -403,7 +403,7 @@ fn read_by(access: &Access) -> Vec<usize> {
     }
 }
 
-/// A hint that names a hidden index is refused; one that names another is followed, unless nothing can match.
+/// Checks that a hint at a hidden index is refused, and that any other hint is followed unless nothing can match.
 fn check_hinted(
     plan: &Result<Plan<'_>>,
     hinted: Hinted,
@@ -441,7 +441,7 @@ fn check_law(rounds: u64, first_seed: u64) {
     let mut seen = Seen::default();
     for seed in first_seed..first_seed + rounds {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        // Where documents have no arrays, indexes are not multikey, and plans can be exact.
+        // If documents have no arrays, indexes are not multikey, and plans can be exact.
         let depth = dice.pick(&[0, 1, 3]);
         let docs: Vec<Document> = (0..12)
             .map(|n| {
@@ -489,7 +489,7 @@ fn check_law(rounds: u64, first_seed: u64) {
                 check_hinted(&planned, *hinted, &facts, &shown);
             }
             let Ok(plan) = &planned else { continue };
-            // A hint at an index that leaves documents out takes what it holds.
+            // A hint at an index that leaves documents out yields only what the index holds.
             let held = |at: usize| match hint {
                 Some((_, Hinted::Index(index))) => {
                     world.kept[index].iter().any(|(_, held)| *held == at)
@@ -560,7 +560,7 @@ fn check_law(rounds: u64, first_seed: u64) {
     }
 }
 
-/// What [`holders`] finds in a collection, against a scan of all documents.
+/// Compares the results of [`holders`] in a collection with a scan of all documents.
 fn check_joins(rounds: u64, first_seed: u64) {
     let vars = Vars::at(Millis(0));
     let (mut answered, mut found_some) = (0, 0);
@@ -575,7 +575,7 @@ fn check_joins(rounds: u64, first_seed: u64) {
         for at in 0..=dice.roll(2) {
             let mut spec = IndexSpec::clone(&dice.index().spec);
             spec.name = format!("i{at}");
-            // Two documents with one value: the second is refused, and is then no part of what is searched.
+            // If two documents have the same value, the second is refused and is not part of the collection.
             spec.unique = dice.roll(4) == 0;
             let made = collection.drain_then(Millis(0), monotonic(), |rules| rules.add_index(spec));
             assert!(made.unwrap().is_ok());

@@ -1,4 +1,4 @@
-//! Tables of filters and sorts: which index they take, within which bounds.
+//! Tables of filters and sorts: which index they use, and with which bounds.
 
 mod law;
 
@@ -30,7 +30,7 @@ fn index(key: Document) -> IndexFacts {
     named("i", key)
 }
 
-/// Indexes are numbered by their places.
+/// Numbers the indexes by their positions.
 fn facts(mut indexes: Vec<IndexFacts>) -> Facts {
     for (at, index) in indexes.iter_mut().enumerate() {
         index.number = IndexNumber(at as u64);
@@ -41,7 +41,7 @@ fn facts(mut indexes: Vec<IndexFacts>) -> Facts {
     }
 }
 
-/// The keys of a sort; an index specification parses the same document.
+/// Returns the keys of a sort. An index specification parses the same document.
 fn keys_of(sort: &IndexSpec) -> Vec<SortKey<'_>> {
     sort.paths
         .iter()
@@ -64,7 +64,7 @@ fn explain(query: Document, sort: Document, indexes: Vec<IndexFacts>) -> Documen
     Document::from_reader(shown.bytes()).unwrap()
 }
 
-/// The stages from outside in, joined, and the bounds of the innermost.
+/// Returns the stages, outermost first and joined, and the bounds of the innermost.
 fn shape(mut plan: Document) -> (String, String) {
     let mut stages = Vec::new();
     loop {
@@ -313,7 +313,7 @@ fn which_index_wins() {
         (name("p"), Ok("p")),
         (document(doc! {"a": 1, "b": 1}), Ok("ab")),
         (document(doc! {"$natural": -1}), Ok("backward")),
-        // The order of `_id`s may not be there yet.
+        // The ordered index of `_id`s may not have been built yet.
         (name("_id_"), Ok("forward")),
         (document(doc! {"_id": 1}), Ok("forward")),
         (name("x"), Err(2)),
@@ -327,7 +327,7 @@ fn which_index_wins() {
     }
 }
 
-/// An index without arrays answers a filter alone where its bounds say all of it.
+/// An index without arrays answers a filter alone if its bounds express all of it.
 #[test]
 fn when_a_plan_is_exact() {
     let ab = |multikey| {
@@ -340,7 +340,7 @@ fn when_a_plan_is_exact() {
         (doc! {"a": 1}, true),
         (doc! {"a": {"$gt": 1, "$lte": 9}}, true),
         (doc! {"a": {"$in": [1, "x"]}, "b": {"$lt": 5}}, true),
-        // The scan of a range is not narrowed by the field behind it.
+        // A field behind a range does not narrow the scan.
         (doc! {"a": {"$gt": 1}, "b": 5}, false),
         (doc! {"a": 1, "c": 1}, false),
         (doc! {"a": {"$ne": 1}}, false),
@@ -360,7 +360,7 @@ fn when_a_plan_is_exact() {
     }
 }
 
-/// Counts, not times: what is made of many conditions is as large as they are.
+/// Counts, not times: the result of many conditions is no larger than they are.
 #[test]
 fn many_conditions_make_few_ranges() {
     let many = 20_000;
@@ -383,7 +383,7 @@ fn many_conditions_make_few_ranges() {
     }
 }
 
-/// Filters of so many conditions, each in a form of its own, with indexes that all have to be asked about them.
+/// Returns filters with `many` conditions, each in a different form. All indexes must be checked for them.
 fn long_filters(many: i32) -> Vec<(&'static str, Document)> {
     let list = |each: fn(i32) -> Document| (0..many).map(each).collect::<Vec<Document>>();
     let numbers: Vec<i32> = (0..many).collect();
@@ -429,7 +429,7 @@ fn long_facts() -> Facts {
     ])
 }
 
-/// Counts, not times: twice as many conditions are twice the work, for the planner and for explain.
+/// Counts, not times: twice as many conditions take twice the work, for the planner and for explain.
 #[test]
 fn planning_is_linear_in_the_conditions() {
     let facts = long_facts();
@@ -451,7 +451,7 @@ fn planning_is_linear_in_the_conditions() {
     }
 }
 
-/// A plan that takes long ends with its command, whatever ends that: it looks after every few thousand units of its work.
+/// A long planning run ends with its command, whatever ends that. It checks after every few thousand units of work.
 #[test]
 fn planning_ends_with_its_command() {
     let facts = long_facts();
@@ -475,7 +475,7 @@ fn planning_ends_with_its_command() {
     }
 }
 
-/// What explain says of very many bounds stays within a reply.
+/// An explain output with very many bounds still fits into a reply.
 #[test]
 fn explain_leaves_out_bounds_that_are_too_large() {
     let shown = |many: i32| {
