@@ -7,8 +7,8 @@ use crate::{
     value::{Path, ValueRef},
 };
 
-/// Returns the index that holds every document under the value of its `field`. If [`has_point`] accepts a value, the
-/// documents under its key are exactly those whose field equals it.
+/// Returns an index that begins with `field` and holds no arrays, if there is one. For a value that [`has_point`] accepts,
+/// its entries that begin with the value lead to exactly the documents whose field equals it.
 pub fn equality_index<'v>(
     indexes: impl Iterator<Item = &'v Index>,
     field: &str,
