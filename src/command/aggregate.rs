@@ -15,7 +15,7 @@ use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
-    self, Empty, Limits, On, Output, Pipeline, Place, RowsFrom, STAGES, Stable,
+    self, Empty, Limits, On, Output, Pipeline, RowsFrom, STAGES, Stable, StageContext,
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::ttl::TS_FIELD;
@@ -166,7 +166,7 @@ impl<'a> Aggregate<'a> {
             None => (Scope::new(), vars),
             Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
         };
-        let place = Place::new(&scope, call.database(), self.collection);
+        let place = StageContext::new(&scope, call.database(), self.collection);
         let pipeline = Pipeline::parse(self.pipeline, &place)?;
         let target = self
             .collection

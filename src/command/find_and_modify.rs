@@ -9,7 +9,7 @@ use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Shows, Updating, Version, with_ts};
 use crate::error::{Error, Result};
 use crate::query::projection::{Kind, Projection};
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::query::update::Update;
 use crate::query::{Scope, Survey, Vars};
 use crate::session;
@@ -212,7 +212,7 @@ fn parse_update(update: ValueRef<'_>, filters: Option<Doc<'_>>, scope: &Scope) -
 // === impl FindAndModify ===
 
 impl Statements for FindAndModify {
-    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         if !self.action.step(&run.place, slice, &mut run.effort)? {
             return Ok(false);
         }

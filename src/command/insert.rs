@@ -9,7 +9,7 @@ use crate::auth::Action;
 use crate::engine::ddl::check_written;
 use crate::engine::write::Intake;
 use crate::error::Result;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::session;
 use crate::value::DocBuilder;
 
@@ -52,7 +52,7 @@ struct Inserts {
 // === impl Inserts ===
 
 impl Statements for Inserts {
-    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         let documents = Documents::of(run.request, LIST);
         loop {
             if self.chunk(run, documents) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::aside::{self, Background, in_background};
 use crate::error::Result;
-use crate::query::filter::{Filter, Node, Op, Test};
+use crate::query::filter::{CompareOp, Filter, Node, Test};
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint};
 
@@ -53,7 +53,7 @@ fn wants_range(node: &Node) -> Result<bool> {
             false
         }
         Node::Field(field) if field.path.as_str() == ID_FIELD => match &field.test {
-            Test::Compare(comparison) => comparison.op != Op::Eq,
+            Test::Compare(comparison) => comparison.op != CompareOp::Eq,
             Test::Regex(_) => true,
             _ => false,
         },

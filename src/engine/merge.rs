@@ -12,7 +12,9 @@ use super::{ObjectIds, SourceHandles};
 use crate::effort::{Effort, Weigh};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
-use crate::query::stage::{Batch, Cx, Endless, Merge, Sink, WhenMatched, WhenNotMatched};
+use crate::query::stage::{
+    Endless, Merge, RowBatch, RowContext, Sink, WhenMatched, WhenNotMatched,
+};
 use crate::query::update::Update;
 use crate::query::{Scope, Vars};
 use crate::storage::{Catalog, Collection, ReadPoint};
@@ -52,7 +54,7 @@ enum Meeting {
 }
 
 /// Starts a merge. Checks that `on` identifies at most one document.
-pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &Cx<'_>) -> Result<Merging> {
+pub fn begin(resources: Resources, merge: Arc<Merge>, cx: &RowContext<'_>) -> Result<Merging> {
     let on: Vec<Path> = merge.on.iter().map(|field| Path::parse(field)).collect();
     let sparse = check_on(&resources.catalog, &merge, resources.handles.read_point())?;
     let update = match &merge.when_matched {
@@ -342,7 +344,7 @@ fn is_there(selection: &Selection, place: &WriteTarget<'_>, effort: &mut Effort)
 }
 
 impl Sink for Merging {
-    fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
+    fn write(&mut self, cx: &mut RowContext<'_>, rows: &RowBatch) -> Result<()> {
         if self.update.is_none()
             && let WhenMatched::Pipeline { stages, scope } = &self.merge.when_matched
         {
@@ -361,7 +363,7 @@ impl Sink for Merging {
         failed
     }
 
-    fn finish(&mut self, _: &mut Cx<'_>) -> Result<()> {
+    fn finish(&mut self, _: &mut RowContext<'_>) -> Result<()> {
         Ok(())
     }
 }

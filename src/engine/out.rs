@@ -12,7 +12,7 @@ use super::ddl::{
 use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Batch, Cx, Sink, Target};
+use crate::query::stage::{RowBatch, RowContext, Sink, Target};
 use crate::storage::index::IndexSpec;
 use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
@@ -37,7 +37,7 @@ pub fn begin(
     ids: Arc<ObjectIds>,
     into: &Target,
     effort: WriteEffort,
-    cx: &Cx<'_>,
+    cx: &RowContext<'_>,
 ) -> Result<Out> {
     check_created(&into.db, &into.coll).map_err(|error| {
         Error::new(
@@ -86,7 +86,7 @@ pub fn begin(
 // === impl Out ===
 
 impl Sink for Out {
-    fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()> {
+    fn write(&mut self, cx: &mut RowContext<'_>, rows: &RowBatch) -> Result<()> {
         let now = cx.vars.now();
         let intake = Intake {
             ids: &self.ids,
@@ -116,7 +116,7 @@ impl Sink for Out {
         Ok(())
     }
 
-    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+    fn finish(&mut self, cx: &mut RowContext<'_>) -> Result<()> {
         let replace = SchemaChange::ReplaceCollection(ReplaceCollection {
             from: self.aside.namespace(),
             uuid: Some(self.aside.uuid()),
@@ -160,7 +160,7 @@ mod tests {
     fn out(catalog: &Arc<Catalog>, meanwhile: impl FnOnce()) -> Result<()> {
         let sources = EngineSources::new(Arc::clone(catalog), ReadPoint::at(NOW), false);
         let vars = Vars::at(NOW);
-        let mut cx = Cx {
+        let mut cx = RowContext {
             vars: &vars,
             slice: &Endless,
             limits: Limits::default(),

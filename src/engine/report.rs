@@ -3,7 +3,7 @@
 use super::describe::describe_indexes;
 use super::stats::{Figures, put_number};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{Batch, CurrentOps, Report, Target};
+use crate::query::stage::{CurrentOps, Report, RowBatch, Target};
 use crate::storage::index::{ID_INDEX, Usage};
 use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
@@ -20,7 +20,7 @@ pub struct About<'a> {
 /// A function that lists the running operations. The commands provide it.
 pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
 
-pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch) -> Result<()> {
     match what {
         Report::CollStats { .. } => coll_stats(about, on, what, out),
         Report::IndexStats => {
@@ -36,7 +36,7 @@ pub fn report(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) ->
     }
 }
 
-fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+fn coll_stats(about: &About<'_>, on: &Target, what: &Report, out: &mut RowBatch) -> Result<()> {
     let Report::CollStats {
         latency,
         storage,
@@ -101,7 +101,7 @@ fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
     stats.end();
 }
 
-fn index_stats(about: &About<'_>, on: &Target, out: &mut Batch) -> Result<()> {
+fn index_stats(about: &About<'_>, on: &Target, out: &mut RowBatch) -> Result<()> {
     let Some(collection) = about.catalog.get(&on.db, &on.coll)? else {
         return Ok(());
     };

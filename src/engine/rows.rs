@@ -12,7 +12,7 @@ use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::query::stage::{self, Batch, Cx, Flow, Origin, Rows};
+use crate::query::stage::{self, Flow, Origin, RowBatch, RowContext, Rows};
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Doc;
 
@@ -91,7 +91,7 @@ impl SourceHandles {
 
     /// Removes the rows whose documents have expired or were removed by the read point `at`. Fails if their collection was
     /// dropped.
-    pub fn retain_visible(&self, batch: &mut Batch, at: ReadPoint) -> Result<()> {
+    pub fn retain_visible(&self, batch: &mut RowBatch, at: ReadPoint) -> Result<()> {
         let known = self.0.known.lock().clone();
         for (number, collection) in known.iter().enumerate() {
             collection.read(at, |view| {
@@ -210,7 +210,7 @@ impl CollectionRows {
 }
 
 impl Rows for CollectionRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         if let Some(sorted) = &mut self.sorted {
             return sorted.fill(cx, out);
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 
 /// The length of a step: short enough that other tasks hardly notice, long enough that yielding costs nothing.
 pub const STEP: Duration = Duration::from_micros(500);
@@ -33,7 +33,7 @@ impl TimeSlice {
     }
 }
 
-impl Slice for TimeSlice {
+impl StepBudget for TimeSlice {
     fn is_over(&self) -> bool {
         match self.until.get() {
             Some(until) => clock::monotonic() >= until,

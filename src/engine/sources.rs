@@ -18,7 +18,7 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::{
-    Batch, Cx, Empty, Origin, Output, Report, Rows, Sink, SourceSpec, Sources, Target,
+    Empty, Origin, Output, Report, RowBatch, RowContext, Rows, Sink, SourceSpec, Sources, Target,
 };
 use crate::storage::{Catalog, Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef};
@@ -251,13 +251,13 @@ impl EngineSources {
 }
 
 impl Sources for EngineSources {
-    fn open(&self, _: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+    fn open(&self, _: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
         self.read_spec(&from.db, &from.coll, spec, None)
     }
 
     fn find_equal(
         &self,
-        _: &Cx<'_>,
+        _: &RowContext<'_>,
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
@@ -290,7 +290,7 @@ impl Sources for EngineSources {
         found
     }
 
-    fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>> {
+    fn sink(&self, cx: &RowContext<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>> {
         let catalog = Arc::clone(&self.catalog);
         let more = self.more()?;
         let ids = Arc::clone(&more.ids);
@@ -316,7 +316,13 @@ impl Sources for EngineSources {
         self.handles.command()
     }
 
-    fn report(&self, _: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()> {
+    fn report(
+        &self,
+        _: &RowContext<'_>,
+        on: &Target,
+        what: &Report,
+        out: &mut RowBatch,
+    ) -> Result<()> {
         let more = self.more()?;
         let about = About {
             catalog: &self.catalog,

@@ -141,7 +141,7 @@ mod tests {
 
     use crate::query::projection::Kind;
     use crate::query::sort::Sort;
-    use crate::query::stage::{Pipeline, Place, Transform};
+    use crate::query::stage::{Pipeline, StageContext, Transform};
     use crate::query::{Filter, Projection, Scope};
     use crate::value::DocBuf;
 
@@ -282,7 +282,7 @@ mod tests {
         for (stages, expected) in rows {
             let doc = DocBuf::from(doc! {"p": stages.clone()});
             let scope = Scope::new();
-            let place = Place::new(&scope, "db", Some("a"));
+            let place = StageContext::new(&scope, "db", Some("a"));
             let stages_doc = doc.as_doc().get("p").as_array().unwrap();
             let pipeline = Pipeline::parse(stages_doc, &place).unwrap();
             let surveyed = Survey::of("_ts", |survey| pipeline.survey(survey));
@@ -511,7 +511,8 @@ mod tests {
             let doc = DocBuf::from(doc! {"p": spec.clone()});
             let stages = doc.as_doc().get("p").as_array().unwrap();
             let scope = Scope::new();
-            let pipeline = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
+            let pipeline =
+                Pipeline::parse(stages, &StageContext::new(&scope, "d", Some("c"))).unwrap();
             let named = Survey::of("_ts", |survey| pipeline.survey(survey)).names_field;
             assert_eq!(named, expected, "{spec}");
         }

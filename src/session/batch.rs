@@ -6,8 +6,8 @@ use crate::value::{ArrayBuilder, Doc};
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// The elements of the array `firstBatch` or `nextBatch`, appended to a buffer. If a batch takes several slices,
-/// [`Batch::resume`] continues it.
-pub struct Batch<'b> {
+/// [`ReplyBatch::resume`] continues it.
+pub struct ReplyBatch<'b> {
     out: &'b mut Vec<u8>,
     /// The offset of the first element.
     start: usize,
@@ -15,9 +15,9 @@ pub struct Batch<'b> {
     limit: u32,
 }
 
-// === impl Batch ===
+// === impl ReplyBatch ===
 
-impl<'b> Batch<'b> {
+impl<'b> ReplyBatch<'b> {
     /// Starts an empty batch of at most `limit` rows at the end of `out`.
     pub fn new(out: &'b mut Vec<u8>, limit: u32) -> Self {
         let start = out.len();

@@ -10,7 +10,7 @@ use dashmap::mapref::entry::Entry;
 use parking_lot::Mutex;
 
 use super::cursor_budget::{self, CursorBudget, CursorShare};
-use super::{Batch, Idle, SessionId};
+use super::{Idle, ReplyBatch, SessionId};
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
@@ -34,7 +34,12 @@ pub trait Source: Send {
     /// Appends rows until the batch is full, the rows have ended, or about half a millisecond has passed. `at` has the
     /// `now` of the calling command: a row that represents one stored document must still be visible at that time. The work
     /// is added to `effort`.
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill>;
+    fn fill(
+        &mut self,
+        at: ReadPoint,
+        batch: &mut ReplyBatch<'_>,
+        effort: &mut Effort,
+    ) -> Result<Fill>;
 
     /// Returns a wait that ends when new rows may have arrived since this call. Only for sources that return
     /// [`Fill::Waiting`].
@@ -372,7 +377,12 @@ mod tests {
     struct Numbers(i32);
 
     impl Source for Numbers {
-        fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
+        fn fill(
+            &mut self,
+            _: ReadPoint,
+            batch: &mut ReplyBatch<'_>,
+            _: &mut Effort,
+        ) -> Result<Fill> {
             while self.0 > 0 {
                 let row = DocBuf::build(|d| {
                     d.put_i32("n", self.0);
@@ -394,7 +404,7 @@ mod tests {
     struct Heavy(usize);
 
     impl Source for Heavy {
-        fn fill(&mut self, _: ReadPoint, _: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
+        fn fill(&mut self, _: ReadPoint, _: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
             Ok(Fill::Full)
         }
 
@@ -416,7 +426,7 @@ mod tests {
         let second = cursors.check_out(id).err().unwrap();
         assert_eq!(second.code(), Code::CursorInUse);
         let mut out = Vec::new();
-        let mut batch = Batch::new(&mut out, 2);
+        let mut batch = ReplyBatch::new(&mut out, 2);
         assert_eq!(
             open.source
                 .fill(ReadPoint::at(Millis(0)), &mut batch, &mut Effort::default())
@@ -426,7 +436,7 @@ mod tests {
         assert_eq!(batch.rows(), 2);
         cursors.put_back(open).unwrap();
         let mut open = cursors.check_out(id).unwrap();
-        let mut batch = Batch::new(&mut out, 100);
+        let mut batch = ReplyBatch::new(&mut out, 100);
         assert_eq!(
             open.source
                 .fill(ReadPoint::at(Millis(0)), &mut batch, &mut Effort::default())

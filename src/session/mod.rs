@@ -14,7 +14,7 @@ mod outcome_budget;
 mod retry;
 mod sessions;
 
-pub use batch::Batch;
+pub use batch::ReplyBatch;
 pub use cursors::{CursorId, CursorInfo, Cursors, Fill, OpenCursor, Source};
 pub use id::SessionId;
 pub use idle::Idle;

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use super::LIST;
-use super::op::Op;
+use super::op::BulkOp;
 use super::results::{Answer, Results};
 use crate::command::Documents;
 use crate::command::write::{self, Action, Statement, StatementRun, Statements, Writing};
 use crate::engine::write::{Intake, WriteTarget};
 use crate::error::{Error, Result};
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
@@ -39,7 +39,7 @@ pub struct Bulk {
 // === impl Bulk ===
 
 impl Statements for Bulk {
-    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         let documents = Documents::of(run.request, LIST);
         loop {
             let going_on = match self.current.take() {
@@ -79,31 +79,31 @@ impl Bulk {
         };
         let index = self.next;
         self.next += 1;
-        let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        let op = BulkOp::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         if self.results.repeat(index, run.retry.as_ref()) {
             return Ok(Some(true));
         }
         let namespace = self.namespaces.get(op.namespace());
         if let Some(error) = namespace.and_then(|namespace| namespace.refused.clone()) {
-            let modified = matches!(op, Op::Update(..)).then_some(0);
+            let modified = matches!(op, BulkOp::Update(..)).then_some(0);
             return Ok(Some(self.results.fail(index, &error, 0, modified)));
         }
         let into = place(&self.namespaces, op.namespace(), run);
         if let Err(refusal) = run.admit(&into) {
-            let modified = matches!(op, Op::Update(..)).then_some(0);
+            let modified = matches!(op, BulkOp::Update(..)).then_some(0);
             return Ok(Some(self.results.fail(index, &refusal, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
         let begun = match op {
-            Op::Insert(namespace, document) => {
+            BulkOp::Insert(namespace, document) => {
                 return Ok(Some(
                     self.insert(index, namespace, document, documents, run),
                 ));
             }
-            Op::Update(at, statement) => statement
+            BulkOp::Update(at, statement) => statement
                 .parse(let_vars, &run.vars)
                 .map(|updating| (at, Action::Update(Box::new(updating)))),
-            Op::Delete(at, statement) => statement
+            BulkOp::Delete(at, statement) => statement
                 .parse(let_vars, &run.vars)
                 .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
         };
@@ -132,7 +132,7 @@ impl Bulk {
         namespace: usize,
         mut current: Action,
         run: &mut StatementRun<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
     ) -> Result<Option<bool>> {
         let into = place(&self.namespaces, namespace, run);
         let stepped = current.step(&into, slice, &mut run.effort);
@@ -179,8 +179,8 @@ impl Bulk {
             let mut ahead = self.offset;
             let next = documents
                 .take_next(&mut ahead)
-                .and_then(|value| Op::read(value.as_doc()?).ok());
-            let Some(Op::Insert(at, document)) = next else {
+                .and_then(|value| BulkOp::read(value.as_doc()?).ok());
+            let Some(BulkOp::Insert(at, document)) = next else {
                 break;
             };
             if at != namespace || self.results.ran_before(self.next, run.retry.as_ref()) {

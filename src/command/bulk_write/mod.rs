@@ -18,7 +18,7 @@ use crate::engine::ddl::{check_collection, check_database, check_written};
 use crate::error::{Code, Error, Result};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 use bulk::{Bulk, Namespace};
-use op::Op;
+use op::BulkOp;
 use results::{Answer, Results};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -53,7 +53,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let count = write::check_statements(call, LIST, documents)?;
     let mut kinds = [0; 3];
     for (index, value) in documents.iter().enumerate() {
-        let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        let op = BulkOp::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         if op.namespace() >= namespaces.len() {
             return Err(Error::bad_value(format!(
                 "BulkWrite ops entry {index} has an invalid nsInfo index."
@@ -99,19 +99,19 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
 fn may(call: &Call<'_>) -> Result<bool> {
     let namespaces = namespaces(call)?;
     for value in call.documents(LIST)?.iter() {
-        let op = Op::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
+        let op = BulkOp::read(value.as_doc().unwrap_or(Doc::EMPTY))?;
         // An operation that names no collection makes the whole command fail later.
         let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
         let place = Target::Collection(&namespace.database, &namespace.collection);
         let allowed = match &op {
-            Op::Insert(..) => call.may(place, Action::Insert),
-            Op::Update(_, statement) => {
+            BulkOp::Insert(..) => call.may(place, Action::Insert),
+            BulkOp::Update(_, statement) => {
                 call.may(place, Action::Update)
                     && (!statement.upsert || call.may(place, Action::Insert))
             }
-            Op::Delete(..) => call.may(place, Action::Remove),
+            BulkOp::Delete(..) => call.may(place, Action::Remove),
         };
         if !allowed || !call.may_bypass(place) {
             return Ok(false);

@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 use crate::value::Doc;
 
 /// An operation that is read but not yet parsed.
-pub enum Op<'a> {
+pub enum BulkOp<'a> {
     Insert(usize, Doc<'a>),
     Update(usize, Update<'a>),
     Delete(usize, Delete<'a>),
 }
 
-// === impl Op ===
+// === impl BulkOp ===
 
-impl<'a> Op<'a> {
+impl<'a> BulkOp<'a> {
     pub fn read(doc: Doc<'a>) -> Result<Self> {
         let Some(first) = doc.first() else {
             return Err(Error::bad_value(

@@ -9,7 +9,7 @@ use crate::command::{Context, cursor, reply};
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::Error;
-use crate::session::{self, Batch, CursorInfo, Fill, Retry, SessionId};
+use crate::session::{self, CursorInfo, Fill, ReplyBatch, Retry, SessionId};
 use crate::value::{Doc, DocBuf, DocBuilder, Value};
 
 pub struct Results {
@@ -173,7 +173,7 @@ impl Answer {
         let limit = self.batch_size.unwrap_or(u32::MAX);
         let mut answer = reply.doc("cursor");
         let filled = answer.array_with("firstBatch", |out| {
-            let mut batch = Batch::new(out, limit);
+            let mut batch = ReplyBatch::new(out, limit);
             source.fill(self.at, &mut batch, &mut Effort::default())
         });
         let mut id = 0;

@@ -22,7 +22,7 @@ use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::{Batch, Empty, Limits, Rows, SourceSpec};
+use crate::query::stage::{Empty, Limits, RowBatch, Rows, SourceSpec};
 use crate::value::{Doc, DocBuf, Value};
 
 pub(super) struct Subject {
@@ -269,7 +269,7 @@ impl Subject {
                 counted,
                 effort: Effort::default(),
                 returned,
-                batch: Batch::new(),
+                batch: RowBatch::new(),
                 ended: false,
             })),
             stages: Vec::new(),
@@ -322,7 +322,7 @@ impl Subject {
                         counted: Arc::default(),
                         effort: Effort::default(),
                         returned: Arc::default(),
-                        batch: Batch::new(),
+                        batch: RowBatch::new(),
                         ended: false,
                     })),
                     stages: Vec::new(),

@@ -11,7 +11,7 @@ use crate::engine::write::{Picked, Picker, Selection};
 use crate::engine::{EngineSources, ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{Batch, Cx, Flow, Limits, Rows, Slice};
+use crate::query::stage::{Flow, Limits, RowBatch, RowContext, Rows, StepBudget};
 use crate::query::update::{Apply, Update};
 use crate::value::Doc;
 
@@ -35,7 +35,7 @@ pub(super) struct Reading {
     pub effort: Effort,
     /// The number of rows that left the source.
     pub returned: Arc<AtomicU64>,
-    pub batch: Batch,
+    pub batch: RowBatch,
     pub ended: bool,
 }
 
@@ -121,7 +121,7 @@ impl Work {
 impl Reading {
     fn step(&mut self, slice: &TimeSlice) -> Result<bool> {
         while !self.ended {
-            let mut cx = Cx {
+            let mut cx = RowContext {
                 vars: &self.vars,
                 slice,
                 limits: self.limits,
@@ -189,7 +189,7 @@ impl Writing {
 // === impl Tallied ===
 
 impl Rows for Tallied {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let before = out.len();
         let flow = self.rows.fill(cx, out)?;
         let added = out.len().saturating_sub(before) as u64;

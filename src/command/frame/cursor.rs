@@ -13,7 +13,7 @@ use crate::clock::monotonic;
 use crate::effort::Effort;
 use crate::engine::ReadPoint;
 use crate::error::{Code, Error, Result};
-use crate::session::{Batch, CursorId, CursorInfo, Fill, OpenCursor, Source};
+use crate::session::{CursorId, CursorInfo, Fill, OpenCursor, ReplyBatch, Source};
 use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wait::Wait;
 
@@ -163,7 +163,7 @@ fn answer(
     let mut gathered = None;
     let fill = cursor.array_with(what.field(), |out| {
         let start = out.len();
-        let mut batch = Batch::new(out, terms.limit);
+        let mut batch = ReplyBatch::new(out, terms.limit);
         // An operation that may take long is on the list of operations before it begins.
         let fill = match what.is_slow() {
             true => Ok(Fill::Pause),
@@ -252,7 +252,7 @@ impl Terms {
 // === impl Listed ===
 
 impl Source for Listed {
-    fn fill(&mut self, _: ReadPoint, batch: &mut Batch<'_>, _: &mut Effort) -> Result<Fill> {
+    fn fill(&mut self, _: ReadPoint, batch: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
                 return Ok(Fill::Full);
@@ -293,7 +293,12 @@ impl Filled {
         }
     }
 
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
+    fn fill(
+        &mut self,
+        at: ReadPoint,
+        batch: &mut ReplyBatch<'_>,
+        effort: &mut Effort,
+    ) -> Result<Fill> {
         match self {
             // A client asks for a first batch of no rows to get a cursor without waiting for its first row.
             Self::First {
@@ -384,7 +389,7 @@ impl Task for Filling {
                 arrival = what.arrival().map(|wait| wait.no_later_than(until));
             }
         }
-        let mut batch = Batch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
+        let mut batch = ReplyBatch::resume(&mut self.bytes, 0, self.rows, self.terms.limit);
         let fill = what.fill(self.at, &mut batch, &mut self.effort);
         self.rows = batch.rows();
         match fill {

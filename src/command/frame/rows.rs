@@ -6,8 +6,8 @@ use crate::effort::Effort;
 use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{self, Cx, Flow, Limits, Rows, Slice};
-use crate::session::{Batch, Fill, Source};
+use crate::query::stage::{self, Flow, Limits, RowContext, Rows, StepBudget};
+use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::check_size;
 use crate::wait::Wait;
 
@@ -21,7 +21,7 @@ pub(in crate::command) struct RowSource {
     /// A batch has left already, so the current command is a later one.
     later: bool,
     /// Rows that were pulled but not handed out yet. They begin at `next`.
-    pulled: stage::Batch,
+    pulled: stage::RowBatch,
     next: usize,
     /// The current command has checked that the documents of these rows are still visible.
     asked: bool,
@@ -45,7 +45,7 @@ impl RowSource {
             vars,
             limits,
             later: false,
-            pulled: stage::Batch::new(),
+            pulled: stage::RowBatch::new(),
             next: 0,
             asked: false,
             ended: false,
@@ -82,7 +82,7 @@ impl RowSource {
     }
 
     /// Fills the batch with the next rows.
-    fn deal_out(&mut self, at: ReadPoint, batch: &mut Batch<'_>) -> Result<Fill> {
+    fn deal_out(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) -> Result<Fill> {
         if at.now() != self.vars.now() {
             self.vars = self.vars.moved_to(at.now());
         }
@@ -118,7 +118,7 @@ impl RowSource {
             self.next = 0;
             // A blocking stage may hold rows from an earlier instant, so the new rows are checked.
             self.asked = false;
-            let mut cx = Cx {
+            let mut cx = RowContext {
                 vars: &self.vars,
                 slice: &slice,
                 limits: self.limits,
@@ -131,7 +131,12 @@ impl RowSource {
 }
 
 impl Source for RowSource {
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
+    fn fill(
+        &mut self,
+        at: ReadPoint,
+        batch: &mut ReplyBatch<'_>,
+        effort: &mut Effort,
+    ) -> Result<Fill> {
         let filled = self.deal_out(at, batch);
         *effort += self.sources.handles().take_effort();
         filled

@@ -11,7 +11,7 @@ use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::value::{Doc, DocBuilder};
 
 /// A computation over the documents of a scan.

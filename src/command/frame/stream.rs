@@ -11,8 +11,8 @@ use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, Tim
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::query::stage::{Limits, Slice};
-use crate::session::{Batch, Fill, Source};
+use crate::query::stage::{Limits, StepBudget};
+use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::Doc;
 use crate::wait::Wait;
 
@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// Hands out the document that was held back, if it is still visible.
-    fn release(&mut self, at: ReadPoint, batch: &mut Batch<'_>) {
+    fn release(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) {
         if let Some((id, bytes)) = self.held.take()
             && is_there(self.walk.collection(), at, id)
         {
@@ -101,7 +101,12 @@ impl Stream {
 }
 
 impl Source for Stream {
-    fn fill(&mut self, at: ReadPoint, batch: &mut Batch<'_>, effort: &mut Effort) -> Result<Fill> {
+    fn fill(
+        &mut self,
+        at: ReadPoint,
+        batch: &mut ReplyBatch<'_>,
+        effort: &mut Effort,
+    ) -> Result<Fill> {
         if let Some(sorted) = &mut self.sorted {
             return sorted.fill(at, batch, effort);
         }

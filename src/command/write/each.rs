@@ -10,7 +10,7 @@ use crate::engine::ddl::check_written;
 use crate::engine::write::{Deleting, Selection, Updating, WriteTarget};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
@@ -20,7 +20,7 @@ pub trait Writing: Send + 'static {
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool>;
     /// Whether a single document may take long.
@@ -108,7 +108,7 @@ fn read<K: StatementKind>(doc: Doc<'_>) -> Result<K::Statement<'_>> {
 // === impl EachStatement ===
 
 impl<K: StatementKind> Statements for EachStatement<K> {
-    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool> {
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
         let documents = Documents::of(run.request, K::LIST);
         loop {
             let index = self.next;
@@ -183,7 +183,7 @@ impl Writing for Updating {
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         Self::step(self, place, slice, effort)
@@ -207,7 +207,7 @@ impl Writing for Deleting {
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         Self::step(self, place, slice, effort)
@@ -226,7 +226,7 @@ impl Writing for Action {
     fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         match self {

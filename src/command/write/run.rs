@@ -9,7 +9,7 @@ use crate::engine::write::{BATCH, WriteTarget};
 use crate::engine::{ReadPoint, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::session::Retry;
 use crate::value::DocBuilder;
 use crate::wire::Request;
@@ -17,7 +17,7 @@ use crate::wire::Request;
 /// The statements of a command, run one by one.
 pub trait Statements: Send + 'static {
     /// Continues until all are done (`true`) or the time slice is over.
-    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn Slice) -> Result<bool>;
+    fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool>;
     /// Writes the results.
     fn reply(&mut self, reply: &mut DocBuilder<'_>);
 }

@@ -35,7 +35,7 @@ pub struct Walk {
     access: Access,
     /// The accesses of a union that follow this one, the next one last.
     later: Vec<Access>,
-    place: Place,
+    place: WalkPosition,
     /// The newest record when the walk began. A statement does not see documents that are added later, by itself or by
     /// others.
     newest: Option<RecordId>,
@@ -63,7 +63,7 @@ pub struct Walk {
 }
 
 #[derive(Clone)]
-enum Place {
+enum WalkPosition {
     Start,
     /// Continue behind this record.
     Record(RecordId),
@@ -90,7 +90,7 @@ struct Copied {
     /// The stored document without its bytes.
     rest: Stored<'static>,
     /// The position and the effort of the walk after this document.
-    place: Place,
+    place: WalkPosition,
     effort: Effort,
 }
 
@@ -140,7 +140,7 @@ impl Walk {
             collection,
             access,
             later,
-            place: Place::Start,
+            place: WalkPosition::Start,
             newest: None,
             tailing: false,
             renewed: false,
@@ -268,11 +268,11 @@ impl Walk {
         if matches!(pace, Ok(Pace::End)) {
             if let Some(next) = self.later.pop() {
                 self.access = next;
-                self.place = Place::Start;
+                self.place = WalkPosition::Start;
                 return Ok(Pace::More);
             }
             if !self.tailing {
-                self.place = Place::End;
+                self.place = WalkPosition::End;
             }
         }
         pace
@@ -402,7 +402,7 @@ impl Walk {
     /// missed. (A document that has expired is no error. The walk keeps its position.)
     fn check_place(&self, view: &View<'_>) -> Result<()> {
         match self.place {
-            Place::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {
+            WalkPosition::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {
                 Err(Error::new(
                     Code::CappedPositionLost,
                     format!(
@@ -423,8 +423,8 @@ impl Walk {
         test: &mut Test<'_, F>,
     ) -> Result<Pace> {
         let from = match self.place {
-            Place::Start => RecordId::FIRST,
-            Place::Record(last) => last.next(),
+            WalkPosition::Start => RecordId::FIRST,
+            WalkPosition::Record(last) => last.next(),
             _ => return Ok(Pace::End),
         };
         let mut left = test.chunk;
@@ -444,8 +444,8 @@ impl Walk {
         test: &mut Test<'_, F>,
     ) -> Result<Pace> {
         let from = match self.place {
-            Place::Start => newest,
-            Place::Record(last) => match last.previous() {
+            WalkPosition::Start => newest,
+            WalkPosition::Record(last) => match last.previous() {
                 Some(before) => before,
                 None => return Ok(Pace::End),
             },
@@ -466,7 +466,7 @@ impl Walk {
         test: &mut Test<'_, F>,
     ) -> ControlFlow<Result<Pace>> {
         *left = left.saturating_sub(cost(&stored));
-        self.place = Place::Record(id);
+        self.place = WalkPosition::Record(id);
         self.effort.documents += 1;
         match test.offer(id, stored) {
             Ok(ControlFlow::Continue(())) if *left > 0 => ControlFlow::Continue(()),
@@ -480,11 +480,11 @@ impl Walk {
             return Ok(Pace::End);
         };
         let from = match self.place {
-            Place::Start => {
+            WalkPosition::Start => {
                 view.id_usage().note();
                 0
             }
-            Place::Id(next) => next,
+            WalkPosition::Id(next) => next,
             _ => return Ok(Pace::End),
         };
         let mut left = test.chunk;
@@ -493,7 +493,7 @@ impl Walk {
                 return Ok(Pace::More);
             }
             left -= 1;
-            self.place = Place::Id(n + 1);
+            self.place = WalkPosition::Id(n + 1);
             if let Some((id, stored)) = view.by_key(key) {
                 left = left.saturating_sub(cost(&stored) - 1);
                 self.effort.keys += 1;
@@ -518,7 +518,7 @@ impl Walk {
             let message = format!("query plan killed :: index '{}' dropped", scan.spec.name);
             return Err(Error::new(Code::QueryPlanKilled, message));
         };
-        if matches!(self.place, Place::Start) && index.multikey != scan.multikey {
+        if matches!(self.place, WalkPosition::Start) && index.multikey != scan.multikey {
             // A write has brought an array into the index since the plan was made. The ranges no longer hold a key of every
             // matching document, so the walk reads all entries. Entries behind a field that was fixed to one value now come
             // in another order.
@@ -537,15 +537,15 @@ impl Walk {
             test.exact = false;
             self.met.get_or_insert_default();
         }
-        let (mut at, mut last) = match std::mem::replace(&mut self.place, Place::End) {
-            Place::Start => {
+        let (mut at, mut last) = match std::mem::replace(&mut self.place, WalkPosition::End) {
+            WalkPosition::Start => {
                 index.usage.note();
                 (0, None)
             }
-            Place::Entry(range, last) => (range, last),
+            WalkPosition::Entry(range, last) => (range, last),
             _ => return Ok(Pace::End),
         };
-        let mut stretch = Stretch {
+        let mut stretch = IndexStretch {
             met: &mut self.met,
             effort: &mut self.effort,
             left: test.chunk,
@@ -553,7 +553,7 @@ impl Walk {
         };
         while at < ranges.len() {
             if stretch.left == 0 {
-                self.place = Place::Entry(at, last);
+                self.place = WalkPosition::Entry(at, last);
                 return Ok(Pace::More);
             }
             let stopped = if *direction == Direction::Backward {
@@ -571,7 +571,7 @@ impl Walk {
             };
             if let ControlFlow::Break(entry) = stopped {
                 let behind = entry.map(Entry::from_slice);
-                self.place = Place::Entry(at, behind.or(last));
+                self.place = WalkPosition::Entry(at, behind.or(last));
                 return Ok(Pace::More);
             }
             // Finding that a range is empty takes about as long as reading an entry.
@@ -584,7 +584,7 @@ impl Walk {
 }
 
 /// The state of one slice's walk through an index.
-struct Stretch<'w> {
+struct IndexStretch<'w> {
     met: &'w mut Option<HashSet<u64>>,
     effort: &'w mut Effort,
     /// The number of entries that the slice may still read.
@@ -593,9 +593,9 @@ struct Stretch<'w> {
     reach: usize,
 }
 
-// === impl Stretch ===
+// === impl IndexStretch ===
 
-impl Stretch<'_> {
+impl IndexStretch<'_> {
     /// Offers the documents of these entries. At the end of the slice it breaks with the last entry that it read, if any.
     fn walk<'e, F: Sink>(
         &mut self,

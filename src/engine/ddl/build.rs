@@ -14,7 +14,7 @@ use crate::engine::TimeSlice;
 use crate::engine::describe::count_indexes;
 use crate::engine::write::{collection_for, refused};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::Slice as _;
+use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Filled, IndexNumber};
 use crate::storage::{
     Catalog, Collection, DateRuleChange, DateRuleMigration, Dropped, Namespace, RecordId, Refused,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Advance, Done, Modified, ModifyCollection, Steps, no_collection};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
-use crate::query::stage::Slice as _;
+use crate::query::stage::StepBudget as _;
 use crate::storage::index::{Index, IndexNumber, split};
 use crate::storage::{Collection, Dropped, RecordId, View};
 use crate::value::{Doc, DocBuf, Millis, Value, ValueRef};

@@ -12,7 +12,7 @@ use crate::{
     aside,
     error::Result,
     query::{
-        filter::{Comparison, Members, Op, Test, TypeSet},
+        filter::{CompareOp, Comparison, Members, Test, TypeSet},
         pattern::Pattern,
     },
     value::{Type, Value, ValueRef},
@@ -105,7 +105,7 @@ pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<Bounds>> {
         Test::Exists => {
             return Ok((!place.digits).then(|| point(ValueRef::NULL)));
         }
-        Test::Compare(comparison) if comparison.op == Op::Eq => {
+        Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
             value_points(comparison.value.as_ref(), place)?
         }
         Test::In(members) if members.patterns().is_empty() => {
@@ -220,10 +220,10 @@ fn of_members(members: &Members, place: PathFacts) -> Result<Option<Bounds>> {
 fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bounds>> {
     let value = comparison.value.as_ref();
     let op = comparison.op;
-    if op == Op::Eq {
+    if op == CompareOp::Eq {
         return Ok(value_points(value, place)?.map(points));
     }
-    let strict = matches!(op, Op::Lt | Op::Gt);
+    let strict = matches!(op, CompareOp::Lt | CompareOp::Gt);
     let nan = value.as_num().is_some_and(|num| num.is_nan());
     if nan || value.ty() == Type::Null {
         return match strict {
@@ -236,7 +236,7 @@ fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<Bou
     };
     let end = End::new(value, !strict);
     let interval = match op {
-        Op::Lt | Op::Lte => Interval::new(lowest, end),
+        CompareOp::Lt | CompareOp::Lte => Interval::new(lowest, end),
         _ => Interval::new(end, highest),
     };
     range(vec![interval]).map(Some)

@@ -7,7 +7,7 @@ use super::predicates::{Ask, Predicate};
 use crate::{
     aside,
     error::Result,
-    query::filter::{Filter, Node, Op, Test},
+    query::filter::{CompareOp, Filter, Node, Test},
     value::{Doc, Type, Value, ValueRef},
 };
 
@@ -26,7 +26,7 @@ pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
     let Test::Compare(comparison) = &field.test else {
         return None;
     };
-    if field.path.len() != 1 || field.path.first() != ID_FIELD || comparison.op != Op::Eq {
+    if field.path.len() != 1 || field.path.first() != ID_FIELD || comparison.op != CompareOp::Eq {
         return None;
     }
     let value = comparison.value.as_ref();
@@ -49,7 +49,7 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
 /// Returns the `_id`s that a predicate on `_id` allows, in order and each once, if it lists them.
 pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Value]>> {
     let values = match predicate.test {
-        Ask::Is(Test::Compare(comparison)) if comparison.op == Op::Eq => {
+        Ask::Is(Test::Compare(comparison)) if comparison.op == CompareOp::Eq => {
             std::slice::from_ref(&comparison.value)
         }
         Ask::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),

@@ -6,7 +6,7 @@ use super::predicates::needs_field;
 use crate::{
     aside,
     error::Result,
-    query::filter::{Comparison, Node, Op, Test},
+    query::filter::{CompareOp, Comparison, Node, Test},
     value::{self, Type, ValueRef},
 };
 
@@ -58,7 +58,7 @@ fn all(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<b
 fn test_implies(test: &Test, wanted: &Test) -> Result<bool> {
     Ok(match (test, wanted) {
         (test, Test::Exists) => needs_field(test),
-        (Test::Compare(known), wanted) if known.op == Op::Eq => {
+        (Test::Compare(known), wanted) if known.op == CompareOp::Eq => {
             value_implies(known.value.as_ref(), wanted)
         }
         (Test::In(members), wanted) => {
@@ -80,7 +80,7 @@ fn test_implies(test: &Test, wanted: &Test) -> Result<bool> {
 fn value_implies(value: ValueRef<'_>, wanted: &Test) -> bool {
     match (value.ty(), wanted) {
         (Type::Array | Type::Null, Test::Compare(wanted)) => {
-            wanted.op == Op::Eq && value::equal(value, wanted.value.as_ref())
+            wanted.op == CompareOp::Eq && value::equal(value, wanted.value.as_ref())
         }
         (Type::Array | Type::Null, _) => false,
         (_, Test::Compare(wanted)) => wanted.passes(value),
@@ -105,10 +105,14 @@ fn range_implies(known: &Comparison, wanted: &Comparison) -> bool {
     }
     let order = value::compare(a, b);
     match (known.op, wanted.op) {
-        (Op::Gt, Op::Gt | Op::Gte) | (Op::Gte, Op::Gte) => order != Ordering::Less,
-        (Op::Gte, Op::Gt) => order == Ordering::Greater,
-        (Op::Lt, Op::Lt | Op::Lte) | (Op::Lte, Op::Lte) => order != Ordering::Greater,
-        (Op::Lte, Op::Lt) => order == Ordering::Less,
+        (CompareOp::Gt, CompareOp::Gt | CompareOp::Gte) | (CompareOp::Gte, CompareOp::Gte) => {
+            order != Ordering::Less
+        }
+        (CompareOp::Gte, CompareOp::Gt) => order == Ordering::Greater,
+        (CompareOp::Lt, CompareOp::Lt | CompareOp::Lte) | (CompareOp::Lte, CompareOp::Lte) => {
+            order != Ordering::Greater
+        }
+        (CompareOp::Lte, CompareOp::Lt) => order == Ordering::Less,
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use super::bounds::{self, Bounds, PathFacts};
 use crate::{
     aside,
     error::Result,
-    query::filter::{Comparison, Field, Node, Op, Test},
+    query::filter::{CompareOp, Comparison, Field, Node, Test},
     value::{Path, Type},
 };
 
@@ -79,7 +79,7 @@ pub fn needs_field(test: &Test) -> bool {
 fn accepts_missing(comparison: &Comparison) -> bool {
     match (comparison.op, comparison.value.ty()) {
         (_, Type::Null) => true,
-        (Op::Eq, _) => false,
+        (CompareOp::Eq, _) => false,
         (_, Type::MinKey | Type::MaxKey) => true,
         _ => false,
     }

@@ -4,7 +4,7 @@ use super::search::FoundDocument;
 use super::{Modified, Search, WriteTarget, with_ts};
 use crate::effort::Effort;
 use crate::error::Result;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::query::update::{Apply, Update};
 use crate::storage::{New, NewTtl, Writer, Written};
 use crate::ttl::OwnTtl;
@@ -30,7 +30,7 @@ impl Search {
     pub fn change_next(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         update: &Update,
         keeps: bool,
         effort: &mut Effort,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::storage::{Collection, ReadPoint, RecordId};
 use crate::value::Millis;
 
@@ -67,7 +67,7 @@ impl Picker {
         &mut self,
         at: ReadPoint,
         vars: &Vars,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         current: &mut Vec<u8>,
     ) -> Result<Picked> {
         if self.sort.is_none() || self.in_order {
@@ -92,7 +92,7 @@ impl Picker {
         &mut self,
         at: ReadPoint,
         vars: &Vars,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         current: &mut Vec<u8>,
     ) -> Result<Option<Picked>> {
         loop {
@@ -118,7 +118,7 @@ impl Picker {
         sort: &Sort,
         at: ReadPoint,
         vars: &Vars,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         current: &mut Vec<u8>,
     ) -> Result<Picked> {
         let mut key = Vec::new();

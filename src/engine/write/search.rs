@@ -12,7 +12,7 @@ use crate::engine::plan::{Hint, Plan};
 use crate::error::{Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::storage::{Catalog, Collection, NewTtl, ReadPoint};
 use crate::value::{Millis, ValueRef};
 
@@ -175,7 +175,7 @@ impl Search {
     pub(super) fn next(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<FoundDocument<'_>> {
         if self.way.is_none() {

@@ -4,7 +4,7 @@ use super::search::FoundDocument;
 use super::{Changed, Deleted, Search, Selection, WriteTarget, collection_for, insert_batch};
 use crate::effort::Effort;
 use crate::error::{Code, Result};
-use crate::query::stage::Slice;
+use crate::query::stage::StepBudget;
 use crate::query::update::{Apply, Update};
 use crate::storage::New;
 use crate::value::{Doc, Millis, Value};
@@ -91,7 +91,7 @@ impl Updating {
     pub fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         loop {
@@ -109,7 +109,7 @@ impl Updating {
     fn change_next(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         let keeps = self.shows != Shows::Nothing;
@@ -226,7 +226,7 @@ impl Deleting {
     pub fn step(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         loop {
@@ -243,7 +243,7 @@ impl Deleting {
     fn remove_next(
         &mut self,
         place: &WriteTarget<'_>,
-        slice: &dyn Slice,
+        slice: &dyn StepBudget,
         effort: &mut Effort,
     ) -> Result<bool> {
         let mut candidate = match self.search.next(place, slice, effort)? {

@@ -1,7 +1,7 @@
 //! `$all`, `$elemMatch`, `$size`.
 
 use super::{
-    Comparison, Members, Node, Op, Test, integer,
+    CompareOp, Comparison, Members, Node, Test, integer,
     parse::{self, ParseContext, Site, is_operator_document},
 };
 use crate::{
@@ -51,7 +51,7 @@ pub(super) fn all(
                 Type::Document if starts_with_field_operator(elem.value) => {
                     return Err(Error::bad_value("no $ expressions in $all"));
                 }
-                _ => Test::Compare(Comparison::parse(site.path, Op::Eq, elem.value)?),
+                _ => Test::Compare(Comparison::parse(site.path, CompareOp::Eq, elem.value)?),
             };
             Ok(Node::field(site.path, test))
         })

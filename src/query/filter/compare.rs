@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
+pub enum CompareOp {
     Eq,
     Lt,
     Lte,
@@ -26,7 +26,7 @@ pub enum Op {
 /// A comparison with a constant.
 #[derive(Debug)]
 pub struct Comparison {
-    pub op: Op,
+    pub op: CompareOp,
     pub value: Value,
     /// Whether equal values of this type have equal bytes.
     plain: bool,
@@ -36,11 +36,11 @@ pub struct Comparison {
 // === impl Comparison ===
 
 impl Comparison {
-    pub(super) fn parse(path: &str, op: Op, value: ValueRef<'_>) -> Result<Self> {
+    pub(super) fn parse(path: &str, op: CompareOp, value: ValueRef<'_>) -> Result<Self> {
         if value.ty() == Type::Undefined {
             return Err(Error::bad_value("cannot compare to undefined"));
         }
-        if value.ty() == Type::Regex && op != Op::Eq {
+        if value.ty() == Type::Regex && op != CompareOp::Eq {
             return Err(Error::bad_value(format!(
                 "Can't have RegEx as arg to predicate over field '{path}'."
             )));
@@ -48,7 +48,7 @@ impl Comparison {
         Ok(Self::new(op, value))
     }
 
-    pub(super) fn new(op: Op, value: ValueRef<'_>) -> Self {
+    pub(super) fn new(op: CompareOp, value: ValueRef<'_>) -> Self {
         Self {
             op,
             plain: has_plain_equality(value.ty()),
@@ -60,7 +60,7 @@ impl Comparison {
     #[inline]
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         let constant = self.value.as_ref();
-        if self.op == Op::Eq && self.plain && value.ty() == constant.ty() {
+        if self.op == CompareOp::Eq && self.plain && value.ty() == constant.ty() {
             return value.data() == constant.data();
         }
         self.compare(value, constant)
@@ -69,25 +69,25 @@ impl Comparison {
     fn compare(&self, value: ValueRef<'_>, constant: ValueRef<'_>) -> bool {
         if value.ty().rank() != constant.ty().rank() || value.is_missing() {
             return match (self.op, constant.ty()) {
-                (Op::Eq | Op::Lte | Op::Gte, Type::Null) => value.is_missing(),
-                (Op::Lt | Op::Lte, Type::MaxKey) => true,
-                (Op::Gt | Op::Gte, Type::MinKey) => true,
+                (CompareOp::Eq | CompareOp::Lte | CompareOp::Gte, Type::Null) => value.is_missing(),
+                (CompareOp::Lt | CompareOp::Lte, Type::MaxKey) => true,
+                (CompareOp::Gt | CompareOp::Gte, Type::MinKey) => true,
                 _ => false,
             };
         }
         if self.nan || is_nan(value) {
             return match self.op {
-                Op::Lt | Op::Gt => false,
+                CompareOp::Lt | CompareOp::Gt => false,
                 _ => self.nan && is_nan(value),
             };
         }
         let order = value::compare(value, constant);
         match self.op {
-            Op::Eq => order == Ordering::Equal,
-            Op::Lt => order == Ordering::Less,
-            Op::Lte => order != Ordering::Greater,
-            Op::Gt => order == Ordering::Greater,
-            Op::Gte => order != Ordering::Less,
+            CompareOp::Eq => order == Ordering::Equal,
+            CompareOp::Lt => order == Ordering::Less,
+            CompareOp::Lte => order != Ordering::Greater,
+            CompareOp::Gt => order == Ordering::Greater,
+            CompareOp::Gte => order != Ordering::Less,
         }
     }
 }
@@ -115,17 +115,17 @@ pub(super) fn is_nan(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn node(site: &Site<'_>, op: Op, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn node(site: &Site<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<Node>> {
     let comparison = Comparison::parse(site.path, op, arg)?;
     Ok(Some(Node::field(site.path, Test::Compare(comparison))))
 }
 
 pub(super) fn eq(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(site, Op::Eq, arg)
+    node(site, CompareOp::Eq, arg)
 }
 
 pub(super) fn gt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(site, Op::Gt, arg)
+    node(site, CompareOp::Gt, arg)
 }
 
 pub(super) fn gte(
@@ -133,11 +133,11 @@ pub(super) fn gte(
     site: &Site<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<Node>> {
-    node(site, Op::Gte, arg)
+    node(site, CompareOp::Gte, arg)
 }
 
 pub(super) fn lt(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
-    node(site, Op::Lt, arg)
+    node(site, CompareOp::Lt, arg)
 }
 
 pub(super) fn lte(
@@ -145,14 +145,14 @@ pub(super) fn lte(
     site: &Site<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<Node>> {
-    node(site, Op::Lte, arg)
+    node(site, CompareOp::Lte, arg)
 }
 
 pub(super) fn ne(_: &ParseContext<'_>, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
     if arg.ty() == Type::Regex {
         return Err(Error::bad_value("Can't have regex as arg to $ne."));
     }
-    Ok(node(site, Op::Eq, arg)?.map(Node::not))
+    Ok(node(site, CompareOp::Eq, arg)?.map(Node::not))
 }
 
 /// Parses `$ref`, `$id` and `$db` as field names, for an `$elemMatch` whose document is a DBRef.
@@ -161,7 +161,7 @@ pub(super) fn reference(
     name: &str,
     arg: ValueRef<'_>,
 ) -> Result<Option<Node>> {
-    let comparison = Comparison::parse(name, Op::Eq, arg)?;
+    let comparison = Comparison::parse(name, CompareOp::Eq, arg)?;
     Ok(Some(Node::field(name, Test::Compare(comparison))))
 }
 

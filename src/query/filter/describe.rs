@@ -1,7 +1,7 @@
 //! The tree written back as a document, as explain shows a filter: every shorthand spelled out. Fails where the command is to
 //! end: a filter may have very many parts.
 
-use super::{Field, Node, Op, Test};
+use super::{CompareOp, Field, Node, Test};
 use crate::aside;
 use crate::error::Result;
 use crate::value::{DocBuf, DocBuilder, Type, Value};
@@ -79,11 +79,11 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
     match &field.test {
         Test::Compare(comparison) => {
             let name = match comparison.op {
-                Op::Eq => "$eq",
-                Op::Lt => "$lt",
-                Op::Lte => "$lte",
-                Op::Gt => "$gt",
-                Op::Gte => "$gte",
+                CompareOp::Eq => "$eq",
+                CompareOp::Lt => "$lt",
+                CompareOp::Lte => "$lte",
+                CompareOp::Gt => "$gt",
+                CompareOp::Gte => "$gte",
             };
             out.put(name, comparison.value.as_ref());
         }

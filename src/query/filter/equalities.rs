@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Node, Op, Test};
+use super::{CompareOp, Node, Test};
 use crate::{
     error::{Code, Error, Result},
     value::Value,
@@ -64,7 +64,7 @@ impl Node {
                 }
             }
             Self::Field(field) => match &field.test {
-                Test::Compare(comparison) if comparison.op == Op::Eq => {
+                Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
                     pairs.push((field.path.as_str(), &comparison.value));
                 }
                 Test::In(members) => {

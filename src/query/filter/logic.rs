@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
-    Comparison, Field, Members, Node, Op, Test, integer,
+    CompareOp, Comparison, Field, Members, Node, Test, integer,
     parse::{self, ParseContext, Site},
 };
 use crate::{
@@ -66,7 +66,7 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
             Node::Field(Field {
                 path,
                 test: Test::Compare(comparison),
-            }) if comparison.op == Op::Eq && joined.contains(path.as_str()) => values
+            }) if comparison.op == CompareOp::Eq && joined.contains(path.as_str()) => values
                 .entry(path.as_str().to_owned())
                 .or_default()
                 .push(comparison.value),
@@ -78,7 +78,7 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
         match members.single() {
             // A single value stays as two alternatives, because an upsert must not copy it.
             Some(value) => rest.extend((0..2).map(|_| {
-                let same = Comparison::new(Op::Eq, value.as_ref());
+                let same = Comparison::new(CompareOp::Eq, value.as_ref());
                 Node::field(&path, Test::Compare(same))
             })),
             None => rest.push(Node::field(&path, Test::In(members))),
@@ -90,7 +90,7 @@ fn one_of(nodes: Vec<Node>) -> Vec<Node> {
 fn equality(node: &Node) -> Option<&Field> {
     match node {
         Node::Field(field) => match &field.test {
-            Test::Compare(comparison) if comparison.op == Op::Eq => Some(field),
+            Test::Compare(comparison) if comparison.op == CompareOp::Eq => Some(field),
             _ => None,
         },
         _ => None,

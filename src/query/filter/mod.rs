@@ -31,7 +31,7 @@ mod tree;
 mod types;
 
 pub use bits::Bits;
-pub use compare::{Comparison, Op};
+pub use compare::{CompareOp, Comparison};
 pub use members::Members;
 pub use modulo::Modulo;
 pub use schema::Schema;

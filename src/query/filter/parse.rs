@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::table::{FILTERS, Level, Parse};
-use super::{Comparison, Node, Op, Test};
+use super::{CompareOp, Comparison, Node, Test};
 use crate::{
     aside,
     error::{Code, Error, Result},
@@ -155,7 +155,7 @@ fn field(cx: &ParseContext<'_>, elem: &Elem<'_>, nodes: &mut Nodes) -> Result<()
             Ok(())
         }
         _ => {
-            let equal = Comparison::parse(path, Op::Eq, elem.value)?;
+            let equal = Comparison::parse(path, CompareOp::Eq, elem.value)?;
             nodes.push(Node::field(path, Test::Compare(equal)));
             Ok(())
         }

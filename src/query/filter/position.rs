@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Field, Node, Op, Test, matches::RootDocument};
+use super::{CompareOp, Field, Node, Test, matches::RootDocument};
 use crate::value::Doc;
 
 impl Node {
@@ -44,11 +44,11 @@ impl Node {
             Test::ElemValue(_) => 3,
             Test::Size(_) => 4,
             Test::Compare(comparison) => match comparison.op {
-                Op::Eq => 5,
-                Op::Lte => 6,
-                Op::Lt => 7,
-                Op::Gt => 8,
-                Op::Gte => 9,
+                CompareOp::Eq => 5,
+                CompareOp::Lte => 6,
+                CompareOp::Lt => 7,
+                CompareOp::Gt => 8,
+                CompareOp::Gte => 9,
             },
             Test::All(_) => 5,
             Test::Regex(_) => 10,
@@ -65,7 +65,9 @@ impl Node {
 fn are_values_of_one_field(nodes: &[Node]) -> bool {
     let mut paths = nodes.iter().map(|node| match node {
         Node::Field(field) => match &field.test {
-            Test::Compare(comparison) if comparison.op == Op::Eq => Some(field.path.as_str()),
+            Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
+                Some(field.path.as_str())
+            }
             Test::In(_) | Test::Regex(_) => Some(field.path.as_str()),
             _ => None,
         },

@@ -1,7 +1,7 @@
 //! The typed tree of a parsed filter.
 
 use super::{
-    Bits, Comparison, Members, Modulo, Op, Schema, TypeSet, describe,
+    Bits, CompareOp, Comparison, Members, Modulo, Schema, TypeSet, describe,
     matches::{self, RootDocument},
     parse,
 };
@@ -83,7 +83,7 @@ impl Filter {
 
     /// Builds `{_id: value}` as an equality, even for a value that would otherwise be a condition.
     pub fn of_id(value: ValueRef<'_>) -> Self {
-        let test = Test::Compare(Comparison::new(Op::Eq, value));
+        let test = Test::Compare(Comparison::new(CompareOp::Eq, value));
         Self::new(Node::field("_id", test))
     }
 

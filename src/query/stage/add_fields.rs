@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Place;
+use super::StageContext;
 use super::each::Each;
 use crate::error::{Error, Result};
 use crate::query::{Projection, Survey, Vars};
@@ -10,11 +10,14 @@ use crate::value::{Doc, ValueRef, check_size};
 
 struct AddFields(Projection);
 
-pub(super) fn parse_add_fields(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_add_fields(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn Each>> {
     parse_fields("$addFields", value, place)
 }
 
-pub(super) fn parse_set(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_set(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Arc<dyn Each>> {
     parse_fields("$set", value, place)
 }
 
@@ -28,7 +31,7 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 fn parse_fields(
     name: &'static str,
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
 ) -> Result<Arc<dyn Each>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(

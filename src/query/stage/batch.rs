@@ -25,7 +25,7 @@ pub struct Row<'a> {
 
 /// A buffer of rows. Stages append to it and never change the rows that it already holds.
 #[derive(Debug, Clone)]
-pub struct Batch {
+pub struct RowBatch {
     bytes: Vec<u8>,
     ends: Vec<End>,
     /// Producers stop at this many rows.
@@ -39,15 +39,15 @@ struct End {
     origin: Option<Origin>,
 }
 
-// === impl Batch ===
+// === impl RowBatch ===
 
-impl Default for Batch {
+impl Default for RowBatch {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Batch {
+impl RowBatch {
     pub fn new() -> Self {
         Self {
             bytes: Vec::new(),
@@ -243,8 +243,8 @@ mod tests {
     use super::*;
     use crate::value::DocBuf;
 
-    fn filled(numbers: &[i32]) -> Batch {
-        let mut batch = Batch::new();
+    fn filled(numbers: &[i32]) -> RowBatch {
+        let mut batch = RowBatch::new();
         for &n in numbers {
             batch.push_doc(
                 Some(Origin {
@@ -259,7 +259,7 @@ mod tests {
         batch
     }
 
-    fn numbers(batch: &Batch) -> Vec<i32> {
+    fn numbers(batch: &RowBatch) -> Vec<i32> {
         batch
             .iter()
             .map(|row| {

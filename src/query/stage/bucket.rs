@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::group::{Fields, Group, Key};
-use super::{Place, Stage};
+use super::{Stage, StageContext};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::sort::Sort;
@@ -19,7 +19,7 @@ pub(super) struct Buckets {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "Argument to $bucket stage must be an object, but found type: {}.";
@@ -67,7 +67,7 @@ pub(super) fn parse(
 /// Parses the field `groupBy`. `wanted` holds the code, the stage and the wording of its error.
 pub(super) fn group_by(
     given: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     (code, stage, what): (i32, &str, &str),
 ) -> Result<Expr> {
     if !is_expression(given) {
@@ -82,12 +82,17 @@ pub(super) fn group_by(
 }
 
 /// Parses the field `output`. `words` is the message if it is not an object.
-pub(super) fn output(option: Arg<'_>, place: &Place<'_>, code: i32, words: &str) -> Result<Fields> {
+pub(super) fn output(
+    option: Arg<'_>,
+    place: &StageContext<'_>,
+    code: i32,
+    words: &str,
+) -> Result<Fields> {
     let fields = option.expect(ValueRef::as_doc, code, words)?;
     Fields::parse(fields, place.scope)
 }
 
-fn parse_output(option: Arg<'_>, place: &Place<'_>) -> Result<Fields> {
+fn parse_output(option: Arg<'_>, place: &StageContext<'_>) -> Result<Fields> {
     let words = "The $bucket 'output' field must be an object, but found type: {}.";
     let fields = output(option, place, 40196, words)?;
     if fields.has("_id") {
@@ -99,7 +104,7 @@ fn parse_output(option: Arg<'_>, place: &Place<'_>) -> Result<Fields> {
     Ok(fields)
 }
 
-fn parse_default(given: ValueRef<'_>, place: &Place<'_>) -> Result<Value> {
+fn parse_default(given: ValueRef<'_>, place: &StageContext<'_>) -> Result<Value> {
     let expr = Expr::parse(given, place.scope)?;
     let constant = expr.as_const().ok_or_else(|| {
         let words = "The $bucket 'default' field must be a constant expression, but found: {}.";
@@ -135,7 +140,7 @@ fn is_expression(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn parse_boundaries(option: Arg<'_>, place: &Place<'_>) -> Result<Vec<Value>> {
+fn parse_boundaries(option: Arg<'_>, place: &StageContext<'_>) -> Result<Vec<Value>> {
     let words = "The $bucket 'boundaries' field must be an array, but found type: {}.";
     let array = option.expect(ValueRef::as_array, 40200, words)?;
     let mut boundaries = Vec::new();

@@ -7,7 +7,7 @@ use super::granularity::Granularity;
 use super::group::Fields;
 use super::run_sorter::RunSorter;
 use super::sort::too_much;
-use super::{Batch, Cx, Empty, Flow, Place, Row, Rows, Stage, StageOp};
+use super::{Empty, Flow, Row, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
@@ -25,7 +25,7 @@ struct BucketAuto {
 struct BucketAutoRows {
     input: Box<dyn Rows>,
     stage: Arc<BucketAuto>,
-    batch: Batch,
+    batch: RowBatch,
     /// Rows with the value they are sorted by: `{v: value, d: document}`.
     held: RunSorter,
     key: Vec<u8>,
@@ -48,7 +48,7 @@ struct Bucket {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "The argument to $bucketAuto must be an object, but found type: {}.";
@@ -116,7 +116,7 @@ impl StageOp for BucketAuto {
         Box::new(BucketAutoRows {
             input,
             stage: self,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             held: RunSorter::default(),
             key: Vec::new(),
             complete: false,
@@ -136,7 +136,7 @@ impl StageOp for BucketAuto {
 // === impl BucketAutoRows ===
 
 impl BucketAutoRows {
-    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, cx: &RowContext<'_>) -> Result<()> {
         for row in self.batch.iter() {
             let value = self.stage.by.eval(row.doc, cx.vars)?;
             let value = value.as_ref().or_null();
@@ -166,7 +166,7 @@ impl BucketAutoRows {
         self.held.pop().map(|row| DocBuf::from(row.doc))
     }
 
-    fn add(&self, bucket: &mut Bucket, held: &DocBuf, cx: &Cx<'_>) -> Result<()> {
+    fn add(&self, bucket: &mut Bucket, held: &DocBuf, cx: &RowContext<'_>) -> Result<()> {
         let held = held.as_doc();
         let value = held.get("v");
         bucket.max = value.to_value();
@@ -176,7 +176,7 @@ impl BucketAutoRows {
     }
 
     /// Fills the next bucket and appends its row. Returns `false` if no row is left.
-    fn bucket(&mut self, cx: &Cx<'_>, out: &mut Batch) -> Result<bool> {
+    fn bucket(&mut self, cx: &RowContext<'_>, out: &mut RowBatch) -> Result<bool> {
         let Some(first) = self.next.take().or_else(|| self.pop()) else {
             return Ok(false);
         };
@@ -255,7 +255,7 @@ impl BucketAutoRows {
 }
 
 impl Rows for BucketAutoRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         while !self.complete {
             self.batch.restart(usize::MAX);
             let flow = self.input.fill(cx, &mut self.batch)?;

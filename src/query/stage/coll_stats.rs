@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Place, Report, Rows, Stage, StageOp, Target};
+use super::{Flow, Report, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
 use crate::args::{Arg, fields, object};
 use crate::error::Result;
 use crate::query::Survey;
@@ -18,7 +18,7 @@ struct CollStatsRows(Arc<Reports>);
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "$collStats must take a nested object but found: {}";
@@ -113,7 +113,7 @@ impl StageOp for Reports {
 // === impl CollStatsRows ===
 
 impl Rows for CollStatsRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         cx.sources.report(cx, &self.0.on, &self.0.what, out)?;
         Ok(Flow::End)
     }

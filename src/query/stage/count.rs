@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{DocBuilder, ValueRef};
@@ -14,11 +14,15 @@ struct Count {
 struct CountRows {
     input: Box<dyn Rows>,
     stage: Arc<Count>,
-    batch: Batch,
+    batch: RowBatch,
     count: i64,
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let field = value
         .as_str()
         .ok_or_else(|| Error::location(40156, "the count field must be a non-empty string"))?;
@@ -51,7 +55,7 @@ impl StageOp for Count {
         Box::new(CountRows {
             input,
             stage: self,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             count: 0,
         })
     }
@@ -66,7 +70,7 @@ impl StageOp for Count {
 // === impl CountRows ===
 
 impl Rows for CountRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         loop {
             self.batch.restart(usize::MAX);
             let flow = self.input.fill(cx, &mut self.batch)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::coll_stats::Reports;
-use super::{Place, Report, Stage, Target};
+use super::{Report, Stage, StageContext, Target};
 use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
@@ -22,7 +22,7 @@ pub struct CurrentOps {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value.as_doc().ok_or_else(|| {

@@ -7,7 +7,7 @@
 //! its own specification has, and a stored document leaves room for twenty levels. So a pipeline is checked only if it may
 //! exceed that.
 
-use super::{Batch, Cx, Flow, Rows};
+use super::{Flow, RowBatch, RowContext, Rows};
 use crate::error::Result;
 use crate::query::expr::{MAX_DEPTH, check_depth, nesting};
 use crate::value::ValueRef;
@@ -57,7 +57,7 @@ impl Depth {
 // === impl Checked ===
 
 impl Rows for Checked {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let first = out.len();
         let flow = self.0.fill(cx, out)?;
         for row in out.iter_from(first) {

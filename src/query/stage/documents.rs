@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::error::{Error, Result};
 use crate::query::{Expr, Survey};
 use crate::value::{Doc, Value, ValueRef};
@@ -20,7 +20,7 @@ struct DocumentsRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let expr = Expr::parse(value, place.scope)?;
@@ -47,7 +47,7 @@ impl StageOp for Documents {
 // === impl DocumentsRows ===
 
 impl Rows for DocumentsRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let array = match &self.array {
             Some(array) => array,
             None => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Row, Rows, StageOp};
+use super::{Flow, Row, RowBatch, RowContext, Rows, StageOp};
 use crate::aside;
 use crate::error::Result;
 use crate::query::{Survey, Vars};
@@ -23,7 +23,7 @@ pub(super) struct Mapped(pub Arc<dyn Each>);
 struct MappedRows<F> {
     input: Box<dyn Rows>,
     write: F,
-    batch: Batch,
+    batch: RowBatch,
     /// The next row of the batch, and the input's answer after it filled the batch.
     row: usize,
     flow: Flow,
@@ -37,7 +37,7 @@ where
     Box::new(MappedRows {
         input,
         write,
-        batch: Batch::new(),
+        batch: RowBatch::new(),
         row: 0,
         flow: Flow::More,
     })
@@ -63,7 +63,7 @@ impl<F> Rows for MappedRows<F>
 where
     F: Fn(Row<'_>, &Vars, &mut Vec<u8>) -> Result<bool> + Send,
 {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         if self.row >= self.batch.len() {
             self.row = 0;
             self.batch.restart(out.room());

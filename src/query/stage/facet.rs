@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::place::InnerRules;
-use super::{Batch, Cx, Flow, On, Pipeline, Place, Rows, Stage, StageOp, sort::too_much};
+use super::stage_context::InnerRules;
+use super::{
+    Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, sort::too_much,
+};
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Value, ValueRef, check_size};
@@ -34,7 +36,7 @@ const SHARES: usize = 10;
 struct FacetBranch {
     rows: Box<dyn Rows>,
     feed: Arc<Mutex<Feed>>,
-    found: Batch,
+    found: RowBatch,
     /// The elements of the result, as the body of an array.
     result: Vec<u8>,
     count: u32,
@@ -44,7 +46,7 @@ struct FacetBranch {
 /// The current input of a pipeline.
 #[derive(Default)]
 struct Feed {
-    batch: Arc<Batch>,
+    batch: Arc<RowBatch>,
     fresh: bool,
     end: bool,
 }
@@ -76,7 +78,7 @@ pub(super) fn inner<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
@@ -149,7 +151,7 @@ impl FacetBranch {
         Self {
             rows: pipeline.open(Box::new(Source(feed.clone()))),
             feed,
-            found: Batch::new(),
+            found: RowBatch::new(),
             result: Vec::new(),
             count: 0,
             done: false,
@@ -157,7 +159,7 @@ impl FacetBranch {
     }
 
     /// Runs the pipeline. Returns `true` if it needs the next batch or is done, and `false` if the time slice is over.
-    fn run(&mut self, cx: &mut Cx<'_>, held: &mut usize) -> Result<bool> {
+    fn run(&mut self, cx: &mut RowContext<'_>, held: &mut usize) -> Result<bool> {
         while !self.done {
             self.found.restart(usize::MAX);
             let flow = self.rows.fill(cx, &mut self.found)?;
@@ -193,7 +195,7 @@ impl FacetBranch {
 // === impl FacetRows ===
 
 impl Rows for FacetRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut worked = false;
         loop {
             if self.begun {
@@ -217,7 +219,7 @@ impl Rows for FacetRows {
                     return Ok(Flow::Pause);
                 }
             }
-            let mut batch = Batch::new();
+            let mut batch = RowBatch::new();
             let flow = self.input.fill(cx, &mut batch)?;
             if flow == Flow::Pause && batch.is_empty() {
                 self.at = self.parts.len();
@@ -245,7 +247,7 @@ impl Rows for FacetRows {
 }
 
 impl FacetRows {
-    fn finish(&mut self, out: &mut Batch) -> Result<()> {
+    fn finish(&mut self, out: &mut RowBatch) -> Result<()> {
         let size: usize = self.parts.iter().map(|part| part.result.len()).sum();
         check_size(size)?;
         out.push_doc(None, |doc: &mut DocBuilder<'_>| {
@@ -269,7 +271,7 @@ fn array_of(elements: &[u8]) -> Value {
 // === impl Source ===
 
 impl Rows for Source {
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut feed = self.0.lock();
         if std::mem::take(&mut feed.fresh) {
             for row in feed.batch.iter() {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::each::Each;
-use super::{Place, Stage};
+use super::{Stage, StageContext};
 use crate::error::Result;
 use crate::value::{Doc, ValueRef};
 use crate::vocabulary::{self, Status};
@@ -43,8 +43,8 @@ pub enum Parse {
     Each(ParseEach),
 }
 
-pub type ParseStages = fn(ValueRef<'_>, &Place<'_>, &mut dyn FnMut(Stage)) -> Result<()>;
-pub type ParseEach = fn(ValueRef<'_>, &Place<'_>) -> Result<Arc<dyn Each>>;
+pub type ParseStages = fn(ValueRef<'_>, &StageContext<'_>, &mut dyn FnMut(Stage)) -> Result<()>;
+pub type ParseEach = fn(ValueRef<'_>, &StageContext<'_>) -> Result<Arc<dyn Each>>;
 pub type EachInner = for<'v> fn(ValueRef<'v>, &mut dyn FnMut(Doc<'v>));
 
 /// Where in a pipeline a stage is allowed.

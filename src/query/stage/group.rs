@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::{HashMap, HashMapExt};
 
 use super::sort::too_much;
-use super::{Batch, Cx, Empty, Flow, Place, Rows, Stage, StageOp};
+use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::accumulator::{Accumulator, State};
@@ -35,7 +35,7 @@ pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
 struct GroupRows {
     input: Box<dyn Rows>,
     stage: Arc<Group>,
-    batch: Batch,
+    batch: RowBatch,
     /// Maps the bytes of a key to the number of its group.
     numbers: HashMap<Box<[u8]>, u32>,
     ids: Vec<Value>,
@@ -49,7 +49,7 @@ struct GroupRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
@@ -261,7 +261,7 @@ impl StageOp for Group {
         Box::new(GroupRows {
             input,
             stage: self,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             numbers: HashMap::new(),
             ids: Vec::new(),
             states: Vec::new(),
@@ -289,7 +289,7 @@ impl StageOp for Group {
 // === impl GroupRows ===
 
 impl GroupRows {
-    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, cx: &RowContext<'_>) -> Result<()> {
         let width = self.stage.fields.len();
         for row in self.batch.iter() {
             let id = match &self.stage.key {
@@ -344,7 +344,7 @@ impl GroupRows {
 }
 
 impl Rows for GroupRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         while self.leaving.is_none() {
             self.batch.restart(usize::MAX);
             let flow = self.input.fill(cx, &mut self.batch)?;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::coll_stats::Reports;
-use super::{Place, Report, Stage, Target};
+use super::{Report, Stage, StageContext, Target};
 use crate::error::{Error, Result};
 use crate::value::{Doc, ValueRef};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     if !value.as_doc().is_some_and(Doc::is_empty) {

@@ -1,7 +1,7 @@
 //! `$limit`: passes a maximum number of rows.
 
 use super::number::non_negative;
-use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
 
@@ -15,7 +15,11 @@ pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
     Box::new(Limit { input, left: count })
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let count = non_negative(value, "$limit").map_err(|why| {
         Error::location(5107201, format!("invalid argument to $limit stage: {why}"))
     })?;
@@ -29,7 +33,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
 // === impl Limit ===
 
 impl Rows for Limit {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         if self.left == 0 {
             return Ok(Flow::End);
         }

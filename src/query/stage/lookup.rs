@@ -7,7 +7,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::lookup_spec::Lookup;
-use super::{Batch, Cx, Empty, Flow, On, Origin, Pipeline, Row, Rows, SourceSpec, StageOp, Target};
+use super::{
+    Empty, Flow, On, Origin, Pipeline, Row, RowBatch, RowContext, Rows, SourceSpec, StageOp, Target,
+};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::expr::shallow;
@@ -23,13 +25,13 @@ const MAX_JOINED: usize = 100 * 1024 * 1024;
 struct LookupRows {
     input: Box<dyn Rows>,
     stage: Arc<Lookup>,
-    batch: Batch,
+    batch: RowBatch,
     flow: Flow,
     /// The next row of `batch`.
     row: usize,
     /// The pipeline of that row, if it takes more than one step.
     inner: Option<RowPipeline>,
-    found: Batch,
+    found: RowBatch,
     array: Vec<u8>,
     /// The array for every row, if it does not depend on the row. It is valid only for the command that found it.
     /// Comparing `now` is not enough, because a TTL rule may have changed between two commands with the same `now`.
@@ -45,7 +47,7 @@ struct RowPipeline {
 }
 
 /// Rows that are already in memory.
-struct BufferedRows(Batch);
+struct BufferedRows(RowBatch);
 
 // === impl Lookup ===
 
@@ -54,11 +56,11 @@ impl StageOp for Lookup {
         Box::new(LookupRows {
             input,
             stage: self,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             flow: Flow::More,
             row: 0,
             inner: None,
-            found: Batch::new(),
+            found: RowBatch::new(),
             array: Vec::new(),
             same: None,
         })
@@ -98,7 +100,7 @@ impl StageOp for Lookup {
 // === impl LookupRows ===
 
 impl Rows for LookupRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         loop {
             while self.row < self.batch.len() {
                 if !self.join(cx, out)? {
@@ -133,7 +135,7 @@ impl Rows for LookupRows {
 
     fn at_rest(&mut self) -> usize {
         self.array = Vec::new();
-        self.found = Batch::new();
+        self.found = RowBatch::new();
         // The next command must search again.
         self.same = None;
         let inner = self.inner.as_mut().map_or(0, RowPipeline::at_rest);
@@ -143,7 +145,7 @@ impl Rows for LookupRows {
 
 impl LookupRows {
     /// Appends the next row with its documents. Returns `false` if the time slice ends before all of them are found.
-    fn join(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<bool> {
+    fn join(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<bool> {
         let Some(row) = self.batch.get(self.row) else {
             return Ok(true);
         };
@@ -187,7 +189,7 @@ fn join_at_once(
     row: Row<'_>,
     from: &Target,
     find: impl Fn(&mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>) -> Result<bool>,
-    out: &mut Batch,
+    out: &mut RowBatch,
 ) -> Result<bool> {
     out.push_with(row.origin, |bytes| {
         let mut joined = Ok(true);
@@ -203,7 +205,7 @@ fn join_at_once(
     })
 }
 
-fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &mut Batch) {
+fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &mut RowBatch) {
     let _ = out.push_with(origin, |bytes| {
         into.put(doc, ValueRef::array(Doc::new(array)), bytes);
         Ok::<_, ()>(true)
@@ -231,9 +233,9 @@ impl RowPipeline {
     fn open(
         stage: &Lookup,
         row: Row<'_>,
-        cx: &Cx<'_>,
-        found: &mut Batch,
-        out: &mut Batch,
+        cx: &RowContext<'_>,
+        found: &mut RowBatch,
+        out: &mut RowBatch,
     ) -> Result<Option<Self>> {
         let vars = match stage.lets.as_slice() {
             [] => None,
@@ -298,7 +300,12 @@ impl RowPipeline {
     }
 
     /// Collects the documents. Returns `false` if the time slice is over.
-    fn run(&mut self, cx: &Cx<'_>, found: &mut Batch, from: Option<&Target>) -> Result<bool> {
+    fn run(
+        &mut self,
+        cx: &RowContext<'_>,
+        found: &mut RowBatch,
+        from: Option<&Target>,
+    ) -> Result<bool> {
         let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));
         loop {
             found.restart(usize::MAX);
@@ -329,7 +336,7 @@ impl RowPipeline {
 // === impl BufferedRows ===
 
 impl Rows for BufferedRows {
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         for row in self.0.iter() {
             out.push(row.doc, row.origin);
         }
@@ -414,7 +421,7 @@ impl Sub {
     }
 
     /// Opens the pipeline on a collection, or on its own rows.
-    pub fn open(&self, cx: &Cx<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
+    pub fn open(&self, cx: &RowContext<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
         match from {
             Some(from) if !self.whole.is_own_source() => {
                 Ok(self.rest.open(cx.sources.open(cx, from, &self.spec)?))

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::levels::brings_rows;
 use super::lookup::Sub;
-use super::place::{InnerRules, stage_is_no_document, stages_of};
-use super::{Pipeline, Place, Stage, Target};
+use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
+use super::{Pipeline, Stage, StageContext, Target};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -50,7 +50,7 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value.as_doc().ok_or_else(|| {
@@ -123,7 +123,7 @@ fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
 }
 
 /// Parses the variables of the pipeline, which are computed for each row.
-fn parse_let(given: &Options<'_>, place: &Place<'_>) -> Result<Vec<(Box<str>, Expr)>> {
+fn parse_let(given: &Options<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<str>, Expr)>> {
     let Some(lets) = given.lets.map_or(Ok(None), |lets| lets.doc())? else {
         return Ok(Vec::new());
     };
@@ -141,7 +141,7 @@ fn parse_let(given: &Options<'_>, place: &Place<'_>) -> Result<Vec<(Box<str>, Ex
     Ok(bound)
 }
 
-fn parse_from(from: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
+fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
     if let Some(coll) = from.as_str() {
         return collection(place.db, coll);
     }

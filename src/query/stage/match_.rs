@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::value::{Doc, ValueRef};
@@ -19,7 +19,7 @@ pub fn rows(input: Box<dyn Rows>, filter: Arc<Filter>) -> Box<dyn Rows> {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let filter = value.as_doc().ok_or_else(|| {
@@ -65,7 +65,7 @@ fn check(filter: Doc<'_>, first: bool) -> Result<()> {
 // === impl Match ===
 
 impl Rows for Match {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         loop {
             let before = out.len();
             let flow = self.input.fill(cx, out)?;

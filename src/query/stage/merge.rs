@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::AHashSet;
 
 use super::out::{check_target, writes};
-use super::{Output, Place, Stage, Target, Transform};
+use super::{Output, Stage, StageContext, Target, Transform};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -79,7 +79,7 @@ impl Merge {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let given = Options::read(value, place)?;
@@ -124,7 +124,7 @@ pub(super) fn parse(
     Ok(())
 }
 
-fn parse_into(value: ValueRef<'_>, place: &Place<'_>) -> Result<Target> {
+fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
     if let Some(coll) = value.as_str() {
         if coll.is_empty() {
             return Err(Error::location(
@@ -226,7 +226,7 @@ type Lets = Vec<(Box<str>, Expr)>;
 fn parse_matched(
     option: Option<Arg<'_>>,
     lets: Option<Doc<'_>>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mode = match option {
         None => WhenMatched::Merge,
@@ -259,7 +259,7 @@ fn parse_mode(option: Arg<'_>) -> Result<WhenMatched> {
 fn parse_update(
     stages: Doc<'_>,
     lets: Option<Doc<'_>>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
 ) -> Result<(WhenMatched, Lets)> {
     let mut bound = Lets::new();
     for elem in lets.into_iter().flatten() {
@@ -291,7 +291,7 @@ fn parse_update(
 // === impl Options ===
 
 impl<'a> Options<'a> {
-    fn read(value: ValueRef<'a>, place: &Place<'_>) -> Result<Self> {
+    fn read(value: ValueRef<'a>, place: &StageContext<'_>) -> Result<Self> {
         let mut given = Self::default();
         if let Some(coll) = value.as_str() {
             given.into = Some(Target::new(place.db, coll));

@@ -2,7 +2,7 @@
 //!
 //! [`Pipeline::parse`] looks up every stage in [`STAGES`]. [`Pipeline::split_source`] splits off the part that a planner
 //! can handle (filter, sort, skip, limit). The engine turns that part into rows, and the other stages are opened on these
-//! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`Batch`] of its caller. It holds no lock
+//! rows. At run time a stage is a [`Rows`]: it owns its input and appends to the [`RowBatch`] of its caller. It holds no lock
 //! between two pulls, and every pull ends soon ([`Flow::Pause`]). Stages know no storage: they reach other collections
 //! through [`Sources`], which the engine implements.
 //!
@@ -34,7 +34,6 @@ mod merge;
 mod number;
 mod out;
 mod pipeline;
-mod place;
 mod project;
 mod redact;
 mod replace_root;
@@ -45,6 +44,7 @@ mod skip;
 mod sort;
 mod sort_by_count;
 mod sources;
+mod stage_context;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,7 +53,7 @@ mod union_with;
 mod unset;
 mod unwind;
 
-pub use batch::{Batch, Origin, Row};
+pub use batch::{Origin, Row, RowBatch};
 pub use current_op::CurrentOps;
 pub use each::map;
 pub use facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
@@ -62,11 +62,11 @@ pub use limit::rows as limit;
 pub use match_::rows as filter;
 pub use merge::{Merge, WhenMatched, WhenNotMatched};
 pub use pipeline::{On, Pipeline, Stage, StageOp, Step};
-pub use place::Place;
 pub use project::{found_rows as project_found, rows as project};
-pub use rows::{Cx, Empty, Endless, Flow, Limits, Rows, Slice};
+pub use rows::{Empty, Endless, Flow, Limits, RowContext, Rows, StepBudget};
 pub use skip::rows as skip;
 pub use sort::rows as sort;
 pub use sources::{Output, Report, Sink, SourceSpec, Sources, Target};
+pub use stage_context::StageContext;
 pub use table::STAGES;
 pub use transform::Transform;

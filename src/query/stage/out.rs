@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Output, Place, Rows, Sink, Stage, StageOp, Target};
+use super::{Flow, Output, RowBatch, RowContext, Rows, Sink, Stage, StageContext, StageOp, Target};
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
@@ -16,12 +16,12 @@ struct OutRows {
     input: Box<dyn Rows>,
     output: Arc<Output>,
     sink: Option<Box<dyn Sink>>,
-    batch: Batch,
+    batch: RowBatch,
 }
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (into, timeseries) = match value.as_str() {
@@ -96,7 +96,7 @@ impl StageOp for Writes {
             input,
             output: self.0.clone(),
             sink: None,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
         })
     }
 
@@ -114,7 +114,7 @@ impl StageOp for Writes {
 // === impl OutRows ===
 
 impl Rows for OutRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, _: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, _: &mut RowBatch) -> Result<Flow> {
         if self.sink.is_none() {
             self.sink = Some(cx.sources.sink(cx, &self.output)?);
         }

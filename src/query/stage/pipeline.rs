@@ -6,7 +6,7 @@ use super::depth::{self, Depth};
 use super::each::Mapped;
 use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn};
 use super::levels::row_of;
-use super::place::{Place, stage_is_no_document};
+use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
 use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
@@ -87,7 +87,7 @@ pub enum On<'a> {
 impl Pipeline {
     pub const EMPTY: Pipeline = Pipeline { steps: Vec::new() };
 
-    pub fn parse(stages: Doc<'_>, place: &Place<'_>) -> Result<Self> {
+    pub fn parse(stages: Doc<'_>, place: &StageContext<'_>) -> Result<Self> {
         let count = stages.count();
         if count > MAX_STAGES {
             return Err(Error::location(
@@ -269,7 +269,7 @@ fn parse_stage(
     spec: Doc<'_>,
     index: usize,
     last: bool,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     steps: &mut Vec<Step>,
 ) -> Result<()> {
     let field = only_field(spec)?;
@@ -338,7 +338,7 @@ fn parse_stage(
 }
 
 /// Rejects a stage that must run without a collection, or on one certain collection.
-fn check_collectionless(row: &Entry, index: usize, place: &Place<'_>) -> Result<()> {
+fn check_collectionless(row: &Entry, index: usize, place: &StageContext<'_>) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(
             Code::InvalidNamespace,

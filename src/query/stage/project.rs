@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::each::{Each, map};
 use super::facts::root;
-use super::{Place, Rows};
+use super::{Rows, StageContext};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
@@ -36,7 +36,10 @@ pub fn found_rows(
     })
 }
 
-pub(super) fn parse_project(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_project(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn Each>> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::each::{Each, Mapped};
-use super::{Place, Stage};
+use super::{Stage, StageContext};
 use crate::aside;
 use crate::error::{Error, Result};
 use crate::query::{Expr, Survey, Vars};
@@ -28,7 +28,7 @@ enum Verdict {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);

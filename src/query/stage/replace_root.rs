@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Place;
+use super::StageContext;
 use super::each::Each;
 use crate::args::{fields, object, required};
 use crate::error::{Error, Result};
@@ -15,7 +15,10 @@ struct ReplaceRoot {
     argument: &'static str,
 }
 
-pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_replace_root(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn Each>> {
     let words = "expected an object as specification for $replaceRoot stage, got {}";
     let mut root = None;
     for option in fields("$replaceRoot", object(value, 40229, words)?) {
@@ -32,7 +35,10 @@ pub(super) fn parse_replace_root(value: ValueRef<'_>, place: &Place<'_>) -> Resu
     }))
 }
 
-pub(super) fn parse_replace_with(value: ValueRef<'_>, place: &Place<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_replace_with(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn Each>> {
     Ok(Arc::new(ReplaceRoot {
         root: Expr::parse(value, place.scope)?,
         argument: "'replacement document' ",

@@ -1,13 +1,13 @@
 //! Pulling batches: a stage at run time, and the context of every pull.
 
-use super::{Batch, Sources};
+use super::{RowBatch, Sources};
 use crate::error::Result;
 use crate::query::Vars;
 
 /// A running stage, or the source before the first one. It owns its input and holds no lock between two calls.
 pub trait Rows: Send {
     /// Appends rows to `out` until it is full or the time slice is over.
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow>;
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow>;
 
     /// Prepares for a wait until the next command. Frees the buffers that can be rebuilt, also those of the input, and
     /// returns the bytes that remain.
@@ -26,16 +26,16 @@ pub enum Flow {
 }
 
 /// The context of a pull.
-pub struct Cx<'c> {
+pub struct RowContext<'c> {
     /// The command's variables and its `now`.
     pub vars: &'c Vars,
-    pub slice: &'c dyn Slice,
+    pub slice: &'c dyn StepBudget,
     pub limits: Limits,
     pub sources: &'c dyn Sources,
 }
 
 /// Tells when a step has run long enough. The engine implements it, because this module does not read the clock.
-pub trait Slice {
+pub trait StepBudget {
     fn is_over(&self) -> bool;
 }
 
@@ -54,17 +54,17 @@ pub struct Limits {
 /// A source without rows: the input of a stage that has rows of its own.
 pub struct Empty;
 
-// === impl Cx ===
+// === impl RowContext ===
 
-impl Cx<'_> {
+impl RowContext<'_> {
     #[inline]
     pub fn out_of_time(&self) -> bool {
         self.slice.is_over()
     }
 
     /// Returns this context with other variables, for a pipeline inside a stage.
-    pub fn with_vars<'a>(&'a self, vars: &'a Vars) -> Cx<'a> {
-        Cx {
+    pub fn with_vars<'a>(&'a self, vars: &'a Vars) -> RowContext<'a> {
+        RowContext {
             vars,
             slice: self.slice,
             limits: self.limits,
@@ -73,9 +73,9 @@ impl Cx<'_> {
     }
 }
 
-// === impl Slice ===
+// === impl StepBudget ===
 
-impl Slice for Endless {
+impl StepBudget for Endless {
     fn is_over(&self) -> bool {
         false
     }
@@ -96,7 +96,7 @@ impl Default for Limits {
 // === impl Rows ===
 
 impl Rows for Empty {
-    fn fill(&mut self, _: &mut Cx<'_>, _: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, _: &mut RowContext<'_>, _: &mut RowBatch) -> Result<Flow> {
         Ok(Flow::End)
     }
 
@@ -106,7 +106,7 @@ impl Rows for Empty {
 }
 
 impl<R: Rows + ?Sized> Rows for Box<R> {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         (**self).fill(cx, out)
     }
 

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Batch, Origin, Row};
+use super::{Origin, Row, RowBatch};
 use crate::value::Doc;
 
 /// The bytes of one block of memory.
@@ -226,7 +226,7 @@ impl RunSorter {
     }
 
     /// Moves rows out until the batch is full. Returns `false` if none is left.
-    pub fn drain_into(&mut self, out: &mut Batch) -> bool {
+    pub fn drain_into(&mut self, out: &mut RowBatch) -> bool {
         while !out.is_full() {
             match self.pop() {
                 Some(row) => out.push(row.doc, row.origin),

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::sort::{By, Sorted};
-use super::{Place, Rows, Stage, StageOp, limit};
+use super::{Rows, Stage, StageContext, StageOp, limit};
 use crate::args::{fields, object};
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -14,7 +14,11 @@ struct Sample {
     size: u64,
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let words = "the $sample stage specification must be an object";
     let mut size = None;
     for option in fields("$sample", object(value, 28745, words)?) {

@@ -1,14 +1,14 @@
 //! `$skip`: drops the first rows.
 
 use super::number::non_negative;
-use super::{Batch, Cx, Flow, Place, Rows, Stage};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::ValueRef;
 
 struct Skip {
     input: Box<dyn Rows>,
     left: u64,
-    batch: Batch,
+    batch: RowBatch,
 }
 
 /// Returns `input` without its first `count` rows.
@@ -19,11 +19,15 @@ pub fn rows(input: Box<dyn Rows>, count: u64) -> Box<dyn Rows> {
     Box::new(Skip {
         input,
         left: count,
-        batch: Batch::new(),
+        batch: RowBatch::new(),
     })
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let count = non_negative(value, "$skip").map_err(|why| {
         Error::location(5107200, format!("invalid argument to $skip stage: {why}"))
     })?;
@@ -34,7 +38,7 @@ pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Sta
 // === impl Skip ===
 
 impl Rows for Skip {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         while self.left > 0 {
             self.batch.restart(usize::MAX);
             let flow = self.input.fill(cx, &mut self.batch)?;

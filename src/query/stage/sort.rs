@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::run_sorter::RunSorter;
-use super::{Batch, Cx, Empty, Flow, Place, Rows, Stage};
+use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::value::{Doc, ValueRef};
@@ -26,7 +26,7 @@ pub(super) struct Sorted {
     held: RunSorter,
     /// A row must come before this key to be among the first `bound`.
     worst: Option<Vec<u8>>,
-    batch: Batch,
+    batch: RowBatch,
     key: Vec<u8>,
     complete: bool,
 }
@@ -36,7 +36,11 @@ pub fn rows(input: Box<dyn Rows>, by: Arc<Sort>, bound: Option<u64>) -> Box<dyn 
     Box::new(Sorted::new(input, By::Sort(by), bound))
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15973, "the $sort key specification must be an object"))?;
@@ -74,13 +78,13 @@ impl Sorted {
                 .filter(|&bound| bound <= MAX_BOUND),
             held: RunSorter::default(),
             worst: None,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             key: Vec::new(),
             complete: false,
         }
     }
 
-    fn take(&mut self, cx: &Cx<'_>) -> Result<()> {
+    fn take(&mut self, cx: &RowContext<'_>) -> Result<()> {
         for row in self.batch.iter() {
             self.key.clear();
             self.by.key(row.doc, &mut self.key)?;
@@ -99,7 +103,7 @@ impl Sorted {
 }
 
 impl Rows for Sorted {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         while !self.complete {
             self.batch.restart(usize::MAX);
             let flow = self.input.fill(cx, &mut self.batch)?;
@@ -130,7 +134,7 @@ impl Rows for Sorted {
 }
 
 /// Creates the error for too much memory. MongoDB would spill to disk if it may; Sundown never does.
-pub(super) fn too_much(what: &str, cx: &Cx<'_>) -> Error {
+pub(super) fn too_much(what: &str, cx: &RowContext<'_>) -> Error {
     let limit = cx.limits.memory;
     Error::new(
         Code::QueryExceededMemoryLimitNoDiskUseAllowed,

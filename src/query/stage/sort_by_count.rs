@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::group::Group;
-use super::{Place, Stage};
+use super::{Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::sort::Sort;
@@ -12,7 +12,7 @@ use crate::value::{DocBuf, Type, ValueRef};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     match value.ty() {

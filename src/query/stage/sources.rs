@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, CurrentOps, Cx, Merge, Origin, Rows};
+use super::{CurrentOps, Merge, Origin, RowBatch, RowContext, Rows};
 use crate::error::Result;
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
@@ -30,7 +30,7 @@ pub struct SourceSpec {
 /// it reads. No other code reopens them for a later command of the cursor.
 pub trait Sources: Send + Sync {
     /// Opens the rows of a collection. A collection that does not exist has none. The rows keep what they need of `spec`.
-    fn open(&self, cx: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>>;
+    fn open(&self, cx: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>>;
 
     /// Passes each document whose `field` equals one of `keys` to `each` once, if an index makes that fast. Equality is
     /// that of `{field: {$eq: key}}`: null also matches a missing field, and array elements match too. Returns `false`,
@@ -38,7 +38,7 @@ pub trait Sources: Send + Sync {
     /// soon.
     fn find_equal(
         &self,
-        cx: &Cx<'_>,
+        cx: &RowContext<'_>,
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
@@ -46,7 +46,7 @@ pub trait Sources: Send + Sync {
     ) -> Result<bool>;
 
     /// Begins to write. An `$out` target shows nothing before [`Sink::finish`].
-    fn sink(&self, cx: &Cx<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>>;
+    fn sink(&self, cx: &RowContext<'_>, output: &Arc<Output>) -> Result<Box<dyn Sink>>;
 
     /// Returns the number of the cursor's current command, counted from its first. Documents that an earlier command found
     /// may no longer exist.
@@ -55,13 +55,19 @@ pub trait Sources: Send + Sync {
     }
 
     /// Appends the documents that a reporting stage returns.
-    fn report(&self, cx: &Cx<'_>, on: &Target, what: &Report, out: &mut Batch) -> Result<()>;
+    fn report(
+        &self,
+        cx: &RowContext<'_>,
+        on: &Target,
+        what: &Report,
+        out: &mut RowBatch,
+    ) -> Result<()>;
 }
 
 /// A writer for `$out` and `$merge`. If `$out` is dropped before it finishes, its target stays as it was.
 pub trait Sink: Send {
-    fn write(&mut self, cx: &mut Cx<'_>, rows: &Batch) -> Result<()>;
-    fn finish(&mut self, cx: &mut Cx<'_>) -> Result<()>;
+    fn write(&mut self, cx: &mut RowContext<'_>, rows: &RowBatch) -> Result<()>;
+    fn finish(&mut self, cx: &mut RowContext<'_>) -> Result<()>;
 }
 
 /// The output of a pipeline that writes.

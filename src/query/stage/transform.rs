@@ -6,7 +6,7 @@ use super::each::Each;
 use super::facts::Parse;
 use super::levels::row_of;
 use super::pipeline::only_field;
-use super::place::{Place, stage_is_no_document};
+use super::stage_context::{StageContext, stage_is_no_document};
 use crate::aside;
 use crate::error::{Code, Error, Result};
 use crate::query::expr::check_depth;
@@ -46,7 +46,7 @@ impl Transform {
             ));
         };
         self.stages
-            .push(parse(value, &Place::new(scope, "", None))?);
+            .push(parse(value, &StageContext::new(scope, "", None))?);
         Ok(())
     }
 

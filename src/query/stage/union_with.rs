@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::lookup_spec::collection;
-use super::place::{InnerRules, stage_is_no_document, stages_of};
-use super::{Batch, Cx, Flow, On, Pipeline, Place, Rows, Stage, StageOp, Target};
+use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
+use super::{Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
 use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -32,7 +32,7 @@ const WITHIN: InnerRules = InnerRules {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &Place<'_>,
+    place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (mut coll, mut db, mut pipeline) = (value.as_str(), None, None);
@@ -106,7 +106,7 @@ impl StageOp for UnionWith {
 // === impl UnionWithRows ===
 
 impl Rows for UnionWithRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let flow = self.rows.fill(cx, out)?;
         if flow != Flow::End || self.second {
             return Ok(flow);

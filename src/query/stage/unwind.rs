@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Batch, Cx, Flow, Place, Rows, Stage, StageOp};
+use super::{Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Survey;
@@ -19,7 +19,7 @@ struct Unwind {
 struct UnwindRows {
     input: Box<dyn Rows>,
     stage: Arc<Unwind>,
-    batch: Batch,
+    batch: RowBatch,
     /// The input's answer when it filled `batch`.
     flow: Flow,
     /// The row of `batch` that is being unwound, the byte offset in its array, and the index of the next element.
@@ -29,7 +29,11 @@ struct UnwindRows {
     scratch: Vec<u8>,
 }
 
-pub(super) fn parse(value: ValueRef<'_>, _: &Place<'_>, push: &mut dyn FnMut(Stage)) -> Result<()> {
+pub(super) fn parse(
+    value: ValueRef<'_>,
+    _: &StageContext<'_>,
+    push: &mut dyn FnMut(Stage),
+) -> Result<()> {
     let (mut path, mut preserve, mut index) = (value.as_str(), false, None);
     if path.is_none() {
         let words =
@@ -94,7 +98,7 @@ impl StageOp for Unwind {
         Box::new(UnwindRows {
             input,
             stage: self,
-            batch: Batch::new(),
+            batch: RowBatch::new(),
             flow: Flow::More,
             row: 0,
             offset: 0,
@@ -133,7 +137,7 @@ impl Unwind {
 // === impl UnwindRows ===
 
 impl Rows for UnwindRows {
-    fn fill(&mut self, cx: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         loop {
             while let Some(row) = self.batch.get(self.row) {
                 let found = self.stage.path.get(row.doc);

@@ -6,7 +6,7 @@ use super::{Additional, Dependency, Items, Schema};
 use crate::{
     error::{Code, Error, Result},
     query::{
-        filter::{Comparison, Op, TypeSet, integer},
+        filter::{CompareOp, Comparison, TypeSet, integer},
         pattern::Pattern,
     },
     value::{Doc, Type, ValueRef},
@@ -97,7 +97,15 @@ static KEYWORDS: &[Keyword] = &[
     }),
     ("maximum", |s, key, v, schema| {
         let strict = schema.get("exclusiveMaximum").as_bool() == Some(true);
-        s.maximum = Some(bound(key, v, if strict { Op::Lt } else { Op::Lte })?);
+        s.maximum = Some(bound(
+            key,
+            v,
+            if strict {
+                CompareOp::Lt
+            } else {
+                CompareOp::Lte
+            },
+        )?);
         Ok(())
     }),
     ("minItems", |s, key, v, _| {
@@ -114,7 +122,15 @@ static KEYWORDS: &[Keyword] = &[
     }),
     ("minimum", |s, key, v, schema| {
         let strict = schema.get("exclusiveMinimum").as_bool() == Some(true);
-        s.minimum = Some(bound(key, v, if strict { Op::Gt } else { Op::Gte })?);
+        s.minimum = Some(bound(
+            key,
+            v,
+            if strict {
+                CompareOp::Gt
+            } else {
+                CompareOp::Gte
+            },
+        )?);
         Ok(())
     }),
     ("multipleOf", |s, key, v, _| {
@@ -235,7 +251,7 @@ fn number(key: &str, value: ValueRef<'_>) -> Result<crate::value::Num> {
     value.as_num().ok_or_else(|| must_be(key, "a number"))
 }
 
-fn bound(key: &str, value: ValueRef<'_>, op: Op) -> Result<Comparison> {
+fn bound(key: &str, value: ValueRef<'_>, op: CompareOp) -> Result<Comparison> {
     number(key, value)?;
     Ok(Comparison::new(op, value))
 }

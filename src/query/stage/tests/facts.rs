@@ -30,7 +30,7 @@ fn rows_and_parsed_stages_show_the_same_inner_pipelines() {
         let pipeline = DocBuf::from(doc! {"p": [{name: spec.clone()}]});
         let stages = pipeline.as_doc().get("p").as_array().unwrap();
         let scope = Scope::new();
-        let parsed = Pipeline::parse(stages, &Place::new(&scope, "d", Some("c"))).unwrap();
+        let parsed = Pipeline::parse(stages, &StageContext::new(&scope, "d", Some("c"))).unwrap();
         let mut run = Vec::new();
         parsed.each_level(On::Nothing, &mut |level, _| {
             run.extend(level.steps().iter().map(|step| step.row.name));

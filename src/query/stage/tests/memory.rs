@@ -21,14 +21,14 @@ struct List {
 
 struct Over;
 
-impl Slice for Over {
+impl StepBudget for Over {
     fn is_over(&self) -> bool {
         true
     }
 }
 
 impl Rows for List {
-    fn fill(&mut self, _: &mut Cx<'_>, out: &mut Batch) -> Result<Flow> {
+    fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         // Batches are small, so that even a short list needs several.
         for _ in 0..3 {
             let Some(doc) = self.docs.get(self.next) else {
@@ -62,7 +62,7 @@ impl Memory {
 }
 
 impl Sources for Memory {
-    fn open(&self, _: &Cx<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+    fn open(&self, _: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
         let mut rows: Box<dyn Rows> = Box::new(List {
             docs: self.list(&from.coll),
             next: 0,
@@ -86,7 +86,7 @@ impl Sources for Memory {
 
     fn find_equal(
         &self,
-        _: &Cx<'_>,
+        _: &RowContext<'_>,
         from: &Target,
         field: &str,
         keys: &[ValueRef<'_>],
@@ -103,11 +103,11 @@ impl Sources for Memory {
         Ok(true)
     }
 
-    fn sink(&self, _: &Cx<'_>, _: &Arc<Output>) -> Result<Box<dyn Sink>> {
+    fn sink(&self, _: &RowContext<'_>, _: &Arc<Output>) -> Result<Box<dyn Sink>> {
         Err(Error::not_implemented("writing"))
     }
 
-    fn report(&self, _: &Cx<'_>, _: &Target, _: &Report, _: &mut Batch) -> Result<()> {
+    fn report(&self, _: &RowContext<'_>, _: &Target, _: &Report, _: &mut RowBatch) -> Result<()> {
         Err(Error::not_implemented("reporting"))
     }
 }
@@ -115,16 +115,16 @@ impl Sources for Memory {
 pub fn run_with(
     memory: &Memory,
     stages: &[Document],
-    slice: &dyn Slice,
+    slice: &dyn StepBudget,
 ) -> Result<(Vec<Document>, usize)> {
     let spec = DocBuf::from(doc! {"p": stages.to_vec()});
     let scope = Scope::new();
     let first = stages.first().and_then(|stage| stage.keys().next());
     let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
-    let place = Place::new(&scope, "db", coll);
+    let place = StageContext::new(&scope, "db", coll);
     let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place)?;
     let vars = Vars::at(Millis(1_000));
-    let mut cx = Cx {
+    let mut cx = RowContext {
         vars: &vars,
         slice,
         limits: Limits {
@@ -140,7 +140,7 @@ pub fn run_with(
         rest.open(memory.open(&cx, &Target::new("db", "a"), &spec)?)
     };
     let (mut found, mut origins) = (Vec::new(), 0);
-    let mut batch = Batch::new();
+    let mut batch = RowBatch::new();
     for _ in 0..100_000 {
         batch.clear();
         let flow = rows.fill(&mut cx, &mut batch)?;

@@ -347,7 +347,7 @@ fn rows_keep_the_document_they_stand_for() {
 #[test]
 fn the_front_of_a_pipeline_goes_to_the_source() {
     let scope = Scope::new();
-    let place = Place::new(&scope, "db", Some("a"));
+    let place = StageContext::new(&scope, "db", Some("a"));
     for (pipeline, filter, sort, skip, limit, rest, count_only) in [
         (
             bson!([{"$match": {"a": 1}}, {"$sort": {"b": 1}}, {"$skip": 1}, {"$skip": 2}, {"$limit": 9}, {"$limit": 3}, {"$skip": 1}]),

@@ -9,7 +9,7 @@ const MAX_DEPTH: u32 = 20;
 
 /// The context of a stage that is being parsed.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct StageContext<'a> {
     pub scope: &'a Scope,
     pub db: &'a str,
     /// The collection that the command names, or `None` for `{aggregate: 1}`.
@@ -33,9 +33,9 @@ pub struct InnerRules {
     pub not_a_document: fn(Type) -> Error,
 }
 
-// === impl Place ===
+// === impl StageContext ===
 
-impl<'a> Place<'a> {
+impl<'a> StageContext<'a> {
     pub fn new(scope: &'a Scope, db: &'a str, coll: Option<&'a str>) -> Self {
         Self {
             scope,
