@@ -10,7 +10,7 @@ use bson::{Bson, bson, doc};
 use criterion::{Criterion, criterion_group, criterion_main};
 use sundown::engine::write::insert_batch;
 use sundown::engine::{EngineSources, ReadPoint};
-use sundown::query::stage::{Batch, Cx, Endless, Flow, Limits, Pipeline, Place};
+use sundown::query::stage::{Endless, Flow, Limits, Pipeline, RowBatch, RowContext, StageContext};
 use sundown::query::{Scope, Vars};
 use sundown::storage::{Catalog, Namespace, Options};
 use sundown::value::{DocBuf, Millis};
@@ -28,20 +28,20 @@ fn document(n: i32) -> DocBuf {
 fn run(catalog: &Arc<Catalog>, stages: &Bson) -> usize {
     let spec = DocBuf::from(doc! {"p": stages});
     let scope = Scope::new();
-    let place = Place::new(&scope, "db", Some("c"));
+    let place = StageContext::new(&scope, "db", Some("c"));
     let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
     let sources = EngineSources::new(Arc::clone(catalog), ReadPoint::at(Millis(1)), false);
     let vars = Vars::at(Millis(1));
     let (front, rest) = pipeline.split_source();
     let source = sources.read_spec("db", "c", &front, None).unwrap();
     let mut rows = rest.open(source);
-    let mut cx = Cx {
+    let mut cx = RowContext {
         vars: &vars,
         slice: &Endless,
         limits: Limits::default(),
         sources: &sources,
     };
-    let (mut batch, mut count) = (Batch::new(), 0);
+    let (mut batch, mut count) = (RowBatch::new(), 0);
     loop {
         batch.clear();
         let flow = rows.fill(&mut cx, &mut batch).unwrap();
