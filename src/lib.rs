@@ -1,7 +1,6 @@
 #![doc = include_str!("README.md")]
 
 pub mod args;
-pub mod aside;
 pub mod auth;
 pub mod clock;
 pub mod command;
@@ -13,6 +12,7 @@ pub mod engine;
 pub mod error;
 pub mod handler;
 pub mod healthcheck;
+pub mod interrupt;
 pub mod query;
 pub mod server;
 pub mod session;

@@ -29,14 +29,13 @@ use vocabularies::{Word, vocabularies, vocabulary};
 /// together. A permission that is not used is an error.
 const MAP: &[(&str, &[&str])] = &[
     ("args", &[]),
-    ("aside", &["clock", "wait"]),
     ("auth", &["clock"]),
     ("clock", &[]),
     (
         "command",
         &[
             "args",
-            "aside",
+            "interrupt",
             "auth",
             "clock",
             "config",
@@ -62,21 +61,28 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "engine",
         &[
-            "aside", "clock", "effort", "query", "storage", "ttl", "wait",
+            "interrupt",
+            "clock",
+            "effort",
+            "query",
+            "storage",
+            "ttl",
+            "wait",
         ],
     ),
     ("error", &[]),
     ("handler", &["wait", "wire"]),
     ("healthcheck", &["wire"]),
+    ("interrupt", &["clock", "wait"]),
     ("lib", &[]),
     ("main", &["clock", "config", "healthcheck", "server"]),
-    ("query", &["args", "aside", "vocabulary"]),
+    ("query", &["args", "interrupt", "vocabulary"]),
     (
         "server",
-        &["aside", "clock", "config", "handler", "wait", "wire"],
+        &["interrupt", "clock", "config", "handler", "wait", "wire"],
     ),
     ("session", &["effort", "engine", "wait"]),
-    ("storage", &["aside", "clock", "ttl", "wait"]),
+    ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("ttl", &[]),
     ("value", &[]),
     ("vocabulary", &[]),

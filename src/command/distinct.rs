@@ -7,11 +7,11 @@ use super::scan::{self, Gather};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
-use crate::aside;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
 use crate::engine::plan::Hint;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::value::{ArrayBuilder, Doc, DocBuilder, MAX_DOCUMENT, Path, Value, ValueRef, key};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -112,7 +112,7 @@ impl Values {
 impl DistinctValues {
     fn add(&mut self, value: ValueRef<'_>) -> Result<()> {
         // One document may add a million values.
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         self.scratch.clear();
         key::encode(value, false, &mut self.scratch);
         if self.found.contains_key(&self.scratch) {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, cursor};
 use crate::args::required;
-use crate::aside::{Limit, expired};
 use crate::auth::{Action, Target};
 use crate::clock::monotonic;
 use crate::engine::ddl::check_collection;
 use crate::error::{Code, Error, Result};
+use crate::interrupt::{Limit, expired};
 use crate::session::CursorInfo;
 use crate::value::DocBuilder;
 

@@ -64,8 +64,8 @@ mod tests {
     use bson::{Document, doc};
 
     use super::*;
-    use crate::aside::observe;
     use crate::engine::order_ids;
+    use crate::interrupt::observe;
     use crate::query::Scope;
     use crate::storage::{Namespace, Options};
     use crate::value::{DocBuf, Millis};

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::aside::{self, Background, in_background};
 use crate::error::Result;
+use crate::interrupt::{self, Background, in_background};
 use crate::query::filter::{CompareOp, Filter, Node, Test};
 use crate::query::sort::Sort;
 use crate::storage::{Collection, ReadPoint};
@@ -42,7 +42,7 @@ pub fn order_ids(
 }
 
 fn wants_range(node: &Node) -> Result<bool> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     Ok(match node {
         Node::And(nodes) => {
             for node in nodes {

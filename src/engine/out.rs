@@ -21,7 +21,7 @@ use crate::value::Millis;
 pub struct Out {
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
-    aside: Arc<Collection>,
+    temporary: Arc<Collection>,
     into: Namespace,
     /// The setup of the target at the start.
     target: Setup,
@@ -70,11 +70,11 @@ pub fn begin(
         indexes,
     });
     create.begin(&catalog, now)?;
-    let aside = catalog.get(&into.db, &name)?.ok_or_else(dropped)?;
+    let temporary = catalog.get(&into.db, &name)?.ok_or_else(dropped)?;
     Ok(Out {
         catalog,
         ids,
-        aside,
+        temporary,
         into: Namespace::new(&into.db, &into.coll),
         target,
         effort,
@@ -101,7 +101,7 @@ impl Sink for Out {
                 .collect();
             let admitted = admitted?;
             let documents = admitted.iter().map(AsRef::as_ref);
-            match insert_batch(&self.aside, documents, now) {
+            match insert_batch(&self.temporary, documents, now) {
                 Ok(inserted) => {
                     for document in admitted.iter().take(inserted.count) {
                         self.effort.inserted(document.len());
@@ -118,8 +118,8 @@ impl Sink for Out {
 
     fn finish(&mut self, cx: &mut RowContext<'_>) -> Result<()> {
         let replace = SchemaChange::ReplaceCollection(ReplaceCollection {
-            from: self.aside.namespace(),
-            uuid: Some(self.aside.uuid()),
+            from: self.temporary.namespace(),
+            uuid: Some(self.temporary.uuid()),
             to: self.into.clone(),
             expected: self.target.clone(),
         });
@@ -133,8 +133,8 @@ impl Drop for Out {
     fn drop(&mut self) {
         if !self.finished {
             let drop = SchemaChange::DropCollection(DropCollection {
-                namespace: self.aside.namespace(),
-                uuid: Some(self.aside.uuid()),
+                namespace: self.temporary.namespace(),
+                uuid: Some(self.temporary.uuid()),
             });
             // This fails only if the collection has been dropped already.
             let _ = drop.begin(&self.catalog, self.now);
@@ -305,13 +305,15 @@ mod tests {
         type Change = fn(&Catalog, &Namespace);
         let changes: [(Change, bool); 2] = [
             (
-                |c, aside| drop(c.drop_collection(aside.database(), aside.collection(), None)),
+                |c, temporary| {
+                    drop(c.drop_collection(temporary.database(), temporary.collection(), None))
+                },
                 false,
             ),
             (
-                |c, aside| {
+                |c, temporary| {
                     let other = Namespace::new("db", "other");
-                    c.rename(aside, &other, false).unwrap();
+                    c.rename(temporary, &other, false).unwrap();
                 },
                 true,
             ),
@@ -321,18 +323,18 @@ mod tests {
                 let catalog = Arc::new(Catalog::new());
                 let name = std::cell::OnceCell::new();
                 let meanwhile = || {
-                    let aside = catalog.in_database("db").remove(0).namespace();
-                    change(&catalog, &aside);
-                    let made = catalog.get_or_create("db", aside.collection());
-                    name.set((aside, made.unwrap().0)).ok().unwrap();
+                    let temporary = catalog.in_database("db").remove(0).namespace();
+                    change(&catalog, &temporary);
+                    let made = catalog.get_or_create("db", temporary.collection());
+                    name.set((temporary, made.unwrap().0)).ok().unwrap();
                     if !finish {
                         // The target has changed, so `$out` fails.
                         catalog.get_or_create("db", "c").unwrap();
                     }
                 };
                 assert_eq!(out(&catalog, meanwhile).is_ok(), fits && finish);
-                let (aside, made) = name.get().unwrap();
-                let there = catalog.get("db", aside.collection()).unwrap().unwrap();
+                let (temporary, made) = name.get().unwrap();
+                let there = catalog.get("db", temporary.collection()).unwrap().unwrap();
                 assert!(Arc::ptr_eq(&there, made));
                 let names = catalog.in_database("db").len();
                 assert_eq!(names, if finish && !fits { 1 } else { 2 });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::aside::Limit;
+use crate::interrupt::Limit;
 use crate::query::Vars;
 use crate::query::filter::Filter;
 use crate::storage::index::{Condition, IndexSpec};

@@ -111,7 +111,7 @@ pub enum Progress {
     /// server that shuts down does so.
     Wait(Wait),
     /// The next step may take long and cannot be cut: run it on a blocking thread. The step counts its work
-    /// ([`tick`](crate::aside::tick)), so that it ends when it is abandoned.
+    /// ([`tick`](crate::interrupt::tick)), so that it ends when it is abandoned.
     Blocking,
     /// The reply document is in the buffer.
     Done,

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::Survey;
 use super::direction::Direction;
 use super::expr::FieldPath;
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::value::{Doc, Path, Type, ValueRef, key, keys};
 
 /// A parsed sort such as `{a: 1, "b.c": -1}`. With an empty sort every document has the same key.
@@ -104,7 +104,7 @@ impl Sort {
         keys(&self.paths, doc, |values| {
             // Each element of a long array produces a key, which also repeats the values of the other paths. This work is
             // counted.
-            counted = aside::tick(1).and_then(|()| aside::tick_read(bytes.len()));
+            counted = interrupt::tick(1).and_then(|()| interrupt::tick_read(bytes.len()));
             if counted.is_err() {
                 return;
             }

@@ -10,9 +10,9 @@ use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio_util::codec::Decoder;
 
-use crate::aside::uncut;
 use crate::error::Hangup;
 use crate::handler::{Answer, Handler, Outcome, Peer, Traffic, Work};
+use crate::interrupt::run_blocking;
 use crate::wire::{Codec, Frame, Incoming, Request};
 
 use super::buffers::{KEEP, QUIET, READ_BUFFER, WRITE_BUFFER, copied};
@@ -215,7 +215,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         };
         let decode = || self.codec.decode_keeping(&mut self.input, place);
         let decoded = if weight >= LARGE {
-            uncut(decode)
+            run_blocking(decode)
         } else {
             decode()
         };
@@ -241,7 +241,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     fn seal_compressed(&mut self, frame: Frame) -> Result<(), Hangup> {
         let start = frame.start();
         if self.output.len() - start >= LARGE_TO_COMPRESS {
-            uncut(|| frame.finish(&mut self.output))?;
+            run_blocking(|| frame.finish(&mut self.output))?;
         } else {
             frame.finish(&mut self.output)?;
         }

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::task::spawn_blocking;
 
-use crate::aside::Limit;
 use crate::handler::{Handler, Progress, Work};
+use crate::interrupt::Limit;
 use crate::wait::{Flag, Wait};
 use crate::wire::{Incoming, Request};
 

@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::collection::LOCK_TIMEOUT;
 use super::namespace::Names;
 use super::{Collection, Namespace, Options, ReadPoint, Rules, SizeLimit, View};
-use crate::aside::uncut;
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error};
+use crate::interrupt::run_blocking;
 use crate::value::Millis;
 
 /// Finds collections by name. A lookup locks only a shard of the map. Creating, dropping and renaming exclude each other.
@@ -163,7 +163,7 @@ impl Catalog {
     fn alone(&self) -> MutexGuard<'_, Databases> {
         self.changing
             .try_lock_for(LOCK_TIMEOUT)
-            .unwrap_or_else(|| uncut(|| self.changing.lock()))
+            .unwrap_or_else(|| run_blocking(|| self.changing.lock()))
     }
 
     fn made(&self, namespace: &Namespace, options: Options) -> Arc<Collection> {

@@ -30,7 +30,7 @@
 //!   must not call storage again. A reader that keeps a collection for longer than one command checks whether it was
 //!   dropped.
 //! - A thread that waits for `state` or `changing` for more than a few milliseconds hands its worker to other tasks
-//!   ([`crate::aside::uncut`]). The code that computes index keys under the exclusive lock may do so too.
+//!   ([`crate::interrupt::run_blocking`]). The code that computes index keys under the exclusive lock may do so too.
 //! - A [`Signal`](crate::wait::Signal) is given under `state`. Waking a listener acquires none of these locks.
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then

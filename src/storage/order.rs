@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::index::{Filled, ID_INDEX, IndexNumber, IndexSpec};
 use super::{Collection, Dropped, RecordId, View};
-use crate::aside::{tick, uncut};
 use crate::error::Result;
+use crate::interrupt::{run_blocking, tick};
 use crate::value::{DocBuf, Millis};
 
 /// How many documents are indexed per hold of the lock.
@@ -56,7 +56,7 @@ impl Collection {
         let Ok(number) = self.begin_id_index(now) else {
             return Ok(());
         };
-        uncut(|| {
+        run_blocking(|| {
             let mut next = Some(RecordId::FIRST);
             while let Some(from) = next {
                 tick(CHUNK as u32)?;
@@ -135,7 +135,7 @@ impl Drop for IdOrderBuild {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aside::Limit;
+    use crate::interrupt::Limit;
     use crate::storage::index::Index;
     use crate::storage::{Namespace, Options};
     use bson::doc;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bson::{Document, doc};
-use sundown::aside::tick;
 use sundown::config::Config;
 use sundown::error::{Code, Error, Hangup};
 use sundown::handler::{Answer, Handler, Outcome, Peer, Progress, Work};
+use sundown::interrupt::tick;
 use sundown::server::Server;
 use sundown::value::DocBuf;
 use sundown::wait::{Flag, Wait};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::operations::Operation;
 use super::{Command, Context, reply};
-use crate::aside::Limit;
 use crate::command::cosmos::Meter;
 use crate::effort::Effort;
 use crate::error::{Hangup, Result};
 use crate::handler::{Progress, Work};
+use crate::interrupt::Limit;
 use crate::value::{Doc, DocBuilder};
 use crate::wait::Wait;
 

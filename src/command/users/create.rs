@@ -2,10 +2,10 @@
 
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
 use crate::args::{Arg, required};
-use crate::aside::uncut;
 use crate::auth::{Action, Credentials, Mechanism, Password, RoleName, Target, Unusable, User};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
+use crate::interrupt::run_blocking;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 pub(in crate::command) const CREATE: Command =
@@ -182,7 +182,7 @@ impl<'a> Said<'a> {
             Password::Plain(password)
         };
         let mechanisms = self.mechanisms.as_deref().unwrap_or(Mechanism::ALL);
-        uncut(|| Credentials::new(user, password, mechanisms))
+        run_blocking(|| Credentials::new(user, password, mechanisms))
             .map(Some)
             .map_err(|problem: Unusable| Error::bad_value(problem.to_string()))
     }

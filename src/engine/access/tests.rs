@@ -5,11 +5,11 @@ use std::rc::Rc;
 use bson::{Bson, Document, doc};
 
 use super::*;
-use crate::aside::observe;
 use crate::clock::monotonic;
 use crate::engine::choose::choose;
 use crate::engine::plan::Hint;
 use crate::engine::write::{Picked, Picker};
+use crate::interrupt::observe;
 use crate::query::Scope;
 use crate::query::sort::Sort;
 use crate::query::stage::Endless;

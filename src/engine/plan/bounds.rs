@@ -9,8 +9,8 @@
 use super::id_point::has_one_key;
 use super::interval::{self, End, Interval};
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::{
         filter::{CompareOp, Comparison, Members, Test, TypeSet},
         pattern::Pattern,
@@ -48,7 +48,7 @@ pub struct PathFacts {
 impl Bounds {
     /// Returns the values that all of these bounds allow, or `None` if the list is empty.
     pub fn all_of(all: Vec<Self>) -> Result<Option<Self>> {
-        aside::tick_each(&all)?;
+        interrupt::tick_each(&all)?;
         let Some(strongest) = all.iter().map(|bounds| bounds.kind).max() else {
             return Ok(None);
         };
@@ -68,7 +68,7 @@ pub fn is_exact(test: &Test) -> Result<bool> {
     Ok(match test {
         Test::Compare(comparison) => is_exact_value(comparison.value.as_ref()),
         Test::In(members) => {
-            aside::tick_each(members.values())?;
+            interrupt::tick_each(members.values())?;
             let mut values = members.values().iter();
             members.patterns().is_empty() && values.all(|value| is_exact_value(value.as_ref()))
         }
@@ -194,7 +194,7 @@ fn points(intervals: Vec<Interval>) -> Bounds {
 fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         let Some(points) = value_points(value.as_ref(), place)? else {
             return Ok(None);
         };
@@ -211,7 +211,7 @@ fn of_members(members: &Members, place: PathFacts) -> Result<Option<Bounds>> {
         return Ok(Some(points(interval::union(all)?)));
     }
     for pattern in members.patterns() {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         all.extend(of_pattern(pattern)?.intervals);
     }
     range(all).map(Some)

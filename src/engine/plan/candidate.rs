@@ -13,8 +13,8 @@ use super::{
 };
 use crate::ttl::TS_FIELD;
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::{
         Filter,
         filter::{Node, Test},
@@ -92,7 +92,7 @@ fn by_id<'f>(
 ) -> Result<Option<Plan<'f>>> {
     let mut found = None;
     for predicate in predicates.on(ID_FIELD) {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         if let Some(values) = id_values(predicate)? {
             found = Some((predicate.part, values));
             break;
@@ -103,7 +103,7 @@ fn by_id<'f>(
     };
     let mut keys = Vec::with_capacity(values.len());
     for value in values {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         keys.push(key::with(value.as_ref(), <[u8]>::to_vec));
     }
     let only = match root {
@@ -178,7 +178,7 @@ fn by_alternatives<'f>(
         .iter()
         .filter(|branch| !matches!(branch, Node::False))
     {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         let predicates = Predicates::of(branch)?;
         let plan = match by_id(branch, &predicates, &[])? {
             Some(plan) => plan,
@@ -321,7 +321,7 @@ impl Candidate<'_> {
         let ranges = ranges::ranges(&self.index.spec.descending, given)?;
         let mut used: Vec<usize> = Vec::new();
         for field in given.iter().flatten() {
-            aside::tick_each(&field.parts)?;
+            interrupt::tick_each(&field.parts)?;
             used.extend_from_slice(&field.parts);
         }
         used.sort_unstable();

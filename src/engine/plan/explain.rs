@@ -2,8 +2,8 @@
 
 use super::{Access, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::Filter,
     storage::index::ID_INDEX,
     value::{Doc, DocBuf, DocBuilder, Value},
@@ -182,7 +182,7 @@ fn bounds_of<'t>(
     for (name, texts) in fields {
         let mut list = out.array(name);
         for text in texts {
-            aside::tick(1)?;
+            interrupt::tick(1)?;
             // Each text also takes a type, its number as a name, and a length.
             taken += text.len() + 12;
             if taken > most {

@@ -5,8 +5,8 @@
 
 use super::predicates::{Ask, Predicate};
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::filter::{CompareOp, Filter, Node, Test},
     value::{Doc, Type, Value, ValueRef},
 };
@@ -55,7 +55,7 @@ pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Val
         Ask::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
         _ => return Ok(None),
     };
-    aside::tick_each(values)?;
+    interrupt::tick_each(values)?;
     let each_has_one = values.iter().all(|value| has_one_key(value.as_ref()));
     Ok(each_has_one.then_some(values))
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::predicates::needs_field;
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::filter::{CompareOp, Comparison, Node, Test},
     value::{self, Type, ValueRef},
 };
@@ -13,7 +13,7 @@ use crate::{
 /// Returns whether every document that passes `filter` also passes `partial`. It may return `false` although this is so.
 /// Fails if the command must end.
 pub fn implies(filter: &Node, partial: &Node) -> Result<bool> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     match partial {
         Node::True => return Ok(true),
         Node::And(parts) => return all(parts, |part| implies(filter, part)),
@@ -62,7 +62,7 @@ fn test_implies(test: &Test, wanted: &Test) -> Result<bool> {
             value_implies(known.value.as_ref(), wanted)
         }
         (Test::In(members), wanted) => {
-            aside::tick_each(members.values())?;
+            interrupt::tick_each(members.values())?;
             members.patterns().is_empty()
                 && members
                     .values()

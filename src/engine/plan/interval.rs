@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     value::{Value, ValueRef, key},
 };
 
@@ -118,7 +118,7 @@ pub fn intersection(mut sets: Vec<Vec<Interval>>) -> Result<Vec<Interval>> {
 /// Returns the values that lie in at least `depth` of these intervals. It takes one sort and one pass, however many sets the
 /// intervals come from: the pass meets the edges in ascending order and counts the open intervals.
 fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
-    aside::tick_each(&all)?;
+    interrupt::tick_each(&all)?;
     all.retain(|interval| !interval.is_empty());
     if all.len() < 2 {
         return Ok(if depth <= 1 { all } else { Vec::new() });
@@ -139,7 +139,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
     let mut open = 0;
     let mut since: Option<Edge> = None;
     for edge in edges {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         if edge.opens {
             open += 1;
             if open == depth {
@@ -174,7 +174,7 @@ impl Edge {
 
 /// Returns all values except these (disjoint and ascending).
 pub fn complement(of: &[Interval], lowest: End, highest: End) -> Result<Vec<Interval>> {
-    aside::tick_each(of)?;
+    interrupt::tick_each(of)?;
     let mut rest = Vec::with_capacity(of.len() + 1);
     let mut low = lowest;
     for interval in of {

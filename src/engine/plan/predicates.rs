@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use super::bounds::{self, Bounds, PathFacts};
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::filter::{CompareOp, Comparison, Field, Node, Test},
     value::{Path, Type},
 };
@@ -47,7 +47,7 @@ impl Predicate<'_> {
                 // One element has one key, so the bounds of several tests can be intersected.
                 let mut tests = Vec::new();
                 for node in nodes {
-                    aside::tick(1)?;
+                    interrupt::tick(1)?;
                     if let Node::Field(field) = node {
                         tests.extend(bounds::of_test(&field.test, place)?);
                     }
@@ -126,7 +126,7 @@ impl<'f> Predicates<'f> {
         for (part, node) in parts.iter().enumerate() {
             add(node, part, matches!(node, Node::Field(_)), &mut sorted)?;
         }
-        aside::tick_each(&sorted)?;
+        interrupt::tick_each(&sorted)?;
         // The sort is stable: predicates on one path keep the order in which they were written.
         sorted.sort_by(|a, b| a.path.as_str().cmp(b.path.as_str()));
         Ok(Self {
@@ -139,7 +139,7 @@ impl<'f> Predicates<'f> {
     /// Returns whether `asked` is true of a predicate on a path, or of any predicate if there is no path.
     pub fn any(&self, path: Option<&str>, asked: impl Fn(&Predicate<'f>) -> bool) -> Result<bool> {
         let among = path.map_or(self.sorted.as_slice(), |path| self.on(path));
-        aside::tick_each(among)?;
+        interrupt::tick_each(among)?;
         Ok(among.iter().any(asked))
     }
 
@@ -171,12 +171,12 @@ impl<'f> Predicates<'f> {
         let mut found = Vec::new();
         let mut parts = Vec::new();
         for predicate in self.on(path) {
-            aside::tick(1)?;
+            interrupt::tick(1)?;
             let Some(bounds) = predicate.bounds(multikey)? else {
                 continue;
             };
             // Making an interval takes longer than reading a condition.
-            aside::tick_each(&bounds.intervals)?;
+            interrupt::tick_each(&bounds.intervals)?;
             let part = predicate.whole.then_some(predicate.part);
             if multikey {
                 if found
@@ -196,7 +196,7 @@ impl<'f> Predicates<'f> {
 }
 
 fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) -> Result<()> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     match node {
         Node::And(nodes) => {
             for node in nodes {

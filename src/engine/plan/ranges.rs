@@ -8,7 +8,7 @@ use super::{
     interval::{End, Interval},
     predicates::FieldBounds,
 };
-use crate::{aside, error::Result};
+use crate::{error::Result, interrupt};
 
 /// The largest number of ranges. `$in` on several fields multiplies them. Beyond the limit the filter tests the later
 /// fields.
@@ -46,7 +46,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
             let mut all = Vec::with_capacity(count);
             for prefix in &prefixes {
                 for interval in &bounds.intervals {
-                    aside::tick(1)?;
+                    interrupt::tick(1)?;
                     all.push(range(prefix, interval, descending));
                 }
             }
@@ -56,7 +56,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
         let mut next = Vec::with_capacity(count);
         for prefix in &prefixes {
             for interval in &bounds.intervals {
-                aside::tick(1)?;
+                interrupt::tick(1)?;
                 next.push(joined(prefix, &interval.low, descending));
             }
         }
@@ -65,7 +65,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
     }
     let mut all = Vec::with_capacity(prefixes.len());
     for prefix in prefixes {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         all.push(KeyRange {
             upper: behind(&prefix),
             lower: prefix,
@@ -78,7 +78,7 @@ fn is_points(bounds: &Bounds) -> Result<bool> {
     if bounds.kind < BoundKind::Points {
         return Ok(false);
     }
-    aside::tick_each(&bounds.intervals)?;
+    interrupt::tick_each(&bounds.intervals)?;
     Ok(bounds.intervals.iter().all(Interval::is_point))
 }
 

@@ -1,15 +1,15 @@
 //! Limits the work that one expression does for one document.
 //!
 //! Nested loops (`$reduce` in `$reduce`) can request years of work in a few bytes, and other tasks wait while one document is
-//! evaluated. So work is counted in units of about one pass of a loop or 256 bytes built. Now and then the work steps [aside],
+//! evaluated. So work is counted in units of about one pass of a loop or 256 bytes built. Now and then the work steps aside ([`interrupt`](crate::interrupt)),
 //! and it fails at a limit far above what a reasonable expression needs. Bytes that are built have their own limit: each value
 //! is bounded by the size of a document, but a short expression can request hundreds of values at a time. MongoDB has no such
 //! limits.
 
 use std::cell::Cell;
 
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 
 /// The units of work for one document: some seconds (a test build is slower).
 const PER_DOCUMENT: u64 = if cfg!(test) { 200_000 } else { 20_000_000 };
@@ -54,7 +54,7 @@ pub fn spend(units: u64) -> Result<()> {
             "the expression takes more steps for one document than Sundown allows",
         ));
     }
-    aside::tick(u32::try_from(units).unwrap_or(u32::MAX))
+    interrupt::tick(u32::try_from(units).unwrap_or(u32::MAX))
 }
 
 /// Counts a value of this many bytes that was built.

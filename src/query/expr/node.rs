@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Env, FieldPath, fuel};
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::query::{Scope, Survey, Vars};
 use smallvec::SmallVec;
 
@@ -84,7 +84,7 @@ impl Expr {
         match self {
             // Most groups and sorts only need a field.
             Self::Field(path) => {
-                aside::tick_read(doc.bytes().len())?;
+                interrupt::tick_read(doc.bytes().len())?;
                 Ok(path.eval(doc))
             }
             Self::Const(value) => Ok(Val::Ref(value.as_ref())),

@@ -7,14 +7,14 @@ use super::node::Expr;
 use super::table::{Arity, EXPRESSIONS, Parse};
 use super::text::check_length;
 use super::{FieldPath, field};
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::query::{Scope, scope};
 use crate::value::{Doc, Type, Value, ValueRef};
 
 /// Parses an expression, a literal, or an object or array of them.
 pub fn operand(value: ValueRef<'_>, scope: &Scope) -> Result<Expr> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     match value.ty() {
         Type::String => match value.as_str() {
             Some(text) if text.starts_with('$') => path(text, scope),

@@ -4,8 +4,8 @@ use super::args::{Argument, bool_val, eval_or};
 use super::node::{Expr, ExprOp};
 use super::{Env, fuel};
 use crate::args::Wrong;
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::Survey;
 use crate::query::pattern::{Captures, Pattern, SearchError};
 use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_size};
@@ -173,7 +173,7 @@ struct MatchIter<'t> {
 impl MatchIter<'_> {
     /// Returns the next match as a document, if there is one, and moves past it.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        aside::tick(Pattern::UNITS)?;
+        interrupt::tick(Pattern::UNITS)?;
         fuel::spend_read(self.text.len().saturating_sub(self.at))?;
         let found = self
             .pattern
@@ -248,7 +248,7 @@ impl ExprOp for RegexExpr {
                 let Some((text, pattern)) = both else {
                     return bool_val(false);
                 };
-                aside::tick(Pattern::UNITS)?;
+                interrupt::tick(Pattern::UNITS)?;
                 fuel::spend_read(text.len())?;
                 let found = pattern.matcher().is_match(text.as_bytes());
                 bool_val(found.map_err(|error| explain(self.name, error))?)

@@ -8,8 +8,8 @@ use super::{
     parse::{ParseContext, Site},
 };
 use crate::{
-    aside,
     error::{Error, Result},
+    interrupt,
     value::{Elem, Type, ValueRef},
 };
 
@@ -51,7 +51,7 @@ impl Bits {
         if let Some(array) = arg.as_array() {
             let mut positions = Vec::new();
             for elem in array {
-                aside::tick(1)?;
+                interrupt::tick(1)?;
                 positions.push(position(elem)?);
             }
             // Positions nearly always come in order, and this check is then a single pass.
@@ -62,7 +62,7 @@ impl Bits {
             return Ok(Self::new(test, BitMask::Positions(positions)));
         }
         if let Some((_, bytes)) = arg.as_binary() {
-            aside::tick_read(bytes.len())?;
+            interrupt::tick_read(bytes.len())?;
             return Ok(Self::new(test, BitMask::bytes(bytes)));
         }
         if arg.ty().is_number() {
@@ -94,7 +94,7 @@ impl Bits {
     pub fn passes(&self, value: ValueRef<'_>) -> bool {
         if let Some((_, bytes)) = value.as_binary() {
             // The error is ignored: a caller that tests many values checks whether the command must end.
-            let _ = aside::tick_read(bytes.len());
+            let _ = interrupt::tick_read(bytes.len());
             return match self.test {
                 BitTest::AllSet => self.bits.are_all_in(bytes),
                 BitTest::AllClear => !self.bits.is_any_in(bytes),

@@ -2,8 +2,8 @@
 //! end: a filter may have very many parts.
 
 use super::{CompareOp, Field, Node, Test};
-use crate::aside;
 use crate::error::Result;
+use crate::interrupt;
 use crate::value::{DocBuf, DocBuilder, Type, Value};
 
 const MOST_POSITIONS: usize = 1 << 20;
@@ -14,7 +14,7 @@ pub(super) fn filter(root: &Node, without: &[usize]) -> Result<DocBuf> {
         Node::And(parts) => parts,
         root => std::slice::from_ref(root),
     };
-    aside::tick_each(parts)?;
+    interrupt::tick_each(parts)?;
     let left: Vec<&Node> = parts
         .iter()
         .enumerate()
@@ -45,7 +45,7 @@ fn list<'n>(
 }
 
 fn node(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     match what {
         Node::True => {}
         Node::False => {
@@ -90,7 +90,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
         Test::In(members) => {
             let mut array = out.array("$in");
             for value in members.values() {
-                aside::tick(1)?;
+                interrupt::tick(1)?;
                 array.push(value.as_ref());
             }
             for pattern in members.patterns() {
@@ -100,7 +100,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
         Test::All(members) => {
             let mut array = out.array("$all");
             for value in members.values() {
-                aside::tick(1)?;
+                interrupt::tick(1)?;
                 array.push(value.as_ref());
             }
         }
@@ -138,7 +138,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
             let mut positions = out.array(bits.name());
             // The limit is needed because a mask of a few megabytes has more positions than a reply can hold.
             for position in bits.positions().take(MOST_POSITIONS) {
-                aside::tick(1)?;
+                interrupt::tick(1)?;
                 positions.push(Value::int64(position.into()).as_ref());
             }
         }
@@ -155,7 +155,7 @@ fn test(field: &Field, out: &mut DocBuilder<'_>) -> Result<()> {
 
 /// A condition of the value form of `$elemMatch`, which has no path.
 fn element(what: &Node, out: &mut DocBuilder<'_>) -> Result<()> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     match what {
         Node::Field(field) => test(field, out),
         Node::And(nodes) => nodes.iter().try_for_each(|node| element(node, out)),

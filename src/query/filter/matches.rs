@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 
 use super::{Field, Members, Node, Test, evaluation};
 use crate::{
-    aside,
     error::Result,
+    interrupt,
     query::Vars,
     value::{Doc, Leaf, Type, ValueRef, is_true},
 };
@@ -165,15 +165,15 @@ fn count_work(nodes: &[Node], node: &Node, size: usize) -> Result<()> {
     if nodes.len() < MANY && !matches!(node, Node::And(_) | Node::Or(_) | Node::Nor(_)) {
         return Ok(());
     }
-    aside::tick(1)?;
-    aside::tick_read(size)
+    interrupt::tick(1)?;
+    interrupt::tick_read(size)
 }
 
 /// Returns the answer, or the error if the command was interrupted. A test that stopped early has set the counter so that this
 /// tick checks again.
 #[inline]
 pub(super) fn unless_interrupted<T>(answer: T) -> Result<T> {
-    aside::tick(1)?;
+    interrupt::tick(1)?;
     Ok(answer)
 }
 
@@ -202,7 +202,7 @@ impl Field {
         }
         self.path
             .hits(doc, self.test.leaf(), |hit| {
-                if aside::tick(1).is_err() || self.test.passes(hit.value) {
+                if interrupt::tick(1).is_err() || self.test.passes(hit.value) {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -267,7 +267,8 @@ impl Test {
     pub(super) fn element(&self, value: ValueRef<'_>) -> Option<usize> {
         let mut elements = value.as_array()?.iter().map(|elem| elem.value);
         // An interrupted search ends with an arbitrary answer.
-        let accepts = |matched: Result<bool>| aside::tick(1).is_err() || matched.unwrap_or(true);
+        let accepts =
+            |matched: Result<bool>| interrupt::tick(1).is_err() || matched.unwrap_or(true);
         match self {
             Self::ElemObject(node) => elements.position(|value| match value.ty() {
                 // An array inside the array is treated as a document with the names "0", "1", ...
@@ -284,7 +285,7 @@ impl Test {
 mod tests {
     use bson::{Bson, doc};
 
-    use crate::aside::{self, Limit};
+    use crate::interrupt::{self, Limit};
     use crate::query::filter::check;
     use crate::value::DocBuf;
 
@@ -318,12 +319,12 @@ mod tests {
             let vars = check::vars();
             assert!(!parsed.matches(bytes.as_doc(), &vars).unwrap(), "{filter}");
             let said = over.watch(|| {
-                assert!(aside::tick(u32::MAX).is_err());
+                assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.matches(bytes.as_doc(), &vars)
             });
             assert!(said.is_err(), "{filter}");
             let position = over.watch(|| {
-                assert!(aside::tick(u32::MAX).is_err());
+                assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.position(bytes.as_doc(), &vars)
             });
             assert!(position.is_err(), "{filter}");

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::table::{FILTERS, Level, Parse};
 use super::{CompareOp, Comparison, Node, Test};
 use crate::{
-    aside,
     error::{Code, Error, Result},
+    interrupt,
     query::{Scope, pattern::Pattern, survey::MANY},
     value::{Doc, Elem, Type, ValueRef},
     vocabulary::{Entry, Status},
@@ -116,7 +116,7 @@ pub(super) fn document(cx: &ParseContext<'_>, doc: Doc<'_>) -> Result<Node> {
 pub(super) fn many(before: usize) -> Result<()> {
     match before < MANY {
         true => Ok(()),
-        false => aside::tick(1),
+        false => interrupt::tick(1),
     }
 }
 

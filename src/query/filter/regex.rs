@@ -5,8 +5,8 @@ use super::{
     parse::{ParseContext, Site},
 };
 use crate::{
-    aside,
     error::{Error, Result},
+    interrupt,
     query::pattern::Pattern,
     value::ValueRef,
 };
@@ -18,7 +18,7 @@ pub(super) fn regex(
 ) -> Result<Option<Node>> {
     let mut source = "";
     let mut flags = "";
-    aside::tick_read(site.siblings.bytes().len())?;
+    interrupt::tick_read(site.siblings.bytes().len())?;
     for elem in site.siblings {
         match elem.name() {
             "$regex" => {
@@ -64,7 +64,7 @@ pub(super) fn options(
     site: &Site<'_>,
     _: ValueRef<'_>,
 ) -> Result<Option<Node>> {
-    aside::tick_read(site.siblings.bytes().len())?;
+    interrupt::tick_read(site.siblings.bytes().len())?;
     if site.siblings.has("$regex") {
         Ok(None)
     } else {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::quota::PatternQuota;
 use super::search::Matcher;
 use crate::{
-    aside,
     error::{Error, Result},
+    interrupt,
     value::{Type, ValueRef},
 };
 
@@ -54,7 +54,7 @@ impl Pattern {
                 format!(" invalid flag in regex options: {flag}"),
             ));
         }
-        aside::tick(Self::UNITS)?;
+        interrupt::tick(Self::UNITS)?;
         Ok(Self {
             matcher: compiled(source, flags)?,
             source: source.into(),
@@ -84,8 +84,8 @@ impl Pattern {
     /// check afterwards whether its command was interrupted.
     #[inline]
     pub(crate) fn is_found_in(&self, text: &[u8]) -> bool {
-        let _ = aside::tick(Self::UNITS);
-        let _ = aside::tick_read(text.len());
+        let _ = interrupt::tick(Self::UNITS);
+        let _ = interrupt::tick_read(text.len());
         self.matcher.is_match(text).unwrap_or(false)
     }
 

@@ -14,8 +14,8 @@ use pcre2_sys::{PCRE2_CASELESS, PCRE2_DOTALL, PCRE2_EXTENDED, PCRE2_MULTILINE};
 use super::cost::CostEstimate;
 use super::pcre::{Captures, CompileMode, PcreCode, PcreError, SearchLimits, Text};
 use super::quota::PatternQuota;
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 
 /// A compiled pattern that searches texts.
 pub struct Matcher {
@@ -221,7 +221,7 @@ impl Matcher {
         let width = (TRIAL_MAX / (FEW_STEPS * text.len().max(1))).max(1);
         loop {
             let units = 64 + text.len() / BYTES_PER_UNIT;
-            aside::tick(u32::try_from(units).unwrap_or(u32::MAX))
+            interrupt::tick(u32::try_from(units).unwrap_or(u32::MAX))
                 .map_err(SearchError::Interrupted)?;
             let last = text.len().min(from + width - 1);
             let limits = SearchLimits {
@@ -259,7 +259,7 @@ fn with_callbacks(
     let mut on_item = |position: usize| {
         let units = each + position.abs_diff(before) / BYTES_PER_UNIT;
         before = position;
-        let ticked = aside::tick(u32::try_from(units).unwrap_or(u32::MAX));
+        let ticked = interrupt::tick(u32::try_from(units).unwrap_or(u32::MAX));
         interrupted = ticked.err();
         interrupted.is_none()
     };
@@ -283,8 +283,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::aside::Limit;
     use crate::error::Code as ErrorCode;
+    use crate::interrupt::Limit;
 
     fn matcher(source: &str) -> Matcher {
         Matcher::new(source, "", PatternQuota::take(source).unwrap(), true).unwrap()

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::tree::{Mode, Node, Projection, Tree};
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::{Expr, Filter, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
@@ -182,7 +182,7 @@ impl ProjectionWalk<'_> {
     fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
         // Computing a field for each element takes time, even if the result is empty.
         if tree.computed {
-            aside::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
+            interrupt::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
         }
         match value.ty() {
             Type::Document => {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Flow, Row, RowBatch, RowContext, Rows, StageOp};
-use crate::aside;
 use crate::error::Result;
+use crate::interrupt;
 use crate::query::{Survey, Vars};
 use crate::value::Doc;
 
@@ -74,7 +74,7 @@ where
             if out.is_full() {
                 return Ok(Flow::More);
             }
-            aside::tick_read(row.doc.bytes().len())?;
+            interrupt::tick_read(row.doc.bytes().len())?;
             out.push_with(row.origin, |bytes| (self.write)(row, cx.vars, bytes))?;
             self.row += 1;
         }

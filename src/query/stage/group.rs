@@ -6,8 +6,8 @@ use ahash::{HashMap, HashMapExt};
 
 use super::sort::too_much;
 use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::accumulator::{Accumulator, State};
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
@@ -213,7 +213,7 @@ impl Fields {
     #[inline]
     pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<isize> {
         if self.0.len() >= MANY {
-            aside::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
+            interrupt::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
         let mut grown = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {

@@ -10,8 +10,8 @@ use super::lookup_spec::Lookup;
 use super::{
     Empty, Flow, On, Origin, Pipeline, Row, RowBatch, RowContext, Rows, SourceSpec, StageOp, Target,
 };
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::expr::shallow;
 use crate::query::filter::Filter;
 use crate::query::{Scope, Survey, Vars};
@@ -149,7 +149,7 @@ impl LookupRows {
         let Some(row) = self.batch.get(self.row) else {
             return Ok(true);
         };
-        aside::tick_read(row.doc.bytes().len())?;
+        interrupt::tick_read(row.doc.bytes().len())?;
         let stage = &self.stage;
         let mut inner = match self.inner.take() {
             Some(inner) => inner,

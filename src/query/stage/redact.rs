@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::each::{Each, Mapped};
 use super::{Stage, StageContext};
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::{Expr, Survey, Vars};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Value, ValueRef};
 
@@ -78,7 +78,7 @@ fn uses(expr: &Expr, of: Option<usize>) -> bool {
 impl Redact {
     /// Evaluates the expression on a document, which it sees as the whole.
     fn judge(&self, doc: Doc<'_>, vars: &Vars) -> Result<Verdict> {
-        aside::tick(1)?;
+        interrupt::tick(1)?;
         let value = self.expr.eval(doc, vars)?;
         match value.as_ref().as_str() {
             Some(DESCEND) => Ok(Verdict::Descend),

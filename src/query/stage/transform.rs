@@ -7,8 +7,8 @@ use super::facts::Parse;
 use super::levels::row_of;
 use super::pipeline::only_field;
 use super::stage_context::{StageContext, stage_is_no_document};
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::query::expr::check_depth;
 use crate::query::{Scope, Survey, Vars};
 use crate::value::{Doc, ValueRef};
@@ -63,7 +63,7 @@ impl Transform {
         let mut current = doc.bytes().to_vec();
         let mut next = Vec::new();
         for stage in &self.stages {
-            aside::tick_read(current.len())?;
+            interrupt::tick_read(current.len())?;
             next.clear();
             stage.apply(Doc::new(&current), vars, &mut next)?;
             check_depth(ValueRef::document(Doc::new(&next)))?;

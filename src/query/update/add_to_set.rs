@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
 use super::Argument;
@@ -71,7 +71,7 @@ impl Modify for AddToSet {
         let mut new = vec![true; self.values.len()];
         let mut left = new.len();
         for elem in array {
-            aside::tick(1)?;
+            interrupt::tick(1)?;
             let found = self
                 .sorted
                 .binary_search_by(|at| compare(self.values[*at].as_ref(), elem.value));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::aside;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::query::Vars;
 use crate::query::filter::{FILTERS, Filter, Level};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
@@ -98,7 +98,7 @@ impl Modify for Pull {
         let mut kept = ArrayBuilder::begin(&mut bytes);
         let mut removed = false;
         for elem in array {
-            aside::tick(1)?;
+            interrupt::tick(1)?;
             if self.takes(elem.value, at.apply.vars, &mut buffer)? {
                 removed = true;
             } else {

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::value::{Doc, Elem, Type, ValueRef, put_index};
 
 use super::Apply;
@@ -177,7 +177,7 @@ impl Rewrite<'_> {
         for elem in doc {
             // The work is the product of elements, identifiers and their combinations.
             let looked_at = 1 + node.children.len() + merged.len();
-            aside::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
+            interrupt::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
             for (place, each) in node.children.iter().enumerate() {
                 let matches = match each.filter.and_then(|filter| self.filters?.at(filter)) {

@@ -162,25 +162,25 @@ fn limit(params: &mut CertificateParams, now: Millis, seconds: u64) {
 
 /// Writes a file atomically.
 fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
-    let aside = file.with_extension(format!("{}.new", std::process::id()));
+    let temporary = file.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode)
-        .open(&aside)
+        .open(&temporary)
         .and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.sync_all()));
     let placed = written.and_then(|()| {
         if replace {
-            return fs::rename(&aside, file);
+            return fs::rename(&temporary, file);
         }
-        match fs::hard_link(&aside, file) {
+        match fs::hard_link(&temporary, file) {
             // Not every file system supports hard links.
             Err(problem) if problem.kind() != io::ErrorKind::AlreadyExists => {
-                fs::rename(&aside, file)
+                fs::rename(&temporary, file)
             }
             linked => linked,
         }
     });
-    let _ = fs::remove_file(&aside);
+    let _ = fs::remove_file(&temporary);
     placed
 }

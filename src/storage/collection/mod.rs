@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::expiry::Horizon;
 use super::{Namespace, Options, ReadPoint, SizeLimit, View, Writer};
-use crate::aside::uncut;
 use crate::clock::Clock;
+use crate::interrupt::run_blocking;
 use crate::ttl::End;
 use crate::value::Millis;
 use crate::wait::Wait;
@@ -88,7 +88,7 @@ impl Collection {
     pub(super) fn shared(&self) -> RwLockReadGuard<'_, State> {
         self.state
             .try_read_for(LOCK_TIMEOUT)
-            .unwrap_or_else(|| uncut(|| self.state.read()))
+            .unwrap_or_else(|| run_blocking(|| self.state.read()))
     }
 
     #[inline]
@@ -96,7 +96,7 @@ impl Collection {
         let state = self
             .state
             .try_write_for(LOCK_TIMEOUT)
-            .unwrap_or_else(|| uncut(|| self.state.write()));
+            .unwrap_or_else(|| run_blocking(|| self.state.write()));
         Exclusive {
             collection: self,
             state,

@@ -3,8 +3,8 @@
 use smallvec::SmallVec;
 
 use super::IndexSpec;
-use crate::aside;
 use crate::error::{Code, Error, Result};
+use crate::interrupt;
 use crate::ttl::TS_FIELD;
 use crate::value::{self, Doc, DocBuf, Millis, Value};
 
@@ -31,7 +31,7 @@ impl IndexKeys {
     pub fn count(&self) {
         const MANY: usize = 64;
         if self.keys.len() >= MANY {
-            let _ = aside::tick(4);
+            let _ = interrupt::tick(4);
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::aside::{Background, in_background};
 use crate::command::{Call, Context, Outcome, Step, Task, dispatch};
 use crate::cosmos::{Offer, Provisioned};
 use crate::error::{Code, Error, Result};
 use crate::handler::{Progress, Work};
+use crate::interrupt::{Background, in_background};
 use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wire::Request;
 

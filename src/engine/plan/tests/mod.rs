@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::*;
-use crate::aside::{Limit, observe};
 use crate::error::Code;
+use crate::interrupt::{Limit, observe};
 use crate::query::Scope;
 use crate::value::DocBuf;
 

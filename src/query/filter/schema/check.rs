@@ -1,7 +1,7 @@
 //! Tests whether a value satisfies a [`Schema`].
 
 use super::{Additional, Dependency, Items, Schema};
-use crate::aside;
+use crate::interrupt;
 use crate::value::{Doc, Type, ValueRef, key};
 
 // === impl Schema ===
@@ -10,7 +10,7 @@ impl Schema {
     /// Returns whether the value satisfies the schema. If the command is interrupted, the answer is arbitrary, because every
     /// part counts work and returns `false` from then on.
     pub(in crate::query::filter) fn matches(&self, value: ValueRef<'_>) -> bool {
-        if aside::tick(1).is_err() {
+        if interrupt::tick(1).is_err() {
             return false;
         }
         if self.types.is_some_and(|types| !types.has(value.ty())) {
@@ -106,7 +106,7 @@ impl Schema {
         }
         let mut keys: Vec<Vec<u8>> = array
             .iter()
-            .take_while(|_| aside::tick(1).is_ok())
+            .take_while(|_| interrupt::tick(1).is_ok())
             .map(|elem| canonical(elem.value))
             .collect();
         keys.sort_unstable();
@@ -120,8 +120,9 @@ impl Schema {
             return false;
         }
         // Each lookup of a name walks the document.
-        let has =
-            |name: &str| aside::tick_read(doc.bytes().len()).is_ok() && doc.has(name.as_bytes());
+        let has = |name: &str| {
+            interrupt::tick_read(doc.bytes().len()).is_ok() && doc.has(name.as_bytes())
+        };
         self.required.iter().all(|name| has(name))
             && doc.iter().all(|elem| {
                 self.property(elem.name_bytes())

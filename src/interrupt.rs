@@ -2,7 +2,7 @@
 //!
 //! Commands run on the runtime's workers in short steps. Some computations have no steps: checking a large message, an
 //! expression that loops for seconds over one document, a wait for a lock. Meanwhile the other tasks of that worker wait,
-//! and so do all sockets if no other worker polls them. Code that takes long for sure runs in [`uncut`]. Code that may loop
+//! and so do all sockets if no other worker polls them. Code that takes long for sure runs in [`run_blocking`]. Code that may loop
 //! counts its work with [`tick`]. Now and then `tick` hands the worker's tasks to another thread, and it returns an error
 //! if the command was killed or its deadline has passed.
 
@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// Runs a long computation. Meanwhile another thread runs the other tasks of this worker.
-pub fn uncut<R>(work: impl FnOnce() -> R) -> R {
+pub fn run_blocking<R>(work: impl FnOnce() -> R) -> R {
     // A program that embeds the server may have a runtime with one thread, and a user of the library may have none. No
     // other thread can take over there.
     match Handle::try_current() {
@@ -132,13 +132,13 @@ fn look_up() -> Result<()> {
     checked
 }
 
-/// Waits until another thread runs the runtime's tasks, so that the computation delays no other task. `uncut` alone is not
-/// enough: the computation continues after it, and a worker that returns at once from `uncut` keeps its tasks.
+/// Waits until another thread runs the runtime's tasks, so that the computation delays no other task. `run_blocking` alone is not
+/// enough: the computation continues after it, and a worker that returns at once from `run_blocking` keeps its tasks.
 fn make_room() {
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    uncut(|| {
+    run_blocking(|| {
         let (tell, served) = sync_channel(1);
         runtime.spawn(async move {
             let _ = tell.send(());
