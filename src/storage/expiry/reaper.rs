@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Slices of work on one collection before the next collection gets its turn.
 const TURN: u32 = 50;
 const NAP: Duration = Duration::from_millis(250);
-/// Runs the passes of the reaper, and reports on them.
 
+/// Runs the passes of the reaper, and reports on them.
 pub struct Reaper {
     catalog: Arc<Catalog>,
     clock: Clock,
