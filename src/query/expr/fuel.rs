@@ -1,7 +1,7 @@
 //! Limits the work that one expression does for one document.
 //!
 //! Nested loops (`$reduce` in `$reduce`) can request years of work in a few bytes, and other tasks wait while one document is
-//! evaluated. So work is counted in units of about one pass of a loop or 256 bytes built. Now and then the work steps aside ([`interrupt`](crate::interrupt)),
+//! evaluated. So work is counted in units of about one pass of a loop or 256 bytes built. Now and then the work steps aside ([`interrupt`]),
 //! and it fails at a limit far above what a reasonable expression needs. Bytes that are built have their own limit: each value
 //! is bounded by the size of a document, but a short expression can request hundreds of values at a time. MongoDB has no such
 //! limits.
