@@ -2,25 +2,25 @@
 //!
 //! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine. [`Credential`] is
 //! all that the server stores of a password. [`Users`] holds the [`User`]s with their [roles](ROLES), which are expanded to
-//! [`Privileges`]: actions on resources. A connection's [`Standing`] says which user has logged in on it, and [`Throttle`]
+//! [`Privileges`]: actions on resources. A connection's [`LoginState`] says which user has logged in on it, and [`Throttle`]
 //! slows down guessing. This module knows no command and no socket: the table of commands says which privileges a command
 //! needs.
 
 mod action;
 mod credential;
+mod login_state;
 mod privilege;
 mod role;
 pub mod scram;
-mod standing;
 mod throttle;
 mod user;
 mod users;
 
 pub use action::{Action, Actions};
 pub use credential::{Credential, Credentials, Mechanism, Password, Unusable};
+pub use login_state::{Conversation, LoginState, Taken};
 pub use privilege::{Privileges, Resource, Target};
 pub use role::{ROLES, Role, RoleName};
-pub use standing::{Conversation, Standing, Taken};
 pub use throttle::{Guess, Throttle};
 pub use user::{NoSuchRole, User, UserName};
 pub use users::{Exists, Users};

@@ -77,7 +77,7 @@ fn may_kill(call: &Call<'_>) -> Result<bool> {
         Some(running.id) == id
             && running
                 .client
-                .standing
+                .login
                 .user(users)
                 .is_some_and(|user| call.owns(Some(user.digest)))
     });
@@ -138,7 +138,7 @@ impl Asker {
         let all = self.sees_all && (wanted.all_users || self.owner.is_none());
         let users = &self.context.users;
         let shows = |client: &Client| {
-            let user = || client.standing.user(users).map(|user| user.digest);
+            let user = || client.login.user(users).map(|user| user.digest);
             all || client.id == self.client.id
                 || user().is_some_and(|user| Some(user) == self.owner)
         };

@@ -35,7 +35,7 @@
 //!
 //! Some locks are never held together with these. In `session`: a shard of `Sessions::known`, then `Session::state`, then
 //! `OutcomeBudget::kept`; and a shard of `Cursors::open`, then the source in it. In `auth`: a connection's
-//! `Standing::login`, then `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held only to read
+//! `LoginState::login`, then `Users::all`. The remaining locks (fail points, parameters, budgets, TLS) are held only to read
 //! or change one value.
 
 mod by_id;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::Context;
-use crate::auth::Standing;
+use crate::auth::LoginState;
 use crate::cosmos::LastRequest;
 use crate::handler::{Peer, TlsVersion};
 use crate::session::Session;
@@ -28,7 +28,7 @@ pub struct Client {
     /// The `client` document of the first hello. Written once.
     metadata: OnceLock<DocBuf>,
     /// The user who has logged in.
-    pub standing: Standing,
+    pub login: LoginState,
     /// The last request that touched data, and its cost.
     last_request: Mutex<Option<LastRequest>>,
 }
@@ -50,7 +50,7 @@ impl Connection {
             id: peer.id,
             address: peer.address,
             metadata: OnceLock::new(),
-            standing: Standing::default(),
+            login: LoginState::default(),
             last_request: Mutex::new(None),
         });
         context.clients.insert(peer.id, Arc::clone(&client));

@@ -49,7 +49,7 @@ pub(in crate::command) enum Rights<'a> {
 #[cold]
 pub(in crate::command) fn enter(call: &mut Call<'_>) -> Result<()> {
     let users = &call.context.users;
-    call.rights = match call.client.standing.user(users) {
+    call.rights = match call.client.login.user(users) {
         Some(user) => Rights::User(user),
         None => users
             .before_login(call.client.address.ip())

@@ -137,7 +137,7 @@ fn open(call: &Call<'_>, start: Start<'_>, speculative: bool) -> Result<DocBuf> 
     conversation.skip_empty = start.skip_empty;
     conversation.speculative = speculative;
     let reply = DocBuf::build(|reply| put(reply, &conversation, false, first.as_bytes()));
-    call.client.standing.keep_conversation(conversation);
+    call.client.login.keep_conversation(conversation);
     Ok(reply)
 }
 
@@ -155,7 +155,7 @@ fn proceed(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let protocol = |message| Error::new(Code::ProtocolError, message);
     let conversation = call
         .client
-        .standing
+        .login
         .take_conversation()
         .ok_or_else(|| protocol("No SASL session state found"))?;
     if id != ID {
@@ -301,7 +301,7 @@ impl Proving {
         }
         put(reply, &conversation, done, signature.as_bytes());
         if !done {
-            self.client.standing.keep_conversation(conversation);
+            self.client.login.keep_conversation(conversation);
         }
         Ok(())
     }
@@ -318,9 +318,9 @@ impl Proving {
 
     fn log_in(&self, conversation: &Conversation) -> Result<()> {
         let users = &self.context.users;
-        let standing = &self.client.standing;
+        let login = &self.client.login;
         let user = conversation.proved_user(users).ok_or_else(failed)?;
-        standing
+        login
             .log_in(users, user)
             .map_err(|taken| {
                 Error::location(

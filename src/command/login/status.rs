@@ -20,7 +20,7 @@ pub(in crate::command) const CONNECTION_STATUS: Command = Command::ready(
 pub(in crate::command) const LOGOUT: Command =
     Command::ready("logout", Access::None, "Logs out.", |call, _| {
         call.only(&[])?;
-        call.client.standing.log_out();
+        call.client.login.log_out();
         Ok(Outcome::Reply)
     })
     .with(ANYWHERE)
@@ -35,7 +35,7 @@ fn connection_status(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<
         }
     }
     // A user who has logged in is shown even if clients need not log in.
-    let user = call.client.standing.user(&call.context.users);
+    let user = call.client.login.user(&call.context.users);
     let mut info = reply.doc("authInfo");
     let mut users = info.array("authenticatedUsers");
     if let Some(user) = &user {

@@ -13,7 +13,7 @@ use crate::value::{ArrayBuilder, DocBuilder, Type, Val, Value, ValueRef, check_s
 #[derive(Debug)]
 struct RegexExpr {
     name: &'static str,
-    wanted: Wanted,
+    wanted: MatchesWanted,
     input: Expr,
     regex: Expr,
     options: Option<Expr>,
@@ -23,7 +23,7 @@ struct RegexExpr {
 
 /// The matches that the operator returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum MatchesWanted {
     /// None; only whether there is a match.
     Whether,
     First,
@@ -34,18 +34,18 @@ enum Wanted {
 const MAX_PATTERN: usize = 16 * 1024;
 
 pub fn regex_match(arg: Argument<'_>) -> Result<Expr> {
-    parse(arg, Wanted::Whether)
+    parse(arg, MatchesWanted::Whether)
 }
 
 pub fn regex_find(arg: Argument<'_>) -> Result<Expr> {
-    parse(arg, Wanted::First)
+    parse(arg, MatchesWanted::First)
 }
 
 pub fn regex_find_all(arg: Argument<'_>) -> Result<Expr> {
-    parse(arg, Wanted::All)
+    parse(arg, MatchesWanted::All)
 }
 
-fn parse(arg: Argument<'_>, wanted: Wanted) -> Result<Expr> {
+fn parse(arg: Argument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     let name = arg.name;
     let [input, regex, options] =
         arg.named(["input", "regex", "options"], |wrong| match wrong {
@@ -244,7 +244,7 @@ impl ExprOp for RegexExpr {
         }
         let both = input.as_str().zip(pattern);
         match self.wanted {
-            Wanted::Whether => {
+            MatchesWanted::Whether => {
                 let Some((text, pattern)) = both else {
                     return bool_val(false);
                 };
@@ -253,14 +253,14 @@ impl ExprOp for RegexExpr {
                 let found = pattern.matcher().is_match(text.as_bytes());
                 bool_val(found.map_err(|error| explain(self.name, error))?)
             }
-            Wanted::First => {
+            MatchesWanted::First => {
                 let Some((text, pattern)) = both else {
                     return Ok(Val::NULL);
                 };
                 let found = self.search(text, pattern)?.next()?;
                 Ok(found.map_or(Val::NULL, |bytes| Val::Own(Value::document(bytes))))
             }
-            Wanted::All => {
+            MatchesWanted::All => {
                 let mut bytes = Vec::new();
                 let mut out = ArrayBuilder::begin(&mut bytes);
                 if let Some((text, pattern)) = both {
@@ -288,7 +288,7 @@ impl ExprOp for RegexExpr {
     fn survey(&self, survey: &mut Survey<'_>) {
         let is_known = self.regex.as_const().is_some();
         let is_slow = self.ready.as_ref().is_some_and(Pattern::is_slow);
-        if self.wanted == Wanted::All || !is_known || is_slow {
+        if self.wanted == MatchesWanted::All || !is_known || is_slow {
             survey.slow();
         }
     }

@@ -1,8 +1,8 @@
 //! The actions on collections.
 
-use super::doing::{Deed, Doing, Sale, asked_for};
 use super::indexes::{self, Plan};
-use super::{Asked, put_offer};
+use super::work::{CustomActionWork, NewProvision, UndoableCommand, asked_for};
+use super::{ActionArguments, put_offer};
 use crate::command::{Call, Outcome};
 use crate::cosmos::{Offer, Provisioned};
 use crate::engine::describe::indexes_of;
@@ -12,7 +12,11 @@ use crate::value::{DocBuf, DocBuilder};
 /// The most throughput of one partition. More requires a shard key.
 const MAX_UNSHARDED: u32 = 10_000;
 
-pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn create(
+    call: &Call<'_>,
+    asked: &ActionArguments<'_>,
+    _: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     let name = asked.collection(call)?;
     if call.context.catalog.get(call.database(), name)?.is_some() {
         return Err(Error::new(
@@ -20,7 +24,7 @@ pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
             format!("Collection {}.{name} already exists.", call.database()),
         ));
     }
-    let sale = Sale {
+    let sale = NewProvision {
         offer: asked.offer,
         shard_key: asked.shard_key.clone(),
     };
@@ -30,26 +34,30 @@ pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
             body.put_str(verb, name).put_str("$db", call.database());
         })
     };
-    let mut deeds = vec![Deed {
+    let mut deeds = vec![UndoableCommand {
         work: asked_for(call, &body("create")),
         undo: Some(asked_for(call, &body("drop"))),
     }];
     if let Some(specs) = &asked.indexes {
         let specs = indexes::check(call, specs)?;
         if !specs.is_empty() {
-            deeds.push(Deed {
+            deeds.push(UndoableCommand {
                 work: indexes::make(call, name, specs.iter().map(|(spec, _)| *spec)),
                 undo: None,
             });
         }
     }
-    Ok(Doing::begin(call, name, deeds, sale))
+    Ok(CustomActionWork::begin(call, name, deeds, sale))
 }
 
-pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn update(
+    call: &Call<'_>,
+    asked: &ActionArguments<'_>,
+    _: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     let name = asked.collection(call)?;
     let sold = find(call, name)?;
-    let sale = Sale {
+    let sale = NewProvision {
         offer: asked.offer.or(sold.offer),
         shard_key: sold.shard_key,
     };
@@ -58,10 +66,14 @@ pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
     if let Some(specs) = &asked.indexes {
         deeds = Plan::new(call, name, indexes::check(call, specs)?)?.deeds(call, name);
     }
-    Ok(Doing::begin(call, name, deeds, sale))
+    Ok(CustomActionWork::begin(call, name, deeds, sale))
 }
 
-pub fn get(call: &Call<'_>, asked: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn get(
+    call: &Call<'_>,
+    asked: &ActionArguments<'_>,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     let name = asked.collection(call)?;
     let sold = find(call, name)?;
     reply
@@ -100,7 +112,7 @@ fn find(call: &Call<'_>, name: &str) -> Result<Provisioned> {
     Ok(offers.collection(&call.namespace(name), uuid))
 }
 
-fn check_offer(sale: &Sale) -> Result<()> {
+fn check_offer(sale: &NewProvision) -> Result<()> {
     let much = sale.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
     match much && sale.shard_key.is_none() {
         true => Err(Error::bad_value(format!(

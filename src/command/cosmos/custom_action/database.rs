@@ -1,11 +1,15 @@
 //! The actions on databases.
 
-use super::{Asked, put_offer};
+use super::{ActionArguments, put_offer};
 use crate::command::{Call, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::value::DocBuilder;
 
-pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn create(
+    call: &Call<'_>,
+    asked: &ActionArguments<'_>,
+    _: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     if exists(call) {
         return Err(Error::new(
             Code::NamespaceExists,
@@ -17,7 +21,11 @@ pub fn create(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
     Ok(Outcome::Reply)
 }
 
-pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn update(
+    call: &Call<'_>,
+    asked: &ActionArguments<'_>,
+    _: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     find(call)?;
     let offers = &call.context.cosmos.offers;
     let offer = asked.offer.or_else(|| offers.of_database(call.database()));
@@ -25,7 +33,11 @@ pub fn update(call: &Call<'_>, asked: &Asked<'_>, _: &mut DocBuilder<'_>) -> Res
     Ok(Outcome::Reply)
 }
 
-pub fn get(call: &Call<'_>, _: &Asked<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
+pub fn get(
+    call: &Call<'_>,
+    _: &ActionArguments<'_>,
+    reply: &mut DocBuilder<'_>,
+) -> Result<Outcome> {
     find(call)?;
     reply.put_str("database", call.database());
     let offers = &call.context.cosmos.offers;

@@ -1,6 +1,6 @@
 //! The indexes of an action: creates them, or replaces the existing ones with them.
 
-use super::doing::{Deed, asked_for};
+use super::work::{UndoableCommand, asked_for};
 use crate::command::Call;
 use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
@@ -130,23 +130,23 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<Deed> {
+    pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<UndoableCommand> {
         let mut deeds = Vec::new();
         let Self { first, gone, last } = self;
         if !first.is_empty() {
-            deeds.push(Deed {
+            deeds.push(UndoableCommand {
                 work: make(call, collection, first.iter().copied()),
                 undo: Some(take_away(call, collection, first.iter().copied())),
             });
         }
         if !gone.is_empty() {
-            deeds.push(Deed {
+            deeds.push(UndoableCommand {
                 work: take_away(call, collection, gone.iter().map(DocBuf::as_doc)),
                 undo: Some(make(call, collection, gone.iter().map(DocBuf::as_doc))),
             });
         }
         if !last.is_empty() {
-            deeds.push(Deed {
+            deeds.push(UndoableCommand {
                 work: make(call, collection, last.iter().copied()),
                 undo: None,
             });

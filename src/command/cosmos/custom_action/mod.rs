@@ -4,11 +4,11 @@
 //! it out. They run other commands for that (create, createIndexes, dropIndexes; see [`doing`]), so the rules and rights of
 //! those commands also hold here. Throughput is stored and shown. It is a limit only if `--request-units` turns limits on.
 
-mod asked;
+mod arguments;
 mod collection;
 mod database;
-mod doing;
 mod indexes;
+mod work;
 
 use crate::auth::{Action, Target};
 use crate::command::{Access, Call, Command, Needs, Outcome, reply};
@@ -16,7 +16,7 @@ use crate::cosmos::Offer;
 use crate::error::{Code, Error, Result};
 use crate::value::{DocBuilder, Type};
 
-use asked::Asked;
+use arguments::ActionArguments;
 
 pub const COMMAND: Command = Command::ready(
     "customAction",
@@ -38,7 +38,7 @@ struct CustomAction {
     run: Option<Run>,
 }
 
-type Run = fn(&Call<'_>, &Asked<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
+type Run = fn(&Call<'_>, &ActionArguments<'_>, &mut DocBuilder<'_>) -> Result<Outcome>;
 
 /// The fields that set throughput.
 const MANUAL: &str = "offerThroughput";
@@ -117,7 +117,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             action.name
         )));
     };
-    let asked = Asked::read(call, action.fields)?;
+    let asked = ActionArguments::read(call, action.fields)?;
     run(call, &asked, reply)
 }
 

@@ -335,7 +335,7 @@ fn run(
 /// Refuses a command that is known but not built. A client that must log in and has not done so does not learn even that.
 #[cold]
 fn planned(context: &Context, client: &Client, command: &Command) -> Error {
-    if context.users.is_on() && client.standing.user(&context.users).is_none() {
+    if context.users.is_on() && client.login.user(&context.users).is_none() {
         return guard::requires_login(command);
     }
     COMMANDS.refuse(command)

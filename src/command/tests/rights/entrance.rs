@@ -33,7 +33,7 @@ fn nothing_but_the_handshake_works_before_login() {
     ];
     assert_eq!(free, handshake);
     let mut server = logged_in(&["root"]);
-    server.1.client.standing.log_out();
+    server.1.client.login.log_out();
     for command in COMMANDS.entries() {
         let reply = ask(&mut server, doc! {command.name: 1, "$db": "admin"});
         let refused = reply.get_i32("code").ok() == Some(13);

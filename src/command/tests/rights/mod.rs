@@ -41,14 +41,14 @@ fn logged_in(roles: &[&str]) -> (Commands, Connection) {
 
 fn log_in((commands, connection): &(Commands, Connection), user: User) {
     let users = &commands.context().users;
-    let standing = &connection.client.standing;
-    standing.log_in(users, Arc::new(user)).unwrap();
+    let login = &connection.client.login;
+    login.log_in(users, Arc::new(user)).unwrap();
 }
 
 /// Replaces the logged-in user with a new one.
 fn hand_over(server: &(Commands, Connection), to: User) {
     server.0.context().users.add(to.clone()).unwrap();
-    server.1.client.standing.log_out();
+    server.1.client.login.log_out();
     log_in(server, to);
 }
 

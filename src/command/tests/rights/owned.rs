@@ -124,7 +124,7 @@ fn who_asks_what_runs_sees_their_own() {
     assert_eq!(count(&mut server, false), Some(1));
     assert_eq!(count(&mut server, true), None, "not allowed");
     let ann = server.0.context().users.get(&UserName::new("ann", "admin"));
-    server.1.client.standing.log_out();
+    server.1.client.login.log_out();
     log_in(&server, (*ann.unwrap()).clone());
     assert_eq!(count(&mut server, false), Some(1));
     assert_eq!(count(&mut server, true), Some(2));

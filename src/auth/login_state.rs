@@ -11,7 +11,7 @@ use super::users::Users;
 
 /// The login state of one connection. A connection runs one command at a time, so these locks are uncontended.
 #[derive(Default)]
-pub struct Standing {
+pub struct LoginState {
     login: Mutex<Option<Login>>,
     conversation: Mutex<Option<Conversation>>,
 }
@@ -43,9 +43,9 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken(pub UserName);
 
-// === impl Standing ===
+// === impl LoginState ===
 
-impl Standing {
+impl LoginState {
     /// Returns the user who has logged in, with its current privileges. A user that was dropped meanwhile is logged out.
     pub fn user(&self, users: &Users) -> Option<Arc<User>> {
         let mut login = self.login.lock();
@@ -83,7 +83,7 @@ impl Standing {
         *self.conversation.lock() = None;
     }
 
-    /// Takes the login in progress. To continue it, put it back with [`Standing::keep_conversation`].
+    /// Takes the login in progress. To continue it, put it back with [`LoginState::keep_conversation`].
     pub fn take_conversation(&self) -> Option<Conversation> {
         self.conversation.lock().take()
     }

@@ -11,27 +11,27 @@ use crate::value::{Doc, DocBuf, DocBuilder};
 use crate::wire::Request;
 
 /// A command, and the command that undoes it.
-pub struct Deed {
+pub struct UndoableCommand {
     pub work: Box<dyn Work>,
     pub undo: Option<Box<dyn Work>>,
 }
 
 /// What is stored about the collection when all commands are done.
-pub struct Sale {
+pub struct NewProvision {
     pub offer: Option<Offer>,
     pub shard_key: Option<DocBuf>,
 }
 
-pub struct Doing {
+pub struct CustomActionWork {
     /// The commands still to run. The next one is last.
-    left: Vec<Deed>,
+    left: Vec<UndoableCommand>,
     /// The commands that undo those already run. The next one to run is last.
     undo: Vec<Box<dyn Work>>,
     failed: Option<Error>,
     context: Arc<Context>,
     database: String,
     collection: String,
-    sale: Option<Sale>,
+    sale: Option<NewProvision>,
 }
 
 /// Returns a command as the client could have sent it, as work that runs with the client's rights.
@@ -40,10 +40,15 @@ pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
     dispatch::later(call.context, call.client, request)
 }
 
-// === impl Doing ===
+// === impl CustomActionWork ===
 
-impl Doing {
-    pub fn begin(call: &Call<'_>, collection: &str, mut deeds: Vec<Deed>, sale: Sale) -> Outcome {
+impl CustomActionWork {
+    pub fn begin(
+        call: &Call<'_>,
+        collection: &str,
+        mut deeds: Vec<UndoableCommand>,
+        sale: NewProvision,
+    ) -> Outcome {
         deeds.reverse();
         Outcome::Work(Box::new(Self {
             left: deeds,
@@ -74,7 +79,7 @@ impl Doing {
     }
 }
 
-impl Task for Doing {
+impl Task for CustomActionWork {
     fn step(&mut self, _: &mut DocBuilder<'_>) -> Result<Step> {
         if self.failed.is_some() {
             let Some(work) = self.undo.last_mut() else {
@@ -111,7 +116,7 @@ impl Task for Doing {
 
 /// An action abandoned in the middle leaves nothing half done. What it did is undone in the background, because undoing may
 /// have to wait for another client's change of the same collection.
-impl Drop for Doing {
+impl Drop for CustomActionWork {
     fn drop(&mut self) {
         // The running command undoes itself when it is dropped. It is dropped first, so that it does not block the undo.
         self.left.clear();

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::value::{Doc, DocBuf};
 
 #[derive(Default)]
-pub struct Asked<'a> {
+pub struct ActionArguments<'a> {
     collection: Option<&'a str>,
     pub offer: Option<Offer>,
     pub shard_key: Option<DocBuf>,
@@ -17,9 +17,9 @@ pub struct Asked<'a> {
     pub show_indexes: bool,
 }
 
-// === impl Asked ===
+// === impl ActionArguments ===
 
-impl<'a> Asked<'a> {
+impl<'a> ActionArguments<'a> {
     /// Reads the fields that the action takes. Cosmos DB ignores unknown fields. Sundown refuses them, because a TTL set by
     /// such a field would silently have no effect.
     pub fn read(call: &Call<'a>, known: &[&str]) -> Result<Self> {
