@@ -67,10 +67,8 @@ impl Pair {
 
     /// Plays the steps on empty collections, up to the first difference that has no known reason.
     pub fn play(&mut self, steps: &[Step]) -> Option<Difference> {
-        for collection in COLLECTIONS {
-            self.ours.ask(doc! {"drop": collection});
-            self.theirs.ask(doc! {"drop": collection});
-        }
+        self.ours.clear();
+        self.theirs.clear();
         self.last = (0, 0);
         for (at, step) in steps.iter().enumerate() {
             self.commands += 1;
@@ -126,11 +124,12 @@ impl Drop for Pair {
 impl Server {
     /// A lost connection is an answer, too.
     pub fn ask(&mut self, command: Document) -> Document {
-        match self.client.command(&self.database, command) {
+        match self.client.command(&self.database, command.clone()) {
             Ok(reply) => reply,
             Err(problem) => {
-                self.client = Client::connect(self.address)
-                    .unwrap_or_else(|problem| panic!("{} is gone: {problem}", self.address));
+                self.client = Client::connect(self.address).unwrap_or_else(|problem| {
+                    panic!("{} is gone after {command}: {problem}", self.address)
+                });
                 doc! {"lost": problem.to_string()}
             }
         }
@@ -169,12 +168,30 @@ impl Server {
         }
     }
 
+    /// Drops what a script has left; a wrong command may have made a collection of any name.
+    fn clear(&mut self) {
+        for name in self.collections() {
+            self.ask(doc! {"drop": name});
+        }
+    }
+
+    fn collections(&mut self) -> Vec<String> {
+        let listed = self.ask(doc! {"listCollections": 1, "nameOnly": true});
+        let rows = reply::batch(&listed).into_iter().flatten();
+        let names =
+            rows.filter_map(|row| Some(row.as_document()?.get_str("name").ok()?.to_owned()));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
     fn state(&mut self) -> Vec<Document> {
         let mut state = Vec::new();
         for collection in COLLECTIONS {
             state.push(self.ask(doc! {"find": collection, "sort": {"_id": 1}}));
             state.push(self.ask(doc! {"listIndexes": collection}));
         }
+        state.push(doc! {"collections": self.collections(), "ok": 1.0});
         state
     }
 }

@@ -86,7 +86,10 @@ pub fn makes_sets(command: &Document) -> bool {
 
 /// True if the command takes some of the rows, and it is not known which come first: only their number can be compared.
 fn takes_some_of_unknown_order(steps: &[Step]) -> bool {
-    let command = &steps[steps.len() - 1].command;
+    let Step { command, more } = &steps[steps.len() - 1];
+    if more.is_none() && Order::of(steps) != Order::Known {
+        return true;
+    }
     let Ok(stages) = command.get_array("pipeline") else {
         let cut = command.contains_key("limit") || command.contains_key("skip");
         return cut && command.contains_key("find") && Order::of(steps) != Order::Known;
