@@ -67,6 +67,9 @@ impl Order {
         if makes_sets(command) {
             return Self::Anywhere;
         }
+        if command.contains_key("listCollections") {
+            return Self::Unknown;
+        }
         if command.contains_key("pipeline") && grouping(&said) {
             return Self::Unknown;
         }

@@ -194,7 +194,8 @@ fn smaller_value(value: &Bson) -> Vec<Bson> {
             }
             forms
         }
-        Bson::Int32(0 | 1) | Bson::Null | Bson::Boolean(_) => Vec::new(),
+        Bson::Int32(1) | Bson::Boolean(_) => Vec::new(),
+        Bson::Int32(0) | Bson::Null => vec![Bson::Int32(1)],
         Bson::String(text) if text.is_empty() => vec![Bson::Int32(1)],
         Bson::String(text) if text.starts_with('$') => vec![Bson::Int32(1), Bson::Null],
         Bson::String(_) => vec!["".into(), Bson::Int32(1)],

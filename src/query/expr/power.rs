@@ -100,10 +100,7 @@ pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
     let value = part(value.as_ref(), 28756, "$log's argument")?;
     let base = part(base.as_ref(), 28757, "$log's base")?;
-    if value.is_nan() || base.is_nan() {
-        return not_a_number();
-    }
-    if !positive(value) {
+    if !positive(value) && !value.is_nan() {
         return Err(Error::location(
             28758,
             format!(
@@ -112,7 +109,8 @@ pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     }
-    if !positive(base) || base.compare(Num::Int32(1)).is_eq() {
+    let is_one = base.compare(Num::Int32(1)).is_eq();
+    if !base.is_nan() && (!positive(base) || is_one) {
         return Err(Error::location(
             28759,
             format!(
@@ -120,6 +118,9 @@ pub fn log<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 base.to_f64()
             ),
         ));
+    }
+    if value.is_nan() || base.is_nan() {
+        return not_a_number();
     }
     num_val(match (value, base) {
         (Num::Decimal(_), _) | (_, Num::Decimal(_)) => {

@@ -34,6 +34,13 @@ fn refuse(code: i32, message: &str, value: ValueRef<'_>) -> Error {
     Error::location(code, format!("{message}{}", value.ty().alias()))
 }
 
+fn no_set(code: i32, at: usize, value: ValueRef<'_>) -> Error {
+    let nth = at + 1;
+    let words =
+        format!("All operands of $setEquals must be arrays. {nth}-th argument is of type: ");
+    refuse(code, &words, value)
+}
+
 pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
     let args = arg.list()?;
     if args.len() < 2 {
@@ -45,13 +52,11 @@ pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
             ),
         ));
     }
-    for value in args.iter().filter_map(Expr::as_const) {
-        if value.as_array().is_none() {
-            return Err(refuse(
-                5887502,
-                "All operands of $setEquals must be arrays. One argument is of type: ",
-                value,
-            ));
+    for (at, arg) in args.iter().enumerate() {
+        if let Some(value) = arg.as_const()
+            && value.as_array().is_none()
+        {
+            return Err(no_set(5887502, at, value));
         }
     }
     Ok(Expr::call(arg.name, args, same_set))
@@ -60,15 +65,9 @@ pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
 fn same_set<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let mut first: Option<Val<'_>> = None;
     let mut same = true;
-    for arg in &call.args {
+    for (at, arg) in call.args.iter().enumerate() {
         let value = arg.eval_in(env)?;
-        let other = distinct(value.as_ref()).ok_or_else(|| {
-            refuse(
-                17044,
-                "All operands of $setEquals must be arrays. One argument is of type: ",
-                value.as_ref(),
-            )
-        })?;
+        let other = distinct(value.as_ref()).ok_or_else(|| no_set(17044, at, value.as_ref()))?;
         match &first {
             None => first = Some(value),
             Some(first) => {
