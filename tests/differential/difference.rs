@@ -118,6 +118,14 @@ impl Difference {
         found
     }
 
+    /// True if an update names a place by `$`.
+    pub fn has_positional_path(&self) -> bool {
+        self.has_value(|value| {
+            let mut names = value.as_document().into_iter().flat_map(Document::keys);
+            names.any(|name| name.split('.').skip(1).any(|part| part == "$"))
+        })
+    }
+
     pub fn upserts(&self) -> bool {
         self.names_with("upsert", |value| *value == Bson::Boolean(true))
     }

@@ -54,24 +54,28 @@ fn single(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
     let [output, sort_by] = arg.named(["output", "sortBy"], words(arg))?;
     check_object(sort_by.value())?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
-    by_order(arg, output, sort_by, |order| Top {
-        order,
-        n: Count::Known(1),
-        bottom,
-        single: true,
+    by_order(arg, output, sort_by, |order| {
+        Ok(Top {
+            order,
+            n: Count::Known(1),
+            bottom,
+            single: true,
+        })
     })
 }
 
 fn several(arg: Argument<'_>, bottom: bool) -> Result<Accumulator> {
     let [n, output, sort_by] = arg.named(["n", "output", "sortBy"], words(arg))?;
     check_object(sort_by.value())?;
-    let n = Count::parse(n.required()?, arg.scope)?;
+    let n = n.required()?;
     let (output, sort_by) = (output.required()?, sort_by.required()?);
-    by_order(arg, output, sort_by, |order| Top {
-        order,
-        n,
-        bottom,
-        single: false,
+    by_order(arg, output, sort_by, |order| {
+        Ok(Top {
+            order,
+            n: Count::parse(n, arg.scope)?,
+            bottom,
+            single: false,
+        })
     })
 }
 
@@ -79,10 +83,10 @@ fn by_order(
     arg: Argument<'_>,
     output: ValueRef<'_>,
     sort_by: ValueRef<'_>,
-    rule: impl FnOnce(Sort) -> Top,
+    rule: impl FnOnce(Sort) -> Result<Top>,
 ) -> Result<Accumulator> {
     let sort_by = sort_by.as_doc().or_else(|| sort_by.as_array());
-    let rule = rule(Sort::parse(sort_by.unwrap_or(Doc::EMPTY))?);
+    let rule = rule(Sort::parse(sort_by.unwrap_or(Doc::EMPTY))?)?;
     let output = Expr::parse(output, arg.scope)?;
     Ok(Accumulator::new(Arc::new(rule), output))
 }

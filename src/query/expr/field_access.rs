@@ -108,7 +108,7 @@ fn set(arg: Argument<'_>, field: ValueRef<'_>, input: ValueRef<'_>, value: Expr)
     // Only `$literal` counts as a constant. Other operators are refused, even with constant arguments.
     let computed = match field.as_doc().and_then(Doc::first) {
         Some(elem) => !matches!(elem.name(), "$literal" | "$const"),
-        None => field.ty() == Type::Array,
+        None => matches!(field.ty(), Type::Array | Type::Document),
     };
     let field = arg.operand(field)?;
     let Some(field) = field.as_const().filter(|_| !computed) else {

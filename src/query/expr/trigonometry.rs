@@ -91,21 +91,43 @@ pub fn tanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     apply(call, env, Domain::Everywhere, f64::tanh, Decimal::tanh)
 }
 
-/// From here on 1 is nothing beside the square, which may overflow.
-const HUGE: f64 = 1e150;
+/// From here on (2^28) 1 is nothing beside the square.
+const LARGE: f64 = 268_435_456.0;
+
+// These three take the steps of the C library's functions, so that the last digit comes out as mongod's.
 
 fn asinh_f64(x: f64) -> f64 {
-    match x.abs() > HUGE {
-        true => (x.abs().ln() + std::f64::consts::LN_2).copysign(x),
-        false => x.asinh(),
-    }
+    let size = x.abs();
+    let square = size * size;
+    let result = if size > LARGE {
+        size.ln() + std::f64::consts::LN_2
+    } else if size > 2.0 {
+        (2.0 * size + 1.0 / ((square + 1.0).sqrt() + size)).ln()
+    } else {
+        (size + square / (1.0 + (1.0 + square).sqrt())).ln_1p()
+    };
+    result.copysign(x)
 }
 
 fn acosh_f64(x: f64) -> f64 {
-    match x > HUGE {
-        true => x.ln() + std::f64::consts::LN_2,
-        false => x.acosh(),
+    if x > LARGE {
+        x.ln() + std::f64::consts::LN_2
+    } else if x > 2.0 {
+        (2.0 * x - 1.0 / (x + (x * x - 1.0).sqrt())).ln()
+    } else {
+        let beyond = x - 1.0;
+        (beyond + (2.0 * beyond + beyond * beyond).sqrt()).ln_1p()
     }
+}
+
+fn atanh_f64(x: f64) -> f64 {
+    let size = x.abs();
+    let twice = size + size;
+    let inner = match size < 0.5 {
+        true => twice + twice * size / (1.0 - size),
+        false => twice / (1.0 - size),
+    };
+    (0.5 * inner.ln_1p()).copysign(x)
 }
 
 pub fn asinh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
@@ -117,7 +139,7 @@ pub fn acosh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 pub fn atanh<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    apply(call, env, Domain::Unit, f64::atanh, Decimal::atanh)
+    apply(call, env, Domain::Unit, atanh_f64, Decimal::atanh)
 }
 
 pub fn atan2<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
