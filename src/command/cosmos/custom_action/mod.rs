@@ -1,7 +1,7 @@
 //! `customAction`: Cosmos DB's extension commands, which create and show databases and collections with throughput.
 //!
-//! One table holds the [actions](ACTIONS). [`asked`] reads the arguments of an action; [`database`] and [`collection`] carry
-//! it out. They run other commands for that (create, createIndexes, dropIndexes; see [`doing`]), so the rules and rights of
+//! One table holds the [actions](ACTIONS). [`arguments`] reads the arguments of an action; [`database`] and [`collection`] carry
+//! it out. They run other commands for that (create, createIndexes, dropIndexes; see [`work`]), so the rules and rights of
 //! those commands also hold here. Throughput is stored and shown. It is a limit only if `--request-units` turns limits on.
 
 mod arguments;
