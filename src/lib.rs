@@ -18,6 +18,7 @@ pub mod server;
 pub mod session;
 pub mod storage;
 pub mod ttl;
+pub mod upstream;
 pub mod value;
 pub mod vocabulary;
 pub mod wait;

@@ -84,6 +84,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("session", &["effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("ttl", &[]),
+    ("upstream", &["ttl"]),
     ("value", &[]),
     ("vocabulary", &[]),
     ("wait", &[]),
