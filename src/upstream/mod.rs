@@ -5,6 +5,7 @@
 
 mod ask;
 mod rules;
+pub mod settings;
 
 pub use ask::{Ask, Lost};
-pub use rules::{DateRule, HIDDEN_FIELD, Rules};
+pub use rules::{DateRule, Former, HIDDEN_FIELD, Rules};
