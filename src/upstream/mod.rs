@@ -11,9 +11,10 @@ mod proxy;
 mod relay;
 mod retry;
 mod rules;
+pub mod settings;
 mod status;
 
 pub use ask::{Ask, Lost};
 pub use cluster::Cluster;
 pub use proxy::Proxy;
-pub use rules::{DateRule, HIDDEN_FIELD, Rules};
+pub use rules::{DateRule, Former, HIDDEN_FIELD, Rules};
