@@ -84,7 +84,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("session", &["effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("ttl", &[]),
-    ("upstream", &["ttl", "wire"]),
+    ("upstream", &["query", "ttl", "wire"]),
     ("value", &[]),
     ("vocabulary", &[]),
     ("wait", &[]),

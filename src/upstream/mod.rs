@@ -4,6 +4,7 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
+pub mod rewrite;
 mod rules;
 
 pub use ask::{Ask, Lost};
