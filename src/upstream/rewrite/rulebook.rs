@@ -24,3 +24,6 @@ pub struct Moment {
     /// Show `_ts` to every command (`--expose-ts`).
     pub expose_ts: bool,
 }
+
+/// The rules where no collection is read.
+pub static NO_RULES: Rules = Rules::NONE;

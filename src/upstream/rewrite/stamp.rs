@@ -22,6 +22,11 @@ impl Stamp {
         })
     }
 
+    /// Returns whether `_ts` is stored, too.
+    pub fn with_ts(self) -> bool {
+        self.with_ts
+    }
+
     /// Appends the fields to a document, or to the argument of `$set`.
     pub fn put(self, out: &mut DocBuilder<'_>) {
         if self.with_ts {
