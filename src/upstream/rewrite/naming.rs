@@ -178,7 +178,7 @@ pub fn sees_whole(value: ValueRef<'_>) -> bool {
 }
 
 /// Returns whether an operator reads or writes a field whose name is not known before it runs.
-fn computes_name(operator: &str, argument: ValueRef<'_>) -> bool {
+pub fn computes_name(operator: &str, argument: ValueRef<'_>) -> bool {
     let field = match (operator, argument.as_doc()) {
         ("$getField" | "$setField" | "$unsetField", Some(args)) if args.has("field") => {
             args.get("field")
@@ -186,7 +186,7 @@ fn computes_name(operator: &str, argument: ValueRef<'_>) -> bool {
         ("$getField", _) => argument,
         _ => return false,
     };
-    !field.as_str().is_some_and(|name| !name.starts_with('$'))
+    field.as_str().is_none_or(|name| name.starts_with('$'))
 }
 
 /// Returns whether a string of bytes occurs.

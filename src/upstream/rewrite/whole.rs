@@ -1,7 +1,7 @@
 //! Expressions that see whole documents where no stage can hide fields from them first: in filters and projections of a
 //! find, and `$$new` in a `$merge`. The variable is replaced by an expression without the hidden fields.
 
-use super::naming::contains;
+use super::naming::{computes_name, contains};
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Value, ValueRef};
 
@@ -18,14 +18,11 @@ impl WithoutHidden<'_> {
     /// Returns the filter or the projection with its variables replaced, or `None` if it has none of them.
     pub fn apply(&self, spec: Doc<'_>) -> Result<Option<DocBuf>> {
         let bytes = spec.bytes();
-        if contains(bytes, b"$getField") && super::naming::sees_whole(ValueRef::document(spec)) {
-            // A name that is computed could be that of a hidden field.
-            let found = contains_computed(ValueRef::document(spec));
-            if found {
-                return Err(Error::not_implemented(
-                    "$getField with a computed name, outside of a pipeline and with a TTL,",
-                ));
-            }
+        // A name that is computed could be that of a hidden field.
+        if contains(bytes, b"$getField") && contains_computed(ValueRef::document(spec)) {
+            return Err(Error::not_implemented(
+                "$getField with a computed name, outside of a pipeline and with a TTL,",
+            ));
         }
         let uses = |variable: &&str| contains(bytes, variable.as_bytes());
         if self.hidden.is_empty() || !self.variables.iter().any(uses) {
@@ -111,12 +108,6 @@ fn contains_computed(value: ValueRef<'_>) -> bool {
         Type::Document | Type::Array => Doc::new(value.data()),
         _ => return false,
     };
-    doc.iter().any(|elem| {
-        let field = match (elem.name(), elem.value.as_doc()) {
-            ("$getField", Some(args)) if args.has("field") => args.get("field"),
-            ("$getField", _) => elem.value,
-            _ => return contains_computed(elem.value),
-        };
-        !field.as_str().is_some_and(|name| !name.starts_with('$'))
-    })
+    doc.iter()
+        .any(|elem| computes_name(elem.name(), elem.value) || contains_computed(elem.value))
 }
