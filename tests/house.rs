@@ -90,7 +90,7 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "upstream",
         &[
-            "auth", "clock", "command", "config", "handler", "trust", "ttl", "wire",
+            "auth", "clock", "command", "config", "handler", "query", "trust", "ttl", "wire",
         ],
     ),
     ("value", &[]),

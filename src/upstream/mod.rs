@@ -10,6 +10,7 @@ mod link;
 mod proxy;
 mod relay;
 mod retry;
+pub mod rewrite;
 mod rules;
 pub mod settings;
 mod status;

@@ -32,6 +32,8 @@ pub struct StageFacts {
     pub in_plan_shape: bool,
     /// Visits the pipelines inside the stage, as the client wrote them.
     pub inner: EachInner,
+    pub condition: Condition,
+    pub documents: Documents,
 }
 
 /// The parser of a stage's argument.
@@ -82,6 +84,37 @@ pub enum RowsFrom {
     Stage,
     /// The state of the server. Only the read concern `local` is valid.
     Server,
+}
+
+/// Where a condition on the documents of the collection goes if a pipeline begins with the stage. In front of a cluster,
+/// the condition is that they have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// In a `$match` before the stage.
+    Before,
+    /// In its field `query`.
+    InQuery,
+    /// In a `$match` behind the stage, which must be the first.
+    Behind,
+    /// The stage reads no documents.
+    Nowhere,
+    /// In no place: documents are counted or ranked inside the stage.
+    Impossible,
+}
+
+/// What becomes of the documents that enter the stage, seen as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Documents {
+    /// Rows are still these documents, perhaps with some fields changed.
+    Pass,
+    /// Rows of another origin join them.
+    Joined,
+    /// Only some fields pass, as the stage says.
+    Selected,
+    /// Rows are new. Only what expressions took from the documents is in them.
+    Replaced,
+    /// The whole documents are stored, or enter other pipelines.
+    Taken,
 }
 
 /// The privilege that a user needs if a pipeline begins with the stage, on the collection (or database) that it runs on.
@@ -182,6 +215,8 @@ impl Entry {
                 changes: Changes::Everything,
                 in_plan_shape: false,
                 inner: |_, _| {},
+                condition: Condition::Before,
+                documents: Documents::Replaced,
             },
         }
     }
@@ -209,6 +244,9 @@ impl Entry {
         self.facts.in_facet = false;
         self.facts.rows_from = rows_from;
         self.facts.needs = needs;
+        if !matches!(rows_from, RowsFrom::Input) {
+            self.facts.condition = Condition::Nowhere;
+        }
         self
     }
 
@@ -233,6 +271,7 @@ impl Entry {
     /// Allows the stage only at the end of a pipeline, because it writes.
     pub(super) const fn last(mut self) -> Self {
         self.facts.position = Position::Last;
+        self.facts.documents = Documents::Taken;
         self.not_in_facet().not_in_sub().not_in_view()
     }
 
@@ -257,12 +296,27 @@ impl Entry {
     }
 
     pub(super) const fn changes(mut self, changes: Changes) -> Self {
+        self.facts.documents = match changes {
+            Changes::Nothing | Changes::Fields(_) => Documents::Pass,
+            Changes::Selection(..) => Documents::Selected,
+            Changes::Everything => Documents::Replaced,
+        };
         self.facts.changes = changes;
         self
     }
 
     pub(super) const fn in_plan_shape(mut self) -> Self {
         self.facts.in_plan_shape = true;
+        self
+    }
+
+    pub(super) const fn condition(mut self, condition: Condition) -> Self {
+        self.facts.condition = condition;
+        self
+    }
+
+    pub(super) const fn documents(mut self, documents: Documents) -> Self {
+        self.facts.documents = documents;
         self
     }
 

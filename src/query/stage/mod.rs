@@ -56,7 +56,7 @@ mod unwind;
 pub use batch::{Origin, Row, RowBatch};
 pub use current_op::CurrentOps;
 pub use each::map;
-pub use facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
+pub use facts::{Changes, Condition, Documents, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
 pub use levels::{each_stage, names};
 pub use limit::rows as limit;
 pub use match_::rows as filter;

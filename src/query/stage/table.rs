@@ -1,6 +1,8 @@
 //! The table of all stages.
 
-use super::facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
+use super::facts::{
+    Changes, Condition, Documents, Entry, Need, Parse, RowsFrom, Stable, StageFacts,
+};
 use super::levels::{fused, only_pipeline};
 use super::{
     add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
@@ -41,17 +43,23 @@ const ROWS: &[Entry] = &[
         .first(RowsFrom::Server, Need::CurrentOp)
         .on_database()
         .stable(Stable::Never),
-    Entry::planned("$densify").in_plan_shape(),
+    Entry::planned("$densify")
+        .in_plan_shape()
+        .documents(Documents::Joined),
     Entry::ready("$documents", documents::parse)
         .first(RowsFrom::Command, Need::LoggedIn)
         .on_database(),
     Entry::ready("$facet", facet::parse)
         .not_in_facet()
-        .inner(facet::inner),
+        .inner(facet::inner)
+        .documents(Documents::Taken),
     Entry::planned("$fill")
         .changes(Changes::Fields(output))
         .stable(Stable::Never),
-    Entry::planned("$geoNear").first_or(40603, RowsFrom::Stage, Need::Find),
+    Entry::planned("$geoNear")
+        .first_or(40603, RowsFrom::Stage, Need::Find)
+        .condition(Condition::InQuery)
+        .documents(Documents::Pass),
     Entry::planned("$graphLookup").changes(Changes::Fields(lookup::written)),
     Entry::ready("$group", group::parse).in_plan_shape(),
     Entry::ready("$indexStats", index_stats::parse)
@@ -90,16 +98,22 @@ const ROWS: &[Entry] = &[
         .in_plan_shape(),
     planned_server("$querySettings", Need::Everything),
     planned_server("$queryStats", Need::QueryStats),
-    planned_search("$rankFusion").inner(fused),
-    Entry::ready("$redact", redact::parse),
+    planned_search("$rankFusion")
+        .inner(fused)
+        .condition(Condition::Impossible),
+    Entry::ready("$redact", redact::parse).documents(Documents::Pass),
     Entry::each("$replaceRoot", replace_root::parse_replace_root).in_plan_shape(),
     Entry::each("$replaceWith", replace_root::parse_replace_with),
     Entry::ready("$sample", sample::parse).changes(Changes::Nothing),
-    Entry::planned("$score").stable(Stable::Never),
-    planned_search("$scoreFusion").inner(fused),
+    Entry::planned("$score")
+        .stable(Stable::Never)
+        .documents(Documents::Pass),
+    planned_search("$scoreFusion")
+        .inner(fused)
+        .condition(Condition::Impossible),
     planned_search("$search"),
     planned_search("$searchBeta"),
-    planned_search("$searchMeta"),
+    planned_search("$searchMeta").condition(Condition::Impossible),
     Entry::each("$set", add_fields::parse_set).changes(Changes::Fields(add_fields::written)),
     Entry::planned("$setWindowFields")
         .changes(Changes::Fields(output))
@@ -110,9 +124,11 @@ const ROWS: &[Entry] = &[
         .changes(Changes::Nothing)
         .in_plan_shape(),
     Entry::ready("$sortByCount", sort_by_count::parse).in_plan_shape(),
-    Entry::ready("$unionWith", union_with::parse).inner(only_pipeline),
+    Entry::ready("$unionWith", union_with::parse)
+        .inner(only_pipeline)
+        .documents(Documents::Joined),
     Entry::each("$unset", unset::parse_unset).changes(Changes::Fields(unset::written)),
-    Entry::ready("$unwind", unwind::parse),
+    Entry::ready("$unwind", unwind::parse).documents(Documents::Pass),
     planned_search("$vectorSearch"),
 ];
 
@@ -129,6 +145,8 @@ const fn planned_search(name: &'static str) -> Entry {
     Entry::planned(name)
         .first(RowsFrom::Stage, Need::Find)
         .stable(Stable::Never)
+        .condition(Condition::Behind)
+        .documents(Documents::Pass)
 }
 
 /// Visits the fields of `output`, which `$fill` and `$setWindowFields` write.

@@ -1,0 +1,115 @@
+//! `aggregate`.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::upstream::{Ask, Rules};
+use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
+use crate::wire::Request;
+
+use super::carry::hidden;
+use super::cursors::{CursorRule, Cursors};
+use super::fields::{with_body, with_fields};
+use super::get_more::finish;
+use super::namespaces::Namespace;
+use super::naming::Parts;
+use super::pipeline::Levels;
+use super::rows::{RowRule, Window};
+use super::run::{Stop, Target};
+use super::takeover::Takeover;
+use super::{Moment, Predicate, Rulebook, Visibility};
+
+/// An aggregate as it is sent, and what becomes of its rows.
+pub struct Aggregate {
+    pub body: DocBuf,
+    pub rows: RowRule,
+    /// The collections from which everything that has ended must go first.
+    pub drained: Vec<Namespace>,
+}
+
+pub async fn run<A: Ask, B: Rulebook>(
+    ask: &mut A,
+    request: &Request,
+    target: &Target<'_>,
+    book: &B,
+    moment: Moment,
+    cursors: &Cursors,
+) -> Result<Bytes, Stop> {
+    let command = request.body();
+    let sent = Aggregate::rewrite(command, target.database, target.rules, book, moment)?;
+    for (db, collection) in &sent.drained {
+        let predicate = Predicate::new(&book.rules(db, collection), moment.now);
+        let takeover = Takeover {
+            database: db,
+            collection,
+            predicate: &predicate,
+            command: Doc::EMPTY,
+        };
+        takeover.drain(ask).await?;
+    }
+    let reply = ask.ask(with_body(request, sent.body)).await?;
+    let rule = CursorRule {
+        rows: sent.rows,
+        window: Window::default(),
+        used: moment.now,
+    };
+    match rule.rows.is_none() {
+        true => Ok(reply),
+        false => finish(ask, reply, rule, target.database, moment, cursors).await,
+    }
+}
+
+// === impl Aggregate ===
+
+impl Aggregate {
+    pub fn rewrite<B: Rulebook>(
+        command: Doc<'_>,
+        database: &str,
+        rules: &Rules,
+        book: &B,
+        moment: Moment,
+    ) -> Result<Self> {
+        let stages = command.get("pipeline").as_array();
+        let stages = stages.ok_or_else(|| {
+            Error::type_mismatch("'pipeline' option must be specified as an array")
+        })?;
+        let names_ts = Parts {
+            pipeline: Some(stages),
+            lets: command.get("let").as_doc(),
+            ..Parts::default()
+        }
+        .name_ts();
+        let shows_ts = moment.expose_ts || names_ts;
+        let levels = Levels {
+            book,
+            database,
+            moment,
+            shows_ts,
+            drained: RefCell::default(),
+        };
+        let mut bytes = Vec::with_capacity(stages.bytes().len() + 512);
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        let rows = levels.outer(stages, rules, &mut out)?;
+        out.end();
+        let sent = ValueRef::array(Doc::new(&bytes));
+        let fields = [("pipeline", sent)];
+        let test = rows.testable.then(|| Visibility::new(rules)).transpose()?;
+        let hidden = match rows.hidden {
+            true => hidden(rules, shows_ts),
+            false => &[],
+        };
+        let cut = hidden.iter().map(|&name| name.into()).chain(rows.carried);
+        Ok(Self {
+            body: with_fields(command, &fields),
+            rows: RowRule {
+                test: test.map(Arc::new),
+                cut: cut.collect(),
+                ts_last: rows.hidden && rules.stores_ts && shows_ts,
+            },
+            drained: levels.drained.into_inner(),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The change that an update makes, with the stamp: operators, a replacement or a pipeline.
+
+use crate::error::{Error, Result};
+use crate::query::stage::{STAGES, names};
+use crate::ttl::TS_FIELD;
+use crate::upstream::HIDDEN_FIELD;
+use crate::value::{ArrayBuilder, Doc, DocBuf, Type, Value, ValueRef};
+
+use super::Stamp;
+use super::naming::{Parts, check_document, root};
+
+/// Operators that give the same document when they are applied once more.
+const REPEATABLE: &[&str] = &[
+    "$set",
+    "$unset",
+    "$setOnInsert",
+    "$currentDate",
+    "$min",
+    "$max",
+    "$addToSet",
+    "$pull",
+    "$pullAll",
+];
+
+/// Returns the change with the stamp.
+pub fn stamped(change: ValueRef<'_>, stamp: Option<Stamp>) -> Result<Value> {
+    let Some(stamp) = stamp else {
+        return Ok(change.to_value());
+    };
+    match change.ty() {
+        Type::Array => pipeline(Doc::new(change.data()), stamp),
+        Type::Document => {
+            let doc = Doc::new(change.data());
+            let changed = match is_operators(doc) {
+                true => operators(doc, stamp)?,
+                false => {
+                    check_document(doc)?;
+                    stamp.document(doc)
+                }
+            };
+            Ok(Value::document(changed.into_bytes()))
+        }
+        // The cluster refuses it.
+        _ => Ok(change.to_value()),
+    }
+}
+
+/// Returns whether applying the change twice may differ from applying it once.
+pub fn is_repeatable(change: ValueRef<'_>) -> bool {
+    change.as_doc().is_some_and(|doc| {
+        doc.iter()
+            .all(|elem| !elem.name().starts_with('$') || REPEATABLE.contains(&elem.name()))
+    })
+}
+
+/// Returns whether a change that is a pipeline names `_ts`.
+pub fn names_ts(change: ValueRef<'_>) -> bool {
+    let parts = Parts {
+        pipeline: change.as_array(),
+        ..Parts::default()
+    };
+    parts.name_ts()
+}
+
+fn is_operators(doc: Doc<'_>) -> bool {
+    doc.first()
+        .is_some_and(|first| first.name().starts_with('$'))
+}
+
+fn operators(doc: Doc<'_>, stamp: Stamp) -> Result<DocBuf> {
+    for operator in doc {
+        let fields = operator.value.as_doc().into_iter().flatten();
+        for field in fields {
+            check_path(field.name())?;
+            if let ("$rename", Some(to)) = (operator.name(), field.value.as_str()) {
+                check_path(to)?;
+            }
+        }
+    }
+    let set = doc.get("$set").as_doc();
+    Ok(DocBuf::build_sized(doc.bytes().len() + 64, |out| {
+        for operator in doc {
+            match (operator.name(), set) {
+                ("$set", Some(fields)) => {
+                    let mut nested = out.doc("$set");
+                    nested.put_body(fields.body());
+                    stamp.put(&mut nested);
+                    nested.end();
+                }
+                _ => {
+                    out.put(operator.name(), operator.value);
+                }
+            }
+        }
+        // A `$set` of another type than an object stays alone, so that the cluster can refuse it.
+        if !doc.has("$set") {
+            let mut nested = out.doc("$set");
+            stamp.put(&mut nested);
+            nested.end();
+        }
+    }))
+}
+
+/// Hides the fields from the client's stages, and sets them last.
+fn pipeline(stages: Doc<'_>, stamp: Stamp) -> Result<Value> {
+    for stage in names(stages) {
+        let Some(row) = STAGES.find(stage.name_bytes()) else {
+            continue;
+        };
+        let mut checked = Ok(());
+        row.facts.changes.each_written(stage.value, &mut |path| {
+            if checked.is_ok() {
+                checked = check_path(path);
+            }
+        });
+        checked?;
+    }
+    let shows_ts = names_ts(ValueRef::array(stages));
+    let mut bytes = Vec::with_capacity(stages.bytes().len() + 128);
+    let mut out = ArrayBuilder::begin(&mut bytes);
+    out.doc().put_str("$unset", HIDDEN_FIELD);
+    if !shows_ts && stamp.with_ts() {
+        out.doc().put_str("$unset", TS_FIELD);
+    }
+    for stage in stages {
+        out.push(stage.value);
+    }
+    out.push_doc(stamp.stage().as_doc());
+    out.end();
+    Ok(Value::array(bytes))
+}
+
+/// Refuses a write to `_ts`, in the words of the in-memory engine.
+fn check_path(path: &str) -> Result<()> {
+    if root(path) == TS_FIELD {
+        return Err(Error::bad_value(format!(
+            "Performing an update on the path '{path}' would modify the field '{TS_FIELD}', which is kept by the server"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The open cursors whose rows Sundown changes. All data connections go to one node, so a cursor's id is enough.
+
+use ahash::AHashMap;
+use parking_lot::Mutex;
+
+use super::rows::{RowRule, Window};
+use crate::value::Millis;
+
+/// The rules of open cursors. Shared by all connections, since drivers continue a cursor on any of them.
+#[derive(Debug, Default)]
+pub struct Cursors {
+    open: Mutex<AHashMap<i64, CursorRule>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct CursorRule {
+    pub rows: RowRule,
+    pub window: Window,
+    /// When it was last used. The cluster forgets a cursor that nobody continues.
+    pub used: Millis,
+}
+
+/// With more cursors than this, those that the cluster must have forgotten are removed.
+const MANY: usize = 10_000;
+
+/// The cluster forgets a cursor after ten minutes, unless an administrator has changed that.
+const FORGOTTEN: i64 = 60 * 60 * 1000;
+
+// === impl Cursors ===
+
+impl Cursors {
+    pub fn get(&self, id: i64) -> Option<CursorRule> {
+        self.open.lock().get(&id).cloned()
+    }
+
+    pub fn put(&self, id: i64, rule: CursorRule) {
+        let mut open = self.open.lock();
+        if open.len() >= MANY {
+            let now = rule.used.0;
+            open.retain(|_, known| now.saturating_sub(known.used.0) < FORGOTTEN);
+        }
+        open.insert(id, rule);
+    }
+
+    pub fn remove(&self, id: i64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// Forgets all cursors, when their node is no longer asked.
+    pub fn clear(&self) {
+        self.open.lock().clear();
+    }
+
+    pub fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.lock().is_empty()
+    }
+}

@@ -1,0 +1,63 @@
+//! `delete`: filters get the predicate.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::upstream::{Ask, Rules};
+use crate::value::{Doc, DocBuf, ValueRef};
+use crate::wire::Request;
+
+use super::batch::{Batch, Statements};
+use super::fields::{doc_or_empty, statements};
+use super::filter::prepared;
+use super::naming::{Parts, check_hidden};
+use super::run::{Stop, Target};
+use super::update::put;
+use super::{Moment, Predicate};
+
+pub async fn run<A: Ask>(
+    ask: &mut A,
+    request: &Request,
+    target: &Target<'_>,
+    moment: Moment,
+) -> Result<Bytes, Stop> {
+    let predicate = Predicate::new(target.rules, moment.now);
+    let mut sent = Statements::default();
+    for delete in statements(request, "deletes")? {
+        match rewrite(delete, "q", target.rules, &predicate, moment) {
+            Ok(changed) => sent.push(changed.as_doc()),
+            Err(error) => sent.refuse(error),
+        }
+    }
+    let batch = Batch {
+        request,
+        name: "deletes",
+        statements: sent,
+        fields: Vec::new(),
+        takeover: target.takeover(&predicate, request),
+    };
+    batch.send(ask).await
+}
+
+/// Returns one statement as it is sent.
+pub fn rewrite(
+    delete: Doc<'_>,
+    name: &str,
+    rules: &Rules,
+    predicate: &Predicate,
+    moment: Moment,
+) -> Result<DocBuf> {
+    if rules.stamped {
+        check_hidden(delete)?;
+    }
+    let filter = doc_or_empty(delete, name);
+    let parts = Parts {
+        filter: Some(filter),
+        ..Parts::default()
+    };
+    let shows_ts = moment.expose_ts || parts.name_ts();
+    let prepared = prepared(filter, rules, shows_ts)?;
+    let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
+    let sent = predicate.alive(filter);
+    Ok(put(delete, &[(name, ValueRef::document(sent.as_doc()))]))
+}

@@ -1,0 +1,76 @@
+//! Commands written anew: the fields that change, and all others as they came.
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::value::{Doc, DocBuf, ValueRef};
+use crate::wire::{Request, Sequence};
+
+/// Returns the command with some fields replaced, added at the end, or left out (a missing value).
+///
+/// `$readPreference` is left out: rules hold for what the primary answers.
+pub fn with_fields(command: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf {
+    let added: usize = fields
+        .iter()
+        .map(|(_, value)| value.data().len() + 32)
+        .sum();
+    DocBuf::build_sized(command.bytes().len() + added, |out| {
+        for elem in command {
+            match fields.iter().find(|(name, _)| *name == elem.name()) {
+                Some((name, value)) => out.put(name, *value),
+                None if elem.name() == "$readPreference" => out,
+                None => out.put(elem.name(), elem.value),
+            };
+        }
+        for (name, value) in fields.iter().filter(|(name, _)| !command.has(name)) {
+            out.put(name, *value);
+        }
+    })
+}
+
+/// Returns the request with another body.
+pub fn with_body(request: &Request, body: DocBuf) -> Request {
+    Request {
+        body: Bytes::from(body.into_bytes()),
+        ..request.clone()
+    }
+}
+
+/// Returns the statements of a write command: from its body or from a sequence.
+pub fn statements<'a>(request: &'a Request, name: &str) -> Result<Vec<Doc<'a>>> {
+    if let Some(sequence) = request.sequence(name) {
+        return Ok(sequence.iter().collect());
+    }
+    let value = request.body().get(name);
+    let array = value.as_array();
+    array
+        .into_iter()
+        .flatten()
+        .map(|elem| elem.value.as_doc())
+        .collect::<Option<Vec<_>>>()
+        .filter(|_| array.is_some())
+        .ok_or_else(|| {
+            Error::type_mismatch(format!("BSON field '{name}' must be an array of objects"))
+        })
+}
+
+/// Returns the request with these statements, as a sequence.
+pub fn with_statements(
+    request: &Request,
+    body: DocBuf,
+    name: &'static str,
+    documents: Vec<u8>,
+) -> Request {
+    let mut changed = with_body(request, body);
+    changed.sequences.retain(|sequence| sequence.name != name);
+    changed.sequences.push(Sequence {
+        name: name.into(),
+        documents: documents.into(),
+    });
+    changed
+}
+
+/// The document under a name, or an empty one.
+pub fn doc_or_empty<'a>(command: Doc<'a>, name: &str) -> Doc<'a> {
+    command.get(name).as_doc().unwrap_or(Doc::EMPTY)
+}

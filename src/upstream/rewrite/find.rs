@@ -1,0 +1,134 @@
+//! `find`.
+//!
+//! | the filter | what is sent | who tests the rows |
+//! |---|---|---|
+//! | `_id` equals a value | the filter alone | Sundown |
+//! | anything else | the filter and the predicate | the cluster, and Sundown once more |
+//! | with a positional projection | the filter alone, without skip and limit | Sundown, which also counts |
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::upstream::Rules;
+use crate::value::{Doc, DocBuf, Type, Value, ValueRef, is_true};
+
+use super::carry::{Carried, hidden, is_positional};
+use super::fields::{doc_or_empty, with_fields};
+use super::filter::prepared;
+use super::naming::Parts;
+use super::rows::{RowRule, Window};
+use super::whole::WithoutHidden;
+use super::{Moment, Predicate, Visibility};
+
+/// A find as it is sent, and what becomes of its rows.
+pub struct Find {
+    pub body: DocBuf,
+    pub rows: RowRule,
+    pub window: Window,
+    /// Sundown counts the rows, and the client wants all of them in one batch.
+    pub gathers: bool,
+}
+
+// === impl Find ===
+
+impl Find {
+    pub fn rewrite(command: Doc<'_>, rules: &Rules, moment: Moment) -> Result<Self> {
+        let filter = doc_or_empty(command, "filter");
+        let projection = command.get("projection").as_doc();
+        let names_ts = Parts {
+            filter: Some(filter),
+            sort: command.get("sort").as_doc(),
+            projection,
+            lets: command.get("let").as_doc(),
+            ..Parts::default()
+        }
+        .name_ts();
+        let shows_ts = moment.expose_ts || names_ts;
+        let hidden = hidden(rules, shows_ts);
+        let carried = Carried::new(projection.unwrap_or(Doc::EMPTY), rules);
+        let is_key = is_true(command.get("returnKey"));
+        let testable = carried.complete && !is_key && rules.can_end();
+
+        let predicate = Predicate::new(rules, moment.now);
+        let number = |name| {
+            command
+                .get(name)
+                .as_num()
+                .map_or(0, |n| n.to_i64_saturating())
+        };
+        let positional = projection.is_some_and(is_positional) && predicate.has_expr() && testable;
+        let by_id = testable && number("skip") == 0 && id_of(filter).is_some();
+
+        let prepared = prepared(filter, rules, shows_ts)?;
+        let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
+        let sent = match by_id || positional {
+            true => DocBuf::from(filter),
+            false => predicate.alive(filter),
+        };
+        let projection = carried
+            .projection
+            .as_ref()
+            .map(DocBuf::as_doc)
+            .or(projection);
+        let without = WithoutHidden {
+            variables: &["$$ROOT", "$$CURRENT"],
+            hidden,
+        };
+        let rewritten = projection.map(|p| without.apply(p)).transpose()?.flatten();
+        let projection = rewritten.as_ref().map(DocBuf::as_doc).or(projection);
+
+        let mut fields = vec![("filter", ValueRef::document(sent.as_doc()))];
+        fields.extend(projection.map(|p| ("projection", ValueRef::document(p))));
+        let mut window = Window::default();
+        let mut gathers = false;
+        if positional {
+            let limit = number("limit").unsigned_abs();
+            window.skip = number("skip").unsigned_abs();
+            window.limit = (limit > 0).then_some(limit);
+            gathers = is_true(command.get("singleBatch"));
+            fields.extend(["skip", "limit", "singleBatch"].map(|name| (name, ValueRef::MISSING)));
+        }
+        let test = testable.then(|| Visibility::new(rules)).transpose()?;
+        let cut = hidden.iter().map(|&name| name.into()).chain(carried.cut);
+        Ok(Self {
+            body: with_fields(command, &fields),
+            rows: RowRule {
+                test: test.map(Arc::new),
+                cut: cut.collect(),
+                ts_last: rules.stamped && rules.stores_ts && shows_ts && !is_key,
+            },
+            window,
+            gathers,
+        })
+    }
+}
+
+/// Returns the `_id` if a filter is nothing but an equality on it.
+pub fn id_of(filter: Doc<'_>) -> Option<Value> {
+    let mut fields = filter.iter();
+    let id = fields.next().filter(|elem| elem.name() == "_id")?.value;
+    if fields.next().is_some() {
+        return None;
+    }
+    match id.ty() {
+        Type::Regex | Type::Array | Type::Null | Type::Undefined => None,
+        Type::Document => {
+            let inner = Doc::new(id.data());
+            let operator = inner.iter().any(|elem| elem.name().starts_with('$'));
+            let equals = inner.get("$eq");
+            match (operator, inner.count()) {
+                (false, _) => Some(id.to_value()),
+                (true, 1)
+                    if !matches!(
+                        equals.ty(),
+                        Type::Missing | Type::Regex | Type::Array | Type::Null
+                    ) =>
+                {
+                    Some(equals.to_value())
+                }
+                _ => None,
+            }
+        }
+        _ => Some(id.to_value()),
+    }
+}

@@ -1,0 +1,82 @@
+//! `insert`: every document gets the stamp.
+
+use bytes::Bytes;
+
+use crate::upstream::{Ask, Rules};
+use crate::value::{ArrayBuilder, Doc, DocBuf, ValueRef};
+use crate::wire::Request;
+
+use super::batch::{Batch, Statements};
+use super::fields::statements;
+use super::naming::check_document;
+use super::run::{Stop, Target};
+use super::stamp::put_without;
+use super::takeover::{Ended, in_transaction, started};
+use super::{Moment, Predicate, Stamp};
+use crate::ttl::TS_FIELD;
+
+pub async fn run<A: Ask>(
+    ask: &mut A,
+    request: &Request,
+    target: &Target<'_>,
+    moment: Moment,
+) -> Result<Bytes, Stop> {
+    let documents = statements(request, "documents")?;
+    let predicate = Predicate::new(target.rules, moment.now);
+    let takeover = target.takeover(&predicate, request);
+    let mut fields = Vec::new();
+    if in_transaction(request.body()) && !predicate.is_none() {
+        // A duplicate key would end the transaction, so what has ended makes way first.
+        let ids = ids(&documents);
+        let filter = match target.has_unique_keys {
+            true => Doc::EMPTY,
+            false => ids.as_doc(),
+        };
+        let collation = ValueRef::MISSING;
+        takeover.delete(ask, [Ended { filter, collation }]).await?;
+        fields = started(request.body());
+    }
+    let batch = Batch {
+        request,
+        name: "documents",
+        statements: stamped(&documents, target.rules, moment),
+        fields,
+        takeover,
+    };
+    batch.send(ask).await
+}
+
+/// Returns the documents as they are stored.
+pub fn stamped(documents: &[Doc<'_>], rules: &Rules, moment: Moment) -> Statements {
+    let stamp = Stamp::new(rules, moment.now);
+    let size: usize = documents.iter().map(|doc| doc.bytes().len() + 40).sum();
+    let mut stored = Statements::with_capacity(size);
+    for &doc in documents {
+        match (stamp, check_document(doc)) {
+            (None, _) => stored.push(doc),
+            (Some(_), Err(error)) => stored.refuse(error),
+            (Some(stamp), Ok(())) => stored.push_with(|out| {
+                put_without(doc, &[TS_FIELD], out);
+                stamp.put(out);
+            }),
+        }
+    }
+    stored
+}
+
+/// Returns the filter for the `_id`s of documents.
+pub fn ids(documents: &[Doc<'_>]) -> DocBuf {
+    let mut bytes = Vec::new();
+    let mut ids = ArrayBuilder::begin(&mut bytes);
+    for id in documents.iter().map(|doc| doc.get("_id")) {
+        if !id.is_missing() {
+            ids.push(id);
+        }
+    }
+    ids.end();
+    DocBuf::build(|filter| {
+        filter
+            .doc("_id")
+            .put("$in", ValueRef::array(Doc::new(&bytes)));
+    })
+}

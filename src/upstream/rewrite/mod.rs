@@ -1,0 +1,46 @@
+//! Turns a client's command into what the cluster is asked, and the cluster's reply into what the client sees.
+//!
+//! [`run`] is the only entry. It looks up the rules of all collections that the command touches ([`namespaces()`]). If none
+//! of them has rules, the request passes as it is. Otherwise the command's own file writes the command anew: filters get
+//! the [`Predicate`], writes get the [`Stamp`], rows of a reply pass [`Visibility`] once more and lose the hidden fields.
+//! This module knows no connection ([`Ask`](super::Ask)), no clock ([`Moment`]) and no place where rules come from
+//! ([`Rulebook`]).
+
+mod aggregate;
+mod batch;
+mod bulk_write;
+mod carry;
+mod change;
+mod cursors;
+mod delete;
+mod explain;
+mod fields;
+mod filter;
+mod find;
+mod find_and_modify;
+mod get_more;
+mod insert;
+mod namespaces;
+mod naming;
+mod pipeline;
+mod predicate;
+mod reads;
+mod rows;
+mod rulebook;
+mod run;
+mod stamp;
+mod takeover;
+mod update;
+mod visible;
+mod whole;
+
+#[cfg(test)]
+mod agreement;
+
+pub use cursors::Cursors;
+pub use namespaces::{Namespace, check_database, namespaces};
+pub use predicate::Predicate;
+pub use rulebook::{Moment, Rulebook};
+pub use run::run;
+pub use stamp::Stamp;
+pub use visible::Visibility;

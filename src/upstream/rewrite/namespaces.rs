@@ -1,0 +1,130 @@
+//! The collections that a command reads or writes.
+
+use crate::error::{Code, Error, Result};
+use crate::query::stage::STAGES;
+use crate::value::{Doc, Elem, ValueRef};
+use crate::wire::Request;
+
+/// A database and a collection in it.
+pub type Namespace = (Box<str>, Box<str>);
+
+/// Databases that clients may not reach: the settings of Sundown, and what the cluster keeps for itself.
+const CLOSED: &[&str] = &["local", "sundown"];
+
+/// Returns every collection that the command touches, also in nested pipelines. Refuses a closed database.
+pub fn namespaces(request: &Request) -> Result<Vec<Namespace>> {
+    let mut found = Vec::new();
+    let db = database(request);
+    check_database(db)?;
+    of_command(request, request.body(), db, &mut found)?;
+    Ok(found)
+}
+
+/// Returns the database of a request.
+pub fn database(request: &Request) -> &str {
+    let named = request.body().get("$db").as_str();
+    named
+        .or(request.query_database.as_deref())
+        .unwrap_or_default()
+}
+
+fn of_command(
+    request: &Request,
+    command: Doc<'_>,
+    db: &str,
+    found: &mut Vec<Namespace>,
+) -> Result<()> {
+    let Some(first) = command.first() else {
+        return Ok(());
+    };
+    match first.name() {
+        "explain" => match first.value.as_doc() {
+            Some(inner) => of_command(request, inner, db, found),
+            None => Ok(()),
+        },
+        "getMore" => add(db, command.get("collection"), found),
+        "bulkWrite" => {
+            let known = |info: Doc<'_>, found: &mut Vec<Namespace>| {
+                let ns = info.get("ns").as_str().unwrap_or_default();
+                let (db, coll) = ns.split_once('.').unwrap_or((ns, ""));
+                add_named(db, coll, found)
+            };
+            for info in super::fields::statements(request, "nsInfo").unwrap_or_default() {
+                known(info, found)?;
+            }
+            Ok(())
+        }
+        _ => {
+            add(db, first.value, found)?;
+            match (first.name(), command.get("pipeline").as_array()) {
+                ("aggregate", Some(stages)) => of_pipeline(stages, db, found),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn of_pipeline(stages: Doc<'_>, db: &str, found: &mut Vec<Namespace>) -> Result<()> {
+    let stages = stages.iter().filter_map(|stage| stage.value.as_doc());
+    for stage in stages.filter_map(Doc::first) {
+        if let Some((db, coll)) = target(&stage, db) {
+            add_named(db, coll, found)?;
+        }
+        let Some(row) = STAGES.find(stage.name_bytes()) else {
+            continue;
+        };
+        let mut inner = Ok(());
+        (row.facts.inner)(stage.value, &mut |stages| {
+            if inner.is_ok() {
+                inner = of_pipeline(stages, db, found);
+            }
+        });
+        inner?;
+    }
+    Ok(())
+}
+
+/// Returns the other collection that a stage reads or writes.
+pub fn target<'a>(stage: &Elem<'a>, db: &'a str) -> Option<(&'a str, &'a str)> {
+    let spec = stage.value.as_doc();
+    let named = match stage.name() {
+        "$lookup" | "$graphLookup" => spec?.get("from"),
+        "$unionWith" if spec.is_some() => spec?.get("coll"),
+        "$merge" if spec.is_some_and(|spec| spec.has("into")) => spec?.get("into"),
+        "$unionWith" | "$merge" | "$out" => stage.value,
+        _ => return None,
+    };
+    match named.as_doc() {
+        Some(named) => Some((
+            named.get("db").as_str().unwrap_or(db),
+            named.get("coll").as_str()?,
+        )),
+        None => Some((db, named.as_str()?)),
+    }
+}
+
+fn add(db: &str, collection: ValueRef<'_>, found: &mut Vec<Namespace>) -> Result<()> {
+    match collection.as_str() {
+        Some(collection) => add_named(db, collection, found),
+        None => Ok(()),
+    }
+}
+
+fn add_named(db: &str, collection: &str, found: &mut Vec<Namespace>) -> Result<()> {
+    check_database(db)?;
+    if !found.iter().any(|(d, c)| &**d == db && &**c == collection) {
+        found.push((db.into(), collection.into()));
+    }
+    Ok(())
+}
+
+/// Refuses a closed database.
+pub fn check_database(db: &str) -> Result<()> {
+    match CLOSED.contains(&db) {
+        true => Err(Error::new(
+            Code::Unauthorized,
+            format!("The database '{db}' cannot be used through Sundown"),
+        )),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,517 @@
+//! Pipelines, and the pipelines inside their stages.
+//!
+//! The predicate goes to the front, where the row of the first stage says ([`Condition`]). The hidden fields are removed as
+//! late as possible, because an index cannot sort behind a `$unset`: just before a stage that would see whole documents, or
+//! never if rows lose them anyway. Rows that reach the client whole lose them here, after they were tested once more.
+
+use std::cell::RefCell;
+
+use crate::error::{Error, Result};
+use crate::query::stage::{Changes, Condition, Documents, Entry, STAGES};
+use crate::ttl::{DefaultTtl, OwnTtl};
+use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::value::{ArrayBuilder, Doc, DocBuf, Elem, ValueRef};
+
+use super::carry::{Carried, hidden};
+use super::filter::prepared;
+use super::namespaces::{Namespace, target};
+use super::naming::{contains, root, sees_whole};
+use super::rulebook::NO_RULES;
+use super::whole::WithoutHidden;
+use super::{Moment, Predicate, Rulebook, Stamp};
+
+/// What all pipelines of a command share.
+pub struct Levels<'a, B> {
+    pub book: &'a B,
+    pub database: &'a str,
+    pub moment: Moment,
+    pub shows_ts: bool,
+    /// Collections from which everything that has ended must go before the command is sent: `$merge` would match it.
+    pub drained: RefCell<Vec<Namespace>>,
+}
+
+/// What the rows at the end of a pipeline are.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// They may have the hidden fields.
+    pub hidden: bool,
+    /// They stand for one document each and hold what the rule needs.
+    pub testable: bool,
+    /// They have these fields only for the test.
+    pub carried: Vec<Box<str>>,
+}
+
+/// A stage is being written.
+struct Writing<'a, 'o, 'b> {
+    rules: &'a Rules,
+    rows: Rows,
+    out: &'o mut ArrayBuilder<'b>,
+}
+
+// === impl Levels ===
+
+impl<B: Rulebook> Levels<'_, B> {
+    /// Writes the pipeline of the command itself.
+    pub fn outer(
+        &self,
+        stages: Doc<'_>,
+        rules: &Rules,
+        out: &mut ArrayBuilder<'_>,
+    ) -> Result<Rows> {
+        self.pipeline(stages, rules, true, out)
+    }
+
+    /// Writes a pipeline inside a stage. Its rows have no hidden fields.
+    fn inner(&self, stages: Doc<'_>, rules: &Rules, out: &mut ArrayBuilder<'_>) -> Result<()> {
+        let rows = self.pipeline(stages, rules, false, out)?;
+        if rows.hidden {
+            unset(hidden(rules, self.shows_ts), "", out);
+        }
+        Ok(())
+    }
+
+    fn pipeline(
+        &self,
+        stages: Doc<'_>,
+        rules: &Rules,
+        outermost: bool,
+        out: &mut ArrayBuilder<'_>,
+    ) -> Result<Rows> {
+        let predicate = Predicate::new(rules, self.moment.now);
+        let mut writing = Writing {
+            rules,
+            rows: Rows {
+                hidden: rules.stamped,
+                testable: outermost && rules.can_end(),
+                carried: Vec::new(),
+            },
+            out,
+        };
+        let all: Vec<Doc<'_>> = stages.iter().filter_map(|s| s.value.as_doc()).collect();
+        if all.len() != stages.count() || all.iter().any(|stage| stage.count() != 1) {
+            return Err(Error::type_mismatch(
+                "Each element of the 'pipeline' array must be an object with exactly one field",
+            ));
+        }
+        if all.is_empty() && !predicate.is_none() {
+            writing.push(
+                "$match",
+                ValueRef::document(predicate.alive(Doc::EMPTY).as_doc()),
+            );
+        }
+        for (at, stage) in all.iter().filter_map(|stage| stage.first()).enumerate() {
+            let Some(row) = STAGES.find(stage.name_bytes()) else {
+                return Err(Error::not_implemented(format_args!(
+                    "the stage {} in a command on a collection with a TTL",
+                    stage.name()
+                )));
+            };
+            let later = all.get(at + 1..).unwrap_or_default();
+            if at == 0 && self.first(&stage, row, &predicate, &mut writing)? {
+                continue;
+            }
+            self.stage(&stage, row, later, &mut writing)?;
+        }
+        Ok(writing.rows)
+    }
+
+    /// Puts the predicate to the front. Returns whether the first stage is written, too.
+    fn first(
+        &self,
+        stage: &Elem<'_>,
+        row: &Entry,
+        predicate: &Predicate,
+        writing: &mut Writing<'_, '_, '_>,
+    ) -> Result<bool> {
+        let spec = stage.value.as_doc();
+        match row.facts.condition {
+            Condition::Nowhere => {
+                writing.rows = Rows::default();
+                if stage.name() == "$indexStats" && writing.rules.stamped {
+                    writing.push(stage.name(), stage.value);
+                    writing.out.push_doc(own_indexes().as_doc());
+                    return Ok(true);
+                }
+                if stage.name() == "$changeStream" && writing.rules.stamped {
+                    writing.push(stage.name(), stage.value);
+                    events(hidden(writing.rules, self.shows_ts), writing.out);
+                    return Ok(true);
+                }
+                if stage.name() == "$collStats" && writing.rules.can_end() {
+                    return Err(not_possible(stage.name()));
+                }
+                Ok(false)
+            }
+            _ if predicate.is_none() => Ok(false),
+            Condition::Impossible => Err(not_possible(stage.name())),
+            Condition::Before => {
+                let (filter, own) = match (stage.name(), spec) {
+                    ("$match", Some(filter)) => (filter, true),
+                    _ => (Doc::EMPTY, false),
+                };
+                let prepared = prepared(filter, writing.rules, self.shows_ts)?;
+                let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
+                let sent = predicate.alive(filter);
+                writing.push("$match", ValueRef::document(sent.as_doc()));
+                Ok(own)
+            }
+            Condition::InQuery => {
+                let Some(spec) = spec else {
+                    return Ok(false);
+                };
+                let query = super::fields::doc_or_empty(spec, "query");
+                let prepared = prepared(query, writing.rules, self.shows_ts)?;
+                let query = prepared.as_ref().map_or(query, DocBuf::as_doc);
+                let query = predicate.alive(query);
+                let sent = DocBuf::build(|out| {
+                    super::stamp::put_without(spec, &["query"], out);
+                    out.put_doc("query", query.as_doc());
+                });
+                writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+                Ok(true)
+            }
+            Condition::Behind => {
+                writing.push(stage.name(), stage.value);
+                let sent = predicate.alive(Doc::EMPTY);
+                writing.push("$match", ValueRef::document(sent.as_doc()));
+                Ok(true)
+            }
+        }
+    }
+
+    fn stage(
+        &self,
+        stage: &Elem<'_>,
+        row: &Entry,
+        later: &[Doc<'_>],
+        writing: &mut Writing<'_, '_, '_>,
+    ) -> Result<()> {
+        let taken = row.facts.documents == Documents::Taken;
+        let filter = stage.value.as_doc().filter(|_| stage.name() == "$match");
+        if writing.rows.hidden && (taken || sees_whole(stage.value)) && filter.is_none() {
+            // `_ts` that is shown in rows is still not the target's.
+            let stored = matches!(stage.name(), "$merge" | "$out");
+            unset(
+                hidden(writing.rules, self.shows_ts && !stored),
+                "",
+                writing.out,
+            );
+            writing.rows = Rows::default();
+        }
+        let rows = &mut writing.rows;
+        match row.facts.documents {
+            Documents::Pass => rows.testable &= !touches(writing.rules, row, stage),
+            Documents::Joined => rows.testable = false,
+            Documents::Replaced | Documents::Taken => *rows = Rows::default(),
+            Documents::Selected => {
+                if self.select(stage, later, writing) {
+                    return Ok(());
+                }
+            }
+        }
+        match stage.name() {
+            "$match" => {
+                let hides = writing.rows.hidden;
+                let prepared = filter
+                    .filter(|_| hides)
+                    .map(|filter| prepared(filter, writing.rules, self.shows_ts));
+                let prepared = prepared.transpose()?.flatten();
+                let sent = prepared
+                    .as_ref()
+                    .map(|sent| ValueRef::document(sent.as_doc()));
+                writing.push("$match", sent.unwrap_or(stage.value));
+                Ok(())
+            }
+            "$lookup" => self.lookup(stage, writing),
+            "$graphLookup" => self.graph_lookup(stage, writing),
+            "$unionWith" => self.union_with(stage, writing),
+            "$facet" => self.facet(stage, writing),
+            "$merge" => self.merge(stage, writing),
+            "$out" => {
+                if let Some((db, coll)) = target(stage, self.database) {
+                    self.stamp(&self.book.rules(db, coll), writing);
+                }
+                writing.push(stage.name(), stage.value);
+                Ok(())
+            }
+            _ => {
+                writing.push(stage.name(), stage.value);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the fields of the rule ride along through a `$project`, if no later stage could see them. Returns whether the
+    /// stage is written.
+    fn select(
+        &self,
+        stage: &Elem<'_>,
+        later: &[Doc<'_>],
+        writing: &mut Writing<'_, '_, '_>,
+    ) -> bool {
+        let Some(spec) = stage.value.as_doc() else {
+            return false;
+        };
+        let carried = Carried::new(spec, writing.rules);
+        let rows = &mut writing.rows;
+        let harmless = |stage: &Doc<'_>| {
+            let seen = |name: &str| contains(stage.bytes(), name.as_bytes());
+            stage.first().is_some_and(|first| {
+                let row = STAGES.find(first.name_bytes());
+                row.is_some_and(|row| row.facts.documents == Documents::Pass)
+                    && !sees_whole(first.value)
+                    && !carried.cut.iter().any(|name| seen(name))
+            })
+        };
+        rows.testable &= carried.complete && later.iter().all(harmless);
+        if !rows.testable {
+            rows.hidden &= !carried.inclusive;
+            rows.carried.clear();
+            return false;
+        }
+        rows.carried.extend(carried.cut);
+        match carried.projection {
+            None => false,
+            Some(projection) => {
+                let spec = ValueRef::document(projection.as_doc());
+                writing.push(stage.name(), spec);
+                true
+            }
+        }
+    }
+
+    fn lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let Some(spec) = stage.value.as_doc() else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let own = spec.get("pipeline").as_array();
+        if rules.is_none() && own.is_none() {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        }
+        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
+        let sent = DocBuf::build(|out| {
+            super::stamp::put_without(spec, &["pipeline"], out);
+            out.put("pipeline", ValueRef::array(inner.as_doc()));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    fn graph_lookup(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let rules = target(stage, self.database).map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let Some(spec) = stage.value.as_doc().filter(|_| !rules.is_none()) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let restriction = super::fields::doc_or_empty(spec, "restrictSearchWithMatch");
+        let prepared = prepared(restriction, rules, self.shows_ts)?;
+        let restriction = prepared.as_ref().map_or(restriction, DocBuf::as_doc);
+        let restriction = Predicate::new(rules, self.moment.now).alive(restriction);
+        let sent = DocBuf::build(|out| {
+            super::stamp::put_without(spec, &["restrictSearchWithMatch"], out);
+            if !restriction.as_doc().is_empty() {
+                out.put_doc("restrictSearchWithMatch", restriction.as_doc());
+            }
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        // The stage has no pipeline of its own that could remove the fields.
+        if let Some(name) = spec.get("as").as_str() {
+            unset(hidden(rules, self.shows_ts), name, writing.out);
+        }
+        Ok(())
+    }
+
+    fn union_with(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let named = target(stage, self.database);
+        let rules = named.map(|(db, coll)| self.book.rules(db, coll));
+        let rules = rules.as_deref().unwrap_or(&NO_RULES);
+        let own = stage.value.as_doc().map(|spec| spec.get("pipeline"));
+        let own = own.and_then(ValueRef::as_array);
+        if rules.is_none() && own.is_none() {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        }
+        let inner = self.array(own.unwrap_or(Doc::EMPTY), rules)?;
+        let sent = DocBuf::build(|out| {
+            match stage.value.as_doc() {
+                Some(spec) => super::stamp::put_without(spec, &["pipeline"], out),
+                None => {
+                    out.put("coll", stage.value);
+                }
+            }
+            out.put("pipeline", ValueRef::array(inner.as_doc()));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    fn facet(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        let mut out = crate::value::DocBuilder::begin(&mut bytes);
+        for facet in stage.value.as_doc().into_iter().flatten() {
+            match facet.value.as_array() {
+                Some(stages) => {
+                    let inner = self.array(stages, &NO_RULES)?;
+                    out.put(facet.name(), ValueRef::array(inner.as_doc()));
+                }
+                None => {
+                    out.put(facet.name(), facet.value);
+                }
+            }
+        }
+        out.end();
+        writing.push(stage.name(), ValueRef::document(Doc::new(&bytes)));
+        Ok(())
+    }
+
+    fn merge(&self, stage: &Elem<'_>, writing: &mut Writing<'_, '_, '_>) -> Result<()> {
+        let Some((db, coll)) = target(stage, self.database) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        let rules = self.book.rules(db, coll);
+        if rules.can_end() {
+            self.drained.borrow_mut().push((db.into(), coll.into()));
+        }
+        let stamp = self.stamp(&rules, writing);
+        let spec = stage.value.as_doc();
+        let matched = spec.and_then(|spec| spec.get("whenMatched").as_array());
+        let (Some(stamp), Some(spec), Some(matched)) = (stamp, spec, matched) else {
+            writing.push(stage.name(), stage.value);
+            return Ok(());
+        };
+        // The row has its stamp already, in case it is inserted. The client's stages do not see it.
+        let without = WithoutHidden {
+            variables: &["$$new"],
+            hidden: hidden(&rules, false),
+        };
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        unset(hidden(&rules, false), "", &mut out);
+        without.array(matched, &mut out);
+        out.push_doc(stamp.stage().as_doc());
+        out.end();
+        let sent = DocBuf::build(|out| {
+            super::stamp::put_without(spec, &["whenMatched"], out);
+            out.put("whenMatched", ValueRef::array(Doc::new(&bytes)));
+        });
+        writing.push(stage.name(), ValueRef::document(sent.as_doc()));
+        Ok(())
+    }
+
+    /// Gives rows the stamp of the collection that stores them.
+    fn stamp(&self, target: &Rules, writing: &mut Writing<'_, '_, '_>) -> Option<Stamp> {
+        let stamp = Stamp::new(target, self.moment.now)?;
+        writing.out.push_doc(stamp.stage().as_doc());
+        Some(stamp)
+    }
+
+    fn array(&self, stages: Doc<'_>, rules: &Rules) -> Result<DocBuf> {
+        let mut bytes = Vec::new();
+        let mut out = ArrayBuilder::begin(&mut bytes);
+        self.inner(stages, rules, &mut out)?;
+        out.end();
+        Ok(DocBuf::from_bytes(bytes))
+    }
+}
+
+// === impl Writing ===
+
+impl Writing<'_, '_, '_> {
+    fn push(&mut self, name: &str, spec: ValueRef<'_>) {
+        self.out.doc().put(name, spec);
+    }
+}
+
+/// Returns whether a stage changes a field that the rule reads.
+fn touches(rules: &Rules, row: &Entry, stage: &Elem<'_>) -> bool {
+    let reads = |path: &str| {
+        let path = path.strip_prefix('$').unwrap_or(path);
+        let own = rules.default != DefaultTtl::Off && root(path) == OwnTtl::FIELD;
+        own || rules
+            .dates
+            .iter()
+            .any(|rule| root(&rule.path) == root(path))
+    };
+    let mut touched = false;
+    match (stage.name(), row.facts.changes) {
+        ("$unwind", _) => {
+            let path = stage
+                .value
+                .as_doc()
+                .map_or(stage.value, |spec| spec.get("path"));
+            touched = path.as_str().is_some_and(reads);
+        }
+        (_, Changes::Fields(each)) => each(stage.value, &mut |path| touched |= reads(path)),
+        _ => {}
+    }
+    // A partial filter may read any field.
+    let partial = rules.dates.iter().any(|rule| rule.filter.is_some());
+    touched || (partial && !matches!(row.facts.changes, Changes::Nothing))
+}
+
+/// Writes a stage that removes fields, at the root or in the documents below a name.
+fn unset(fields: &[&str], below: &str, out: &mut ArrayBuilder<'_>) {
+    if fields.is_empty() {
+        return;
+    }
+    let mut stage = out.doc();
+    let mut paths = stage.array("$unset");
+    for field in fields {
+        match below {
+            "" => paths.push_str(field),
+            below => paths.push_str(&format!("{below}.{field}")),
+        };
+    }
+    paths.end();
+    stage.end();
+}
+
+/// Leaves out the indexes that serve the rule.
+fn own_indexes() -> DocBuf {
+    DocBuf::build(|stage| {
+        let mut filter = stage.doc("$match");
+        filter
+            .doc(&format!("key.{HIDDEN_FIELD}"))
+            .put_bool("$exists", false);
+        filter.end();
+    })
+}
+
+/// Writes the stages behind `$changeStream`: events without the hidden fields, and no event about nothing else.
+fn events(fields: &[&str], out: &mut ArrayBuilder<'_>) {
+    const PLACES: &[&str] = &[
+        "fullDocument",
+        "fullDocumentBeforeChange",
+        "updateDescription.updatedFields",
+    ];
+    for place in PLACES {
+        unset(fields, place, out);
+    }
+    let mut stage = out.doc();
+    let mut filter = stage.doc("$match");
+    let mut nothing = filter.array("$nor");
+    let mut event = nothing.doc();
+    event.put_str("operationType", "update");
+    event.put_doc("updateDescription.updatedFields", Doc::EMPTY);
+    for list in ["removedFields", "truncatedArrays"] {
+        event
+            .doc(&format!("updateDescription.{list}"))
+            .put_i32("$size", 0);
+    }
+    event.end();
+    nothing.end();
+    filter.end();
+    stage.end();
+}
+
+fn not_possible(stage: &str) -> Error {
+    Error::not_implemented(format_args!(
+        "{stage} on a collection with a TTL, in front of a cluster,"
+    ))
+}

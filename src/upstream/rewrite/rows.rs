@@ -1,0 +1,166 @@
+//! The rows of a reply: which of them the client sees, and without which fields.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::stamp::put_without;
+use super::{Moment, Visibility};
+use crate::ttl::TS_FIELD;
+use crate::value::{ArrayBuilder, Doc, DocBuilder, Millis, Type, ValueRef};
+
+/// What happens to the rows of one cursor, at every reply.
+#[derive(Debug, Clone, Default)]
+pub struct RowRule {
+    /// The rule that rows pass when they leave. `None` if they do not hold what it needs, or stand for no one document.
+    pub test: Option<Arc<Visibility>>,
+    /// Root fields to cut off.
+    pub cut: Arc<[Box<str>]>,
+    /// Rows end with `_ts`.
+    pub ts_last: bool,
+}
+
+/// What is left of `skip` and `limit` if Sundown counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Window {
+    pub skip: u64,
+    pub limit: Option<u64>,
+}
+
+/// A reply with its rows rewritten.
+pub struct Reply {
+    pub bytes: Bytes,
+    pub cursor_id: i64,
+    /// The namespace of the cursor.
+    pub namespace: String,
+    pub rows: u64,
+}
+
+// === impl RowRule ===
+
+impl RowRule {
+    /// Returns whether rows pass as they are.
+    pub fn is_none(&self) -> bool {
+        self.test.is_none() && self.cut.is_empty() && !self.ts_last
+    }
+
+    /// Writes what the client sees of a row.
+    pub fn put(&self, row: Doc<'_>, out: &mut DocBuilder<'_>) {
+        let mut cut: smallvec::SmallVec<[&str; 8]> = self.cut.iter().map(|name| &**name).collect();
+        if self.ts_last {
+            cut.push(TS_FIELD);
+        }
+        put_without(row, &cut, out);
+        if self.ts_last {
+            out.put(TS_FIELD, row.get(TS_FIELD));
+        }
+    }
+
+    pub fn shows(&self, row: Doc<'_>, now: Millis) -> bool {
+        self.test
+            .as_ref()
+            .is_none_or(|rule| !rule.has_ended(row, now))
+    }
+
+    /// Rewrites the batch of a cursor reply. Any other reply, such as an error, stays as it is (`None`).
+    pub fn apply(&self, reply: Doc<'_>, moment: Moment, window: &mut Window) -> Option<Reply> {
+        let cursor = reply.get("cursor").as_doc()?;
+        let mut bytes = Vec::with_capacity(reply.bytes().len());
+        let mut out = DocBuilder::begin(&mut bytes);
+        let mut rows = 0;
+        let mut cursor_id = cursor.get("id").as_i64().unwrap_or_default();
+        for elem in reply {
+            if elem.name() != "cursor" {
+                out.put(elem.name(), elem.value);
+                continue;
+            }
+            let mut inner = out.doc("cursor");
+            for elem in cursor {
+                match (elem.name(), elem.value.as_array()) {
+                    ("firstBatch" | "nextBatch", Some(batch)) => {
+                        let mut array = inner.array(elem.name());
+                        self.batch(batch, moment.now, window, &mut array);
+                        rows = array.count() as u64;
+                        array.end();
+                    }
+                    ("id", _) => {}
+                    _ => {
+                        inner.put(elem.name(), elem.value);
+                    }
+                }
+            }
+            if window.limit == Some(0) {
+                cursor_id = 0;
+            }
+            inner.put_i64("id", cursor_id);
+            inner.end();
+        }
+        out.end();
+        Some(Reply {
+            bytes: bytes.into(),
+            cursor_id,
+            namespace: cursor.get("ns").as_str().unwrap_or_default().to_owned(),
+            rows,
+        })
+    }
+
+    fn batch(&self, batch: Doc<'_>, now: Millis, window: &mut Window, out: &mut ArrayBuilder<'_>) {
+        for elem in batch {
+            let row = match elem.value.ty() {
+                Type::Document => Doc::new(elem.value.data()),
+                _ => continue,
+            };
+            if window.limit == Some(0) {
+                return;
+            }
+            if !self.shows(row, now) {
+                continue;
+            }
+            if window.skip > 0 {
+                window.skip -= 1;
+                continue;
+            }
+            if let Some(limit) = &mut window.limit {
+                *limit -= 1;
+            }
+            if self.cut.is_empty() && !self.ts_last {
+                out.push(ValueRef::document(row));
+            } else {
+                let mut shown = out.doc();
+                self.put(row, &mut shown);
+                shown.end();
+            }
+        }
+    }
+}
+
+/// Returns one reply with the rows of several, as its only batch.
+pub fn joined(replies: &[Bytes]) -> Bytes {
+    let Some(first) = replies.first() else {
+        return Bytes::new();
+    };
+    let batches = replies.iter().filter_map(|reply| {
+        let cursor = Doc::new(reply).get("cursor").as_doc()?;
+        let first = cursor.get("firstBatch").as_array();
+        first.or(cursor.get("nextBatch").as_array())
+    });
+    let mut bytes = Vec::with_capacity(first.len());
+    let mut out = DocBuilder::begin(&mut bytes);
+    for elem in Doc::new(first) {
+        let Some(cursor) = elem.value.as_doc().filter(|_| elem.name() == "cursor") else {
+            out.put(elem.name(), elem.value);
+            continue;
+        };
+        let mut inner = out.doc("cursor");
+        let mut rows = inner.array("firstBatch");
+        for row in batches.clone().flatten() {
+            rows.push(row.value);
+        }
+        rows.end();
+        inner.put_i64("id", 0);
+        inner.put("ns", cursor.get("ns"));
+        inner.end();
+    }
+    out.end();
+    bytes.into()
+}

@@ -1,0 +1,220 @@
+//! The entry: one command from a client, its rules and its moment become one reply.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::upstream::{Ask, Lost, Rules};
+use crate::value::Doc;
+use crate::wire::Request;
+
+use super::cursors::{CursorRule, Cursors};
+use super::fields::with_body;
+use super::find::Find;
+use super::get_more::{self, finish};
+use super::namespaces::{Namespace, database, namespaces};
+use super::naming::check_hidden;
+use super::rulebook::NO_RULES;
+use super::takeover::Takeover;
+use super::{
+    Moment, Predicate, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert,
+    reads, update,
+};
+
+/// Why a command has no reply of its own.
+#[derive(Debug)]
+pub enum Stop {
+    Lost(Lost),
+    /// Sundown refuses the command.
+    Refused(Error),
+    /// The cluster has answered something else on the way, mostly an error.
+    Reply(Bytes),
+}
+
+/// The collection that a command is about.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub database: &'a str,
+    pub collection: &'a str,
+    pub rules: &'a Rules,
+    pub has_unique_keys: bool,
+}
+
+/// Runs one command. If no collection that it touches has rules, the request passes as it is.
+pub async fn run<A: Ask, B: Rulebook>(
+    ask: &mut A,
+    request: Request,
+    book: &B,
+    moment: Moment,
+    cursors: &Cursors,
+) -> Result<Bytes, Lost> {
+    match answer(ask, request, book, moment, cursors).await {
+        Ok(reply) | Err(Stop::Reply(reply)) => Ok(reply),
+        Err(Stop::Lost(lost)) => Err(lost),
+        Err(Stop::Refused(error)) => {
+            let mut reply = Vec::new();
+            error.write_reply(&mut reply);
+            Ok(reply.into())
+        }
+    }
+}
+
+async fn answer<A: Ask, B: Rulebook>(
+    ask: &mut A,
+    request: Request,
+    book: &B,
+    moment: Moment,
+    cursors: &Cursors,
+) -> Result<Bytes, Stop> {
+    let name = request.body().first().map_or("", |first| first.name());
+    match name {
+        "getMore" => return get_more::run(ask, request, moment, cursors).await,
+        "killCursors" => {
+            get_more::killed(&request, cursors);
+            return Ok(ask.ask(request).await?);
+        }
+        _ => {}
+    }
+    let touched = namespaces(&request)?;
+    let rules: Vec<Arc<Rules>> = touched
+        .iter()
+        .map(|(db, coll)| book.rules(db, coll))
+        .collect();
+    if rules.iter().all(|rules| rules.is_none()) {
+        return Ok(ask.ask(request).await?);
+    }
+    rewritten(ask, request, (&touched, &rules), book, moment, cursors).await
+}
+
+async fn rewritten<A: Ask, B: Rulebook>(
+    ask: &mut A,
+    mut request: Request,
+    (touched, rules): (&[Namespace], &[Arc<Rules>]),
+    book: &B,
+    moment: Moment,
+    cursors: &Cursors,
+) -> Result<Bytes, Stop> {
+    request.exhaust_allowed = false;
+    let command = request.body();
+    let db = database(&request);
+    if rules.iter().any(|rules| rules.stamped) {
+        check_hidden(command)?;
+    }
+    let collection = command.first().and_then(|first| first.value.as_str());
+    let own = touched.iter().zip(rules);
+    let mut own = own.filter(|((d, c), _)| &**d == db && Some(&**c) == collection);
+    let target = Target {
+        database: db,
+        collection: collection.unwrap_or_default(),
+        rules: own.next().map_or(&NO_RULES, |(_, rules)| rules),
+        has_unique_keys: collection.is_none_or(|c| book.has_unique_keys(db, c)),
+    };
+    match command.first().map_or("", |first| first.name()) {
+        "find" => {
+            let find = Find::rewrite(command, target.rules, moment)?;
+            let reply = ask.ask(with_body(&request, find.body)).await?;
+            let rule = CursorRule {
+                rows: find.rows,
+                window: find.window,
+                used: moment.now,
+            };
+            match find.gathers {
+                true => gather(ask, reply, rule, &target, moment).await,
+                false => finish(ask, reply, rule, db, moment, cursors).await,
+            }
+        }
+        "count" | "distinct" => {
+            let body = reads::rewrite(command, target.rules, moment)?;
+            Ok(ask.ask(with_body(&request, body)).await?)
+        }
+        "aggregate" => aggregate::run(ask, &request, &target, book, moment, cursors).await,
+        "insert" => insert::run(ask, &request, &target, moment).await,
+        "update" => update::run(ask, &request, &target, moment).await,
+        "delete" => delete::run(ask, &request, &target, moment).await,
+        "findAndModify" | "findandmodify" => {
+            find_and_modify::run(ask, &request, &target, moment).await
+        }
+        "bulkWrite" => bulk_write::run(ask, &request, book, moment, cursors).await,
+        "explain" => {
+            let body = explain::rewrite(&request, book, moment)?;
+            Ok(ask.ask(with_body(&request, body)).await?)
+        }
+        other => Err(Error::not_implemented(format_args!(
+            "{other} on a collection with a TTL, in front of a cluster,"
+        ))
+        .into()),
+    }
+}
+
+/// Fills the only batch of a find whose rows are counted here.
+async fn gather<A: Ask>(
+    ask: &mut A,
+    mut reply: Bytes,
+    mut rule: CursorRule,
+    target: &Target<'_>,
+    moment: Moment,
+) -> Result<Bytes, Stop> {
+    let mut shown: Vec<Bytes> = Vec::new();
+    loop {
+        if !is_ok(Doc::new(&reply)) {
+            return Ok(reply);
+        }
+        let id = get_more::cursor_id(Doc::new(&reply));
+        let Some(part) = rule.rows.apply(Doc::new(&reply), moment, &mut rule.window) else {
+            return Ok(reply);
+        };
+        shown.push(part.bytes);
+        let full = rule.window.limit.is_none_or(|left| left == 0) && rule.window.skip == 0;
+        if id == 0 {
+            break;
+        }
+        if full {
+            get_more::kill(ask, target.database, target.collection, id).await?;
+            break;
+        }
+        let more = crate::value::DocBuf::build(|out| {
+            out.put_i64("getMore", id);
+            out.put_str("collection", target.collection);
+            out.put_str("$db", target.database);
+        });
+        reply = ask.ask(Request::new(more.into_bytes())).await?;
+    }
+    Ok(super::rows::joined(&shown))
+}
+
+/// Returns whether a reply is a success.
+pub fn is_ok(reply: Doc<'_>) -> bool {
+    crate::value::is_true(reply.get("ok"))
+}
+
+// === impl Stop ===
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Lost> for Stop {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+// === impl Target ===
+
+impl Target<'_> {
+    /// Returns the way to delete what has ended, for a client's command.
+    pub fn takeover<'a>(&self, predicate: &'a Predicate, request: &'a Request) -> Takeover<'a>
+    where
+        Self: 'a,
+    {
+        Takeover {
+            database: self.database,
+            collection: self.collection,
+            predicate,
+            command: request.body(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `update`: filters get the predicate, changes get the stamp.
+//!
+//! An upsert's filter may have no `$expr`. So what has ended among the documents that it matches is deleted first, and the
+//! upsert goes without predicate.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::upstream::{Ask, Rules};
+use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, is_true};
+use crate::wire::Request;
+
+use super::batch::{Batch, Statements};
+use super::change::{is_repeatable, names_ts, stamped};
+use super::fields::{doc_or_empty, statements};
+use super::filter::prepared;
+use super::naming::{Parts, check_hidden};
+use super::run::{Stop, Target};
+use super::takeover::{Ended, in_transaction, started};
+use super::{Moment, Predicate, Stamp};
+
+/// What is deleted before an update.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// The statements that are upserts.
+    pub upserts: Vec<usize>,
+    /// A statement cannot be sent again after a duplicate key, so no ended document may be in its way.
+    pub everything: bool,
+}
+
+pub async fn run<A: Ask>(
+    ask: &mut A,
+    request: &Request,
+    target: &Target<'_>,
+    moment: Moment,
+) -> Result<Bytes, Stop> {
+    let updates = statements(request, "updates")?;
+    let predicate = Predicate::new(target.rules, moment.now);
+    let takeover = target.takeover(&predicate, request);
+    let mut sent = Statements::default();
+    let mut before = Before::default();
+    let lets = request.body().get("let").as_doc();
+    for (at, update) in updates.iter().enumerate() {
+        match rewrite(*update, lets, target.rules, &predicate, moment) {
+            Ok(changed) => sent.push(changed.as_doc()),
+            Err(error) => {
+                sent.refuse(error);
+                continue;
+            }
+        }
+        if is_true(update.get("upsert")) {
+            before.upserts.push(at);
+        }
+        let once = is_true(update.get("multi")) && !is_repeatable(update.get("u"));
+        before.everything |= target.has_unique_keys && once;
+    }
+    let transaction = in_transaction(request.body()) && !predicate.is_none();
+    before.everything |= target.has_unique_keys && transaction;
+    let mut fields = Vec::new();
+    if before.everything {
+        takeover.drain(ask).await?;
+        fields = started(request.body());
+    } else if !before.upserts.is_empty() && !predicate.is_none() {
+        let upserts = before.upserts.iter().filter_map(|at| updates.get(*at));
+        let ended = upserts.map(|update| Ended {
+            filter: doc_or_empty(*update, "q"),
+            collation: update.get("collation"),
+        });
+        takeover.delete(ask, ended).await?;
+        fields = started(request.body());
+    }
+    let batch = Batch {
+        request,
+        name: "updates",
+        statements: sent,
+        fields,
+        takeover,
+    };
+    batch.send(ask).await
+}
+
+/// Returns one statement as it is sent.
+pub fn rewrite(
+    update: Doc<'_>,
+    lets: Option<Doc<'_>>,
+    rules: &Rules,
+    predicate: &Predicate,
+    moment: Moment,
+) -> Result<DocBuf> {
+    if rules.stamped {
+        check_hidden(update)?;
+    }
+    let filter = doc_or_empty(update, "q");
+    let change = update.get("u");
+    let shows_ts = moment.expose_ts
+        || names_ts(change)
+        || Parts {
+            filter: Some(filter),
+            sort: update.get("sort").as_doc(),
+            lets,
+            ..Parts::default()
+        }
+        .name_ts();
+    let prepared = prepared(filter, rules, shows_ts)?;
+    let filter = prepared.as_ref().map_or(filter, DocBuf::as_doc);
+    let filter = match is_true(update.get("upsert")) {
+        true => DocBuf::from(filter),
+        false => predicate.alive(filter),
+    };
+    let change = stamped(change, Stamp::new(rules, moment.now))?;
+    Ok(put(
+        update,
+        &[
+            ("q", ValueRef::document(filter.as_doc())),
+            ("u", change.as_ref()),
+        ],
+    ))
+}
+
+/// Returns a statement with some of its fields replaced.
+pub fn put(statement: Doc<'_>, fields: &[(&str, ValueRef<'_>)]) -> DocBuf {
+    DocBuf::build_sized(statement.bytes().len() + 512, |out: &mut DocBuilder<'_>| {
+        for elem in statement {
+            let changed = fields.iter().find(|(name, _)| *name == elem.name());
+            out.put(elem.name(), changed.map_or(elem.value, |(_, value)| *value));
+        }
+    })
+}

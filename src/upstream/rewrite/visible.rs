@@ -1,0 +1,77 @@
+//! The rule of one collection for a single document, where Sundown looks at the document itself.
+
+use crate::error::Result;
+use crate::query::{Filter, Scope, Vars};
+use crate::ttl::{DefaultTtl, End, OwnTtl, date_end};
+use crate::upstream::{HIDDEN_FIELD, Rules};
+use crate::value::{Doc, Millis, Path, Type};
+
+/// The compiled rule of a collection. It agrees with [`Predicate`](super::Predicate) on every document.
+#[derive(Debug)]
+pub struct Visibility {
+    default: DefaultTtl,
+    since: Millis,
+    dates: Vec<DateEnd>,
+}
+
+#[derive(Debug)]
+struct DateEnd {
+    path: Path,
+    seconds: i32,
+    filter: Option<Filter>,
+}
+
+// === impl Visibility ===
+
+impl Visibility {
+    /// Compiles the rules. Fails if a partial filter uses an operator that Sundown does not know.
+    pub fn new(rules: &Rules) -> Result<Self> {
+        let dates = rules.dates.iter().map(|rule| {
+            let filter = rule.filter.as_ref();
+            let filter = filter.map(|filter| Filter::parse(filter.as_doc(), &Scope::new()));
+            Ok(DateEnd {
+                path: Path::parse(&rule.path),
+                seconds: rule.seconds,
+                filter: filter.transpose()?,
+            })
+        });
+        Ok(Self {
+            default: rules.default,
+            since: rules.since,
+            dates: dates.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Returns whether a whole document has ended. If a partial filter cannot be tested, its rule does not hold: the
+    /// cluster could not index the document either.
+    pub fn has_ended(&self, doc: Doc<'_>, now: Millis) -> bool {
+        self.own_end(doc).has_come(now) || self.dates.iter().any(|rule| rule.has_ended(doc, now))
+    }
+
+    fn own_end(&self, doc: Doc<'_>) -> End {
+        if self.default == DefaultTtl::Off {
+            return End::NEVER;
+        }
+        let stamp = doc.get(HIDDEN_FIELD);
+        let stamp = match stamp.ty() {
+            Type::Date => stamp.as_date().map_or(self.since, Millis),
+            _ => self.since,
+        };
+        self.default.end(OwnTtl::of(doc), stamp)
+    }
+}
+
+// === impl DateEnd ===
+
+impl DateEnd {
+    fn has_ended(&self, doc: Doc<'_>, now: Millis) -> bool {
+        let end = date_end(&self.path, self.seconds, doc);
+        end.is_some_and(|end| end.has_come(now)) && self.covers(doc, now)
+    }
+
+    fn covers(&self, doc: Doc<'_>, now: Millis) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.matches(doc, &Vars::at(now)).unwrap_or(false))
+    }
+}
