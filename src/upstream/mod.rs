@@ -4,6 +4,7 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
+mod book;
 mod cluster;
 mod dial;
 mod link;
