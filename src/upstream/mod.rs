@@ -4,8 +4,17 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
+mod cluster;
+mod dial;
+mod link;
+mod proxy;
+mod relay;
+mod retry;
 mod rules;
 pub mod settings;
+mod status;
 
 pub use ask::{Ask, Lost};
+pub use cluster::Cluster;
+pub use proxy::Proxy;
 pub use rules::{DateRule, Former, HIDDEN_FIELD, Rules};
