@@ -86,7 +86,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("session", &["effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
     ("trust", &[]),
-    ("ttl", &[]),
+    ("ttl", &["args"]),
     (
         "upstream",
         &[

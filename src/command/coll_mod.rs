@@ -1,16 +1,14 @@
 //! `collMod`: changes the options of a collection or of one of its indexes.
 
 use super::create::{VALIDATION_ACTIONS, VALIDATION_LEVELS, wants_images};
-use super::{
-    Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, indexing_policy, schema,
-};
+use super::{Access, Call, Command, Flags, Needs, Outcome, capped, collection_uuid, schema};
 use crate::args::{Arg, NUMBERS, fields};
 use crate::auth::Action;
 use crate::engine::ddl::{
     IndexName, ModifyCollection, ModifyIndex, Namespace, SchemaChange, no_collection,
 };
 use crate::error::{Code, Error, Result};
-use crate::ttl::parse_default;
+use crate::ttl::{parse_default, parse_indexing_policy};
 use crate::value::{Doc, DocBuf, DocBuilder, Type};
 
 pub(super) const COMMAND: Command = Command::ready(
@@ -70,7 +68,7 @@ impl CollMod {
     fn read(&mut self, arg: Arg<'_>) -> Result<()> {
         match arg.name() {
             "defaultTtl" => self.change.default_ttl = Some(parse_default(arg.value())?),
-            "indexingPolicy" => self.change.indexing_mode = indexing_policy::parse(arg)?,
+            "indexingPolicy" => self.change.indexing_mode = parse_indexing_policy(arg)?,
             "index" => self.change.index = arg.doc()?.map(parse_index).transpose()?,
             "validator" => {
                 if arg.doc()?.is_some_and(|validator| !validator.is_empty()) {

@@ -10,6 +10,7 @@ use super::book::CommandRules;
 use super::cluster::Cluster;
 use super::relay::{LinkSlot, Relay, RelayCounters};
 use super::rewrite::{self, Cursors, Moment, check_database};
+use super::schema;
 use super::settings::{Options as SettingsOptions, Settings};
 use super::status;
 use crate::clock::Clock;
@@ -115,11 +116,28 @@ impl Proxy {
                 now: settings.now(),
                 expose_ts,
             };
-            match rewrite::run(&mut relay, request, &book, moment, &cursors).await {
+            let replaced = match schema::Replaced::begin(&settings, &request, &book).await {
+                Ok(replaced) => replaced,
+                Err(error) => return Lost::Error(error).answer(),
+            };
+            let reply = rewrite::run(&mut relay, request, &book, moment, &cursors).await;
+            match replaced.end(reply).await {
                 Ok(document) => Ok(Answer {
                     streaming: exhausts && has_more(Doc::new(&document)),
                     document,
                 }),
+                Err(lost) => lost.answer(),
+            }
+        })
+    }
+
+    /// Runs a command that creates, changes, lists or drops collections, indexes or databases.
+    fn schema(&self, connection: &ProxyConnection, request: Request) -> Answering {
+        let mut relay = self.relay(connection);
+        let settings = self.settings.clone();
+        Box::pin(async move {
+            match schema::run(&settings, &mut relay, request).await {
+                Ok(document) => Ok(Answer::of(document)),
                 Err(lost) => lost.answer(),
             }
         })
@@ -315,6 +333,7 @@ impl Handler for Proxy {
         Ok(Outcome::Awaited(match route {
             Route::Status => self.status(connection, request),
             Route::Documents => self.documents(connection, request),
+            Route::Schema => self.schema(connection, request),
             Route::WithoutTtl => self.without_ttl(connection, request),
             _ => self.forward(connection, request),
         }))

@@ -8,7 +8,7 @@ use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::{Filter, Node, Test};
 use crate::query::{Scope, Survey};
-use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
+use crate::ttl::{Expiry, TS_FIELD, TsIndex, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
 
 /// The most fields of a compound key.
@@ -347,21 +347,10 @@ impl<'a> Options<'a> {
     }
 
     fn default_ttl(&self, name: &str, key: Doc<'_>, spec: Doc<'_>) -> Result<WantedIndex> {
-        let value = self.expire.unwrap_or(ValueRef::MISSING);
-        if !is_ts_key(key) {
-            return Err(cannot(format!(
-                "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {spec}"
-            )));
-        }
-        let plain = key.iter().all(|elem| elem.value.ty().is_number());
         let is_more = self.unique || self.prepare_unique || self.sparse || self.partial.is_some();
-        if !plain || is_more || self.hidden {
-            return Err(cannot(format!(
-                "The TTL index on _ts sets the collection's default: it cannot be hashed, text, unique, sparse, hidden or partial. Index spec: {spec}"
-            )));
-        }
+        let value = self.expire.unwrap_or(ValueRef::MISSING);
         Ok(WantedIndex::Default {
-            default: Expiry::Create(spec).parse_default(value)?,
+            default: Expiry::Create(spec).parse_ts_index(value, key, is_more || self.hidden)?,
             shown: TsIndex::new(Some(name), Some(key)),
         })
     }

@@ -90,7 +90,7 @@ impl Found {
     }
 
     /// Returns the rule in the options of a clustered or time series collection.
-    fn own_rule(&self) -> Option<DateRule> {
+    pub fn own_rule(&self) -> Option<DateRule> {
         let seconds = seconds(&self.options)?;
         let path = match self.options.get_document("timeseries") {
             Ok(series) => series.get_str("timeField").ok()?,

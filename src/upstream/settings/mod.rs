@@ -9,6 +9,7 @@ mod cache;
 mod change;
 mod cluster;
 mod collection;
+pub mod doors;
 mod lease;
 mod members;
 mod physical;
@@ -132,17 +133,24 @@ impl Settings {
         }
     }
 
+    /// Returns whether a collection has a unique index besides the one on `_id`, if that is known.
+    pub fn has_unique_keys(&self, database: &str, collection: &str) -> Option<bool> {
+        let now = self.0.lease.now();
+        let namespace = format!("{database}.{collection}");
+        let (_, epoch) = self.0.known(&namespace);
+        let found = self.0.cache.found(&namespace, epoch.touched, now)?;
+        let is_unique = |index: &bson::Document| {
+            let has = |option| index.get_bool(option).unwrap_or(false);
+            has("unique") || has("prepareUnique")
+        };
+        Some(found.indexes.iter().any(is_unique))
+    }
+
     /// Returns whether a collection of the database has or had settings. For commands that do not name a collection, or that
     /// Sundown does not know.
     pub async fn has_settings(&self, database: &str) -> Result<bool> {
         self.0.hold_lease().await?;
-        let copy = self.0.copy.read();
-        let inside = |namespace: &String| {
-            namespace
-                .strip_prefix(database)
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        Ok(copy.settings.keys().any(inside))
+        Ok(!self.0.names_in(database).is_empty())
     }
 
     /// Tells the other Sundowns that this one leaves, so that no change waits for it. Rules are refused from then on.
@@ -173,6 +181,10 @@ impl Inner {
         let until = self.lease.after(found.sent);
         self.cache.put(namespace, &rules, found, epoch, until);
         Ok(rules)
+    }
+
+    async fn find(&self, database: &str, collection: &str) -> Result<collection::Found> {
+        collection::find(&self.cluster, database, collection).await
     }
 
     /// Reads the rules of a collection while a change of them is announced.

@@ -241,6 +241,11 @@ pub(super) fn document(bytes: &DocBuf) -> Option<Document> {
     Document::from_reader(bytes.bytes()).ok()
 }
 
+/// Returns whether a collection, database or index of a list has this name.
+pub(super) fn is_named(row: &Document, name: &str) -> bool {
+    row.get_str("name").is_ok_and(|known| known == name)
+}
+
 /// Reads a whole number of any type.
 pub(super) fn number(value: &Bson) -> Option<i64> {
     match value {

@@ -127,6 +127,16 @@ impl Inner {
         (copy.settings.get(namespace).cloned(), epoch)
     }
 
+    /// Returns the collections of a database that have settings.
+    pub fn names_in(&self, database: &str) -> Vec<String> {
+        let copy = self.copy.read();
+        let inside = |namespace: &String| {
+            let (named, name) = namespace.split_once('.')?;
+            (named == database).then(|| name.to_owned())
+        };
+        copy.settings.keys().filter_map(inside).collect()
+    }
+
     /// Writes a heartbeat, and reads the settings if something was announced.
     pub async fn renew(&self, turn: &MutexGuard<'_, ()>) -> Result<()> {
         // The second heartbeat acknowledges what was read after the first one.

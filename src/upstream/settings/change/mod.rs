@@ -199,11 +199,6 @@ impl Change {
         &self.setting
     }
 
-    /// Returns the rules before the change.
-    pub fn dates(&self) -> Vec<DateRule> {
-        self.found.dates()
-    }
-
     /// Writes the next revision of the record.
     async fn write(&mut self, mut setting: Setting) -> Result<Written> {
         setting.revision = self.setting.revision + 1;
@@ -310,6 +305,35 @@ impl Change {
         )
         .await?;
         Ok(())
+    }
+
+    /// Looks at the collection again, and lets the settings belong to it: the cluster has just created it.
+    pub async fn adopt(&mut self) -> Result<()> {
+        let namespace = &self.setting.namespace;
+        let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
+        self.found = self.inner.find(database, name).await?;
+        let adopted = Setting {
+            uuid: self.found.uuid,
+            ..self.setting.clone()
+        };
+        self.must_write(adopted).await
+    }
+
+    /// Replaces the settings. The next write stores them.
+    pub fn replace_setting(&mut self, setting: Setting) {
+        self.setting = Setting {
+            revision: self.setting.revision,
+            ..setting
+        };
+    }
+
+    /// Ends the change without an effect on the settings. A collection without settings needs no record.
+    pub async fn end(&mut self) -> Result<()> {
+        let is_needed = !self.setting.is_empty() || self.setting.uuid.is_some();
+        match is_needed {
+            true => self.close().await,
+            false => self.remove().await,
+        }
     }
 
     /// Ends the change: from now on the settings may be used from the copy again.

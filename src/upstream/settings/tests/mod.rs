@@ -2,14 +2,19 @@
 
 mod basics;
 mod changes;
+mod doors;
 
 use std::time::Duration;
 
 use bson::{Document, doc};
+use bytes::Bytes;
 use mongodb::Client;
+use mongodb::error::ErrorKind;
 
 use super::{Options, Settings};
 use crate::clock::{Clock, Millis};
+use crate::upstream::{Ask, Lost};
+use crate::wire::Request;
 use crate::{Config, Sundown};
 
 /// A lease that does not end during a test.
@@ -41,6 +46,10 @@ impl TestCluster {
             }
         };
         let client = Client::with_uri_str(uri).await.unwrap();
+        if server.is_none() {
+            // Sundowns of earlier tests are dead, and a change would wait for them.
+            client.database("sundown").drop().await.unwrap();
+        }
         let database = format!("db{}", uuid::Uuid::new_v4().simple());
         Self {
             clock,
@@ -60,5 +69,24 @@ impl TestCluster {
     async fn run(&self, command: Document) -> Document {
         let database = self.client.database(&self.database);
         database.run_command(command).await.unwrap()
+    }
+}
+
+/// A client's connection to the cluster.
+impl Ask for &TestCluster {
+    async fn ask(&mut self, request: Request) -> Result<Bytes, Lost> {
+        let mut command = Document::from_reader(&request.body[..]).unwrap();
+        command.remove("$db");
+        let database = self.client.database(&self.database);
+        let reply = match database.run_command(command).await {
+            Ok(reply) => reply,
+            Err(error) => match &*error.kind {
+                ErrorKind::Command(refused) => {
+                    doc! {"ok": 0.0, "code": refused.code, "errmsg": &refused.message}
+                }
+                other => panic!("{other:?}"),
+            },
+        };
+        Ok(Bytes::from(reply.to_vec().unwrap()))
     }
 }

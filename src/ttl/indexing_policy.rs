@@ -1,11 +1,11 @@
 //! The indexing policy, as clients write it in create and collMod.
 
+use super::IndexingMode;
 use crate::args::{Arg, fields};
 use crate::error::Result;
-use crate::ttl::IndexingMode;
 
 /// Parses `indexingPolicy: {indexingMode: ...}`.
-pub fn parse(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
+pub fn parse_indexing_policy(arg: Arg<'_>) -> Result<Option<IndexingMode>> {
     let Some(policy) = arg.doc()? else {
         return Ok(None);
     };
