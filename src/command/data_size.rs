@@ -85,7 +85,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     };
     let access = match ends {
-        None => plan::Access::CollScan(Direction::Forward),
+        None => plan::AccessPath::CollScan(Direction::Forward),
         Some((min, max)) if min.is_empty() || max.is_empty() => {
             return Err(Error::bad_value("Only one of min or max specified"));
         }

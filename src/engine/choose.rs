@@ -90,7 +90,7 @@ mod tests {
             order_ids(&collection, &filter, None, at)?;
             choose(&collection, &filter, None, None, at)
         });
-        let plan::Access::IndexScan(scan) = plan.unwrap().access else {
+        let plan::AccessPath::IndexScan(scan) = plan.unwrap().access else {
             panic!("the index of `_id`s serves it");
         };
         assert_eq!(scan.ranges.len(), 5_001);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::choose::facts;
-use super::plan::{Access, Facts, Hint, IndexFacts, IndexScan, KeyRange, Plan};
+use super::plan::{AccessPath, Facts, Hint, IndexFacts, IndexScan, KeyRange, Plan};
 use crate::error::{Code, Error, Result};
 use crate::query::sort::Sort;
 use crate::storage::index::IndexSpec;
@@ -70,7 +70,7 @@ pub fn within(
     min: Doc<'_>,
     max: Doc<'_>,
     at: ReadPoint,
-) -> Result<Access> {
+) -> Result<AccessPath> {
     if names_id_first(min) {
         collection.order_ids_now(at.now())?;
     }
@@ -102,9 +102,9 @@ pub fn within(
         upper: beginning_of(&index.spec, max)?,
     };
     if range.lower >= range.upper {
-        return Ok(Access::Nothing);
+        return Ok(AccessPath::Nothing);
     }
-    Ok(Access::IndexScan(IndexScan::of_range(index, range)))
+    Ok(AccessPath::IndexScan(IndexScan::of_range(index, range)))
 }
 
 fn names_id_first(key: Doc<'_>) -> bool {

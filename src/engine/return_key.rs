@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Walk;
-use super::plan::{Access, Direction, KeyRange};
+use super::plan::{AccessPath, Direction, KeyRange};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
@@ -32,8 +32,8 @@ pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 
 /// Returns the indexes that a walk reads.
 pub fn indexes(walk: &Walk) -> Vec<By> {
-    let by = |access: &Access| match access {
-        Access::Ids(_) => Some(By {
+    let by = |access: &AccessPath| match access {
+        AccessPath::Ids(_) => Some(By {
             spec: Arc::new(IndexSpec::new(
                 ID_INDEX,
                 DocBuf::build(|key| {
@@ -43,14 +43,14 @@ pub fn indexes(walk: &Walk) -> Vec<By> {
             ranges: Vec::new(),
             descending: false,
         }),
-        Access::IndexScan(scan) => Some(By {
+        AccessPath::IndexScan(scan) => Some(By {
             spec: Arc::clone(&scan.spec),
             ranges: scan.ranges.clone(),
             descending: scan.direction == Direction::Backward,
         }),
         _ => None,
     };
-    walk.ways().filter_map(by).collect()
+    walk.unfinished_accesses().filter_map(by).collect()
 }
 
 // === impl By ===

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::access::{Pace, Walk, dropped};
-use super::plan::Access;
+use super::plan::AccessPath;
 use crate::effort::Effort;
 use crate::error::Result;
 use crate::query::filter::Filter;
@@ -183,7 +183,7 @@ impl CollectionRows {
 
     /// Sorts the remaining documents here, because the walk cannot keep its promised order.
     fn sort_instead(&mut self, sort: Arc<Sort>) -> &mut Box<dyn Rows> {
-        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), AccessPath::Nothing);
         let found = Self {
             walk: std::mem::replace(&mut self.walk, nothing),
             filter: Arc::clone(&self.filter),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
-use crate::engine::plan::Access;
+use crate::engine::plan::AccessPath;
 use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_there};
 use crate::error::Result;
 use crate::query::Vars;
@@ -75,7 +75,7 @@ impl Stream {
             sources,
             limits,
         } = order;
-        let nothing = Walk::new(Arc::clone(self.walk.collection()), Access::Nothing);
+        let nothing = Walk::new(Arc::clone(self.walk.collection()), AccessPath::Nothing);
         let walk = std::mem::replace(&mut self.walk, nothing);
         let sorted = false;
         let rows = sources.rows(OpenedWalk { walk, sorted }, reading);

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bson::{Bson, Document, doc};
 
+use super::copies::MAX_COPIES;
 use super::*;
 use crate::clock::monotonic;
 use crate::engine::choose::choose;
@@ -42,17 +43,17 @@ fn filter(filter: &Document) -> Filter {
 }
 
 /// Returns every kind of access to all documents of a collection.
-fn ways(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, Access)> {
+fn access_paths(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, AccessPath)> {
     let ids = filter(&doc! {"_id": {"$in": (0..count).collect::<Vec<_>>()}});
     let all = Filter::all();
     let hint = Hint::Name("i".to_owned());
     let by_id = choose(collection, &ids, None, None, NOW).unwrap();
-    let by_index = choose(collection, &all, None, Some(&hint), NOW).unwrap();
+    let scan_index = choose(collection, &all, None, Some(&hint), NOW).unwrap();
     vec![
-        ("up", Access::CollScan(Direction::Forward)),
-        ("down", Access::CollScan(Direction::Backward)),
+        ("up", AccessPath::CollScan(Direction::Forward)),
+        ("down", AccessPath::CollScan(Direction::Backward)),
         ("ids", by_id.access),
-        ("index", by_index.access),
+        ("index", scan_index.access),
     ]
 }
 
@@ -67,7 +68,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
         let text = "x".repeat(size);
         let documents = (0..count).map(|n| doc! {"_id": n, "a": n, "s": &text});
         let collection = collection(doc! {"a": 1}, documents);
-        for (name, access) in ways(&collection, count) {
+        for (name, access) in access_paths(&collection, count) {
             for asked in [doc! {}, doc! {"s": {"$ne": 1}}] {
                 let (filter, vars) = (filter(&asked), Vars::at(Millis(0)));
                 let mut walk = Walk::new(Arc::clone(&collection), access.clone());
@@ -122,7 +123,7 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
     ] {
         let (filter, vars) = (filter(&asked), Vars::at(Millis(0)));
         assert_eq!(filter.is_slow(), is_slow, "{asked}");
-        for (name, access) in ways(&collection, 100) {
+        for (name, access) in access_paths(&collection, 100) {
             let mut walk = Walk::new(Arc::clone(&collection), access);
             let (mut most, mut all) = (0, 0);
             loop {
@@ -147,7 +148,10 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
                 }
             }
             assert_eq!(all, 100, "{name}: {asked}");
-            assert!(!is_slow || most <= FEW as u64, "{name}: {most} at a time");
+            assert!(
+                !is_slow || most <= MAX_COPIES as u64,
+                "{name}: {most} at a time"
+            );
         }
     }
 }

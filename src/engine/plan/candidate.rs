@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{
-    Access, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
+    AccessPath, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
     bounds::BoundKind,
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
@@ -35,7 +35,7 @@ pub fn plan<'f>(
     let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
     if matches!(root, Node::False) {
         return Ok(Plan {
-            access: Access::Nothing,
+            access: AccessPath::Nothing,
             sort_covered: true,
             exact: true,
             shown: Vec::new(),
@@ -77,7 +77,7 @@ pub fn plan<'f>(
 
 fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
     Plan {
-        access: Access::CollScan(direction),
+        access: AccessPath::CollScan(direction),
         sort_covered: sort.is_empty(),
         exact: false,
         shown: Vec::new(),
@@ -117,7 +117,7 @@ fn by_id<'f>(
     Ok(Some(Plan {
         // A single document is in any order.
         sort_covered: values.len() <= 1 || sort.is_empty(),
-        access: Access::Ids(keys),
+        access: AccessPath::Ids(keys),
         exact: only.is_some(),
         shown: match only {
             Some(Test::Compare(_)) => Vec::new(),
@@ -191,7 +191,7 @@ fn by_alternatives<'f>(
         shown.extend(plan.shown);
     }
     Ok(Some(Plan {
-        access: Access::Union(ways),
+        access: AccessPath::Union(ways),
         sort_covered: sort.is_empty(),
         exact: false,
         shown,
@@ -331,7 +331,7 @@ impl Candidate<'_> {
             sort_covered: self.score.sorted || sort.is_empty(),
             // The bounds express every part of the filter, and each document has one key.
             exact: self.index.multikey == 0 && used.len() == predicates.parts,
-            access: Access::IndexScan(IndexScan {
+            access: AccessPath::IndexScan(IndexScan {
                 number: self.index.number,
                 spec: self.index.spec.clone(),
                 ranges,

@@ -1,6 +1,6 @@
 //! A plan as `explain` shows it.
 
-use super::{Access, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
+use super::{AccessPath, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
 use crate::{
     error::Result,
     interrupt,
@@ -36,14 +36,14 @@ pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> 
 fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
     let mut left = MOST_BYTES;
     match (&plan.access, plan.shown.as_slice()) {
-        (Access::CollScan(direction), _) => {
+        (AccessPath::CollScan(direction), _) => {
             out.put_str("stage", "COLLSCAN");
             if !filter.is_all() {
                 out.put_doc("filter", filter.describe()?.as_doc());
             }
             out.put_str("direction", direction.name());
         }
-        (Access::Union(_), all) => {
+        (AccessPath::Union(_), all) => {
             out.put_str("stage", "SUBPLAN");
             let mut fetch = out.doc("inputStage");
             fetch
@@ -56,7 +56,7 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
                 index_scan(&shown.by, &mut left, &mut inputs.doc())?;
             }
         }
-        (Access::Ids(_), []) => {
+        (AccessPath::Ids(_), []) => {
             out.put_str("stage", "IDHACK");
         }
         (_, [shown]) => {

@@ -64,7 +64,7 @@ pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Val
 mod tests {
     use bson::{Bson, doc};
 
-    use super::super::{Access, Facts, plan};
+    use super::super::{AccessPath, Facts, plan};
     use super::*;
     use crate::query::Scope;
     use crate::value::DocBuf;
@@ -72,7 +72,7 @@ mod tests {
     /// Returns whether the planner looks up one `_id` for the filter.
     fn planned(filter: &Filter) -> bool {
         let plan = plan(filter, &[], None, &Facts::default()).unwrap();
-        matches!(plan.access, Access::Ids(keys) if keys.len() == 1) && plan.exact
+        matches!(plan.access, AccessPath::Ids(keys) if keys.len() == 1) && plan.exact
     }
 
     #[test]

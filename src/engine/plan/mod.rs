@@ -1,10 +1,10 @@
 //! The planner: decides whether a query finds its documents by `_id`, through an index, or by a scan of the collection.
 //!
 //! [`plan`] is pure. It reads the tree of the filter, the sort, the hint and the [`Facts`] copied from the collection, and
-//! picks an [`Access`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of the
+//! picks an [`AccessPath`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of the
 //! filter. It counts its work, so that a long planning run stops when its command ends.
 //!
-//! Two laws hold (`tests/law.rs`). First, an access leaves out no document that passes the filter: a predicate that cannot
+//! Two laws hold (`tests/plans.rs`). First, an access leaves out no document that passes the filter: a predicate that cannot
 //! guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields only
 //! documents that pass, so the walk does not test them again. All other plans test every document against the whole filter.
 //!
@@ -78,7 +78,7 @@ pub enum Direction {
 /// The result of planning.
 #[derive(Debug)]
 pub struct Plan<'f> {
-    pub access: Access,
+    pub access: AccessPath,
     /// The access yields the documents in the order of the sort.
     pub sort_covered: bool,
     /// The access yields only documents that pass the filter.
@@ -90,7 +90,7 @@ pub struct Plan<'f> {
 
 /// The documents that a query reads, and their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum AccessPath {
     /// No document: nothing can match the filter.
     Nothing,
     /// All documents, in natural order or its reverse.
@@ -99,7 +99,7 @@ pub enum Access {
     Ids(Vec<Vec<u8>>),
     IndexScan(IndexScan),
     /// Several accesses, one after the other. Each document comes once. Unions are not nested.
-    Union(Vec<Access>),
+    Union(Vec<AccessPath>),
 }
 
 /// A scan of the documents that an index holds within some ranges.
@@ -162,7 +162,7 @@ impl<'f> Plan<'f> {
     /// Returns the plan of a filter that asks for one `_id` and nothing else. This most frequent query needs no facts.
     pub fn of_id(id: ValueRef<'_>) -> Self {
         Self {
-            access: Access::Ids(vec![key::with(id, <[u8]>::to_vec)]),
+            access: AccessPath::Ids(vec![key::with(id, <[u8]>::to_vec)]),
             sort_covered: true,
             exact: true,
             shown: Vec::new(),
@@ -180,7 +180,7 @@ impl<'f> Plan<'f> {
             used: Vec::new(),
         };
         Self {
-            access: Access::IndexScan(IndexScan::of_range(index, range)),
+            access: AccessPath::IndexScan(IndexScan::of_range(index, range)),
             sort_covered,
             exact: false,
             shown: vec![shown],
@@ -188,9 +188,9 @@ impl<'f> Plan<'f> {
     }
 }
 
-// === impl Access ===
+// === impl AccessPath ===
 
-impl Access {
+impl AccessPath {
     /// Returns the number of bytes that this takes. A filter may name a million keys.
     pub fn size(&self) -> usize {
         let key = |key: &Vec<u8>| size_of::<Vec<u8>>() + key.capacity();
