@@ -16,9 +16,9 @@ pub use crate::value::Millis;
 
 /// The server's clock. Clones share it.
 #[derive(Clone)]
-pub struct Clock(Arc<Inner>);
+pub struct Clock(Arc<ClockState>);
 
-struct Inner {
+struct ClockState {
     /// A [`Course`]. Written under `moving`.
     course: AtomicI64,
     /// The latest system time that a reader was given, without any offset. It only grows: a reader that a step back
@@ -90,7 +90,7 @@ fn system_millis() -> i64 {
 impl Clock {
     /// Creates a clock that follows the operating system's clock until it is moved.
     pub fn system() -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ClockState {
             course: AtomicI64::new(Course::Running(0).encode()),
             high_water: AtomicI64::new(i64::MIN),
             going_back: AtomicBool::new(false),

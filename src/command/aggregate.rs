@@ -15,7 +15,8 @@ use crate::engine::plan::Hint;
 use crate::engine::{EngineSources, check_on};
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{
-    self, Empty, Limits, On, Output, Pipeline, RowsFrom, STAGES, Stable, StageContext,
+    self, Empty, Output, Pipeline, PipelineInput, PipelineLimits, RowsFrom, STAGES, Stable,
+    StageContext,
 };
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::ttl::TS_FIELD;
@@ -48,11 +49,11 @@ pub(super) struct Aggregate<'a> {
 }
 
 /// A pipeline that was parsed and checked: it can be opened, or explained.
-pub(super) struct Prepared {
+pub(super) struct PreparedAggregate {
     pub pipeline: Pipeline,
     pub sources: Arc<EngineSources>,
     pub vars: Vars,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     pub namespace: String,
     pub show_ts: bool,
     is_slow: bool,
@@ -160,7 +161,7 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Parses the pipeline, checks it and collects everything it needs to run.
-    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
+    pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedAggregate> {
         let vars = call.vars();
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), vars),
@@ -170,8 +171,10 @@ impl<'a> Aggregate<'a> {
         let pipeline = Pipeline::parse(self.pipeline, &place)?;
         let target = self
             .collection
-            .map(|name| stage::Target::new(call.database(), name));
-        let on = target.as_ref().map_or(On::Nothing, On::Collection);
+            .map(|name| stage::CollectionName::new(call.database(), name));
+        let on = target
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         guard::check_pipeline(call, &pipeline, on)?;
         if self.collection.is_none() && pipeline.is_empty() {
             return Err(Error::new(
@@ -208,11 +211,11 @@ impl<'a> Aggregate<'a> {
             operations,
             cosmos::weigh,
         );
-        let limits = Limits {
+        let limits = PipelineLimits {
             allow_disk_use: self.allow_disk_use.unwrap_or(true),
-            ..Limits::default()
+            ..PipelineLimits::default()
         };
-        Ok(Prepared {
+        Ok(PreparedAggregate {
             pipeline,
             sources: Arc::new(sources),
             vars,
@@ -225,7 +228,7 @@ impl<'a> Aggregate<'a> {
 
     /// Prepares the pipeline and opens it on its source.
     fn open(&self, call: &Call<'_>) -> Result<(RowSource, Opening)> {
-        let Prepared {
+        let PreparedAggregate {
             pipeline,
             sources,
             vars,

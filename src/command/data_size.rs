@@ -9,7 +9,7 @@ use crate::args::required;
 use crate::auth::{Action, Target};
 use crate::engine::access::Walk;
 use crate::engine::key_bounds::within;
-use crate::engine::plan::{self, Direction};
+use crate::engine::plan::{self, ScanDirection};
 use crate::engine::stats::{Totals, totals};
 use crate::error::{Error, Result};
 use crate::query::filter::Filter;
@@ -85,7 +85,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     };
     let access = match ends {
-        None => plan::AccessPath::CollScan(Direction::Forward),
+        None => plan::AccessPath::CollScan(ScanDirection::Forward),
         Some((min, max)) if min.is_empty() || max.is_empty() => {
             return Err(Error::bad_value("Only one of min or max specified"));
         }

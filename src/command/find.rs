@@ -5,21 +5,21 @@ use std::sync::Arc;
 use super::collection_uuid;
 use super::cursor::{self, Opening};
 use super::rows::RowSource;
-use super::stream::{InOrder, Stream};
+use super::stream::{InOrder, WalkSource};
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
 use crate::auth::Action;
 use crate::engine::ddl::check_read;
-use crate::engine::key_bounds::Between;
-use crate::engine::plan::{Direction, Hint, id_equality, plain_id};
-use crate::engine::return_key::{self, By};
+use crate::engine::key_bounds::MinMaxBounds;
+use crate::engine::plan::{Hint, ScanDirection, id_equality, plain_id};
+use crate::engine::return_key::{self, FoundBy};
 use crate::engine::{self, EngineSources, OpenedWalk, Reading, show_by_id};
 use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::projection::{Kind, Projection};
 use crate::query::sort::Sort;
-use crate::query::stage::{self, Limits, Rows, SourceSpec};
+use crate::query::stage::{self, PipelineLimits, Rows, SourceSpec};
 use crate::query::{Scope, Survey, Vars, bind_let};
 use crate::session::Source;
 use crate::ttl::TS_FIELD;
@@ -47,7 +47,7 @@ pub(super) struct Find<'a> {
     pub sort: Option<Doc<'a>>,
     pub projection: Option<Doc<'a>>,
     hint: Option<Hint>,
-    between: Option<Between>,
+    between: Option<MinMaxBounds>,
     show_record_id: bool,
     return_key: bool,
     tailable: bool,
@@ -62,12 +62,12 @@ pub(super) struct Find<'a> {
 }
 
 /// A find that was parsed and checked: it can be run, or explained.
-pub(super) struct Prepared {
+pub(super) struct PreparedFind {
     pub reading: Reading,
     projection: Option<Projection>,
     pub vars: Vars,
     pub sources: Arc<EngineSources>,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     /// Whether the cursor stays open at the end of a capped collection.
     tailing: bool,
     is_slow: bool,
@@ -125,7 +125,7 @@ impl<'a> Find<'a> {
                 b"showRecordId" => find.show_record_id = arg.bool_not_null()?,
                 b"min" | b"max" => {
                     if let Some(end) = non_empty(&arg)? {
-                        let ends = find.between.get_or_insert(Between {
+                        let ends = find.between.get_or_insert(MinMaxBounds {
                             min: None,
                             max: None,
                         });
@@ -158,7 +158,7 @@ impl<'a> Find<'a> {
     fn natural(&mut self) -> Result<()> {
         let Some(sort) = self.sort.filter(|sort| sort.has("$natural")) else {
             if self.tailable && self.hint.is_none() {
-                self.hint = Some(Hint::Natural(Direction::Forward));
+                self.hint = Some(Hint::Natural(ScanDirection::Forward));
             }
             return Ok(());
         };
@@ -230,7 +230,7 @@ impl<'a> Find<'a> {
     }
 
     /// Parses the parts and refuses a find that cannot run. An explain of a find calls this, too.
-    pub fn prepare(&self, call: &Call<'_>) -> Result<Prepared> {
+    pub fn prepare(&self, call: &Call<'_>) -> Result<PreparedFind> {
         let context = call.context;
         let (scope, vars) = match self.let_vars {
             None => (Scope::new(), call.vars()),
@@ -271,7 +271,7 @@ impl<'a> Find<'a> {
         let show_ts = expose_ts || surveyed.names_field;
         let mut reading = Reading::new(spec, self.hint.clone(), show_ts);
         reading.between = self.between.clone();
-        Ok(Prepared {
+        Ok(PreparedFind {
             reading,
             projection,
             vars,
@@ -280,9 +280,9 @@ impl<'a> Find<'a> {
                 call.read_point(),
                 expose_ts,
             )),
-            limits: Limits {
+            limits: PipelineLimits {
                 allow_disk_use: self.allow_disk_use.unwrap_or(true),
-                ..Limits::default()
+                ..PipelineLimits::default()
             },
             tailing: self.tailable && has_tail(call, self.collection)?,
             is_slow: surveyed.is_slow,
@@ -290,8 +290,8 @@ impl<'a> Find<'a> {
     }
 
     /// Returns the source that the cursor reads from.
-    fn source(&self, call: &Call<'_>, prepared: Prepared) -> Result<Box<dyn Source>> {
-        let Prepared {
+    fn source(&self, call: &Call<'_>, prepared: PreparedFind) -> Result<Box<dyn Source>> {
+        let PreparedFind {
             reading,
             projection,
             vars,
@@ -305,7 +305,7 @@ impl<'a> Find<'a> {
         let way = match sources.way(call.database(), self.collection, &reading)? {
             Some(way) if way.sorted && as_stored => {
                 let walk = way.walk.tailing(tailing);
-                let mut stream = Stream::new(walk, filter, vars, self.skip, self.limit);
+                let mut stream = WalkSource::new(walk, filter, vars, self.skip, self.limit);
                 if reading.sort.is_some() {
                     stream = stream.in_order(InOrder {
                         reading,
@@ -322,7 +322,7 @@ impl<'a> Find<'a> {
             .filter(|_| self.return_key)
             .map(|way| return_key::indexes(&way.walk));
         let tail = way.as_ref().filter(|_| tailing).map(|way| way.walk.tail());
-        let show_ts = reading.show_ts || by.iter().flatten().any(By::names_ts);
+        let show_ts = reading.show_ts || by.iter().flatten().any(FoundBy::names_ts);
         let mut rows: Box<dyn Rows> = match way {
             None => Box::new(stage::Empty),
             Some(way) => {

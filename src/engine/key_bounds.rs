@@ -12,7 +12,7 @@ use crate::value::{Doc, DocBuf, ValueRef, equal};
 
 /// The bounds of a scan of the hinted index: from `min` (included) to `max` (excluded).
 #[derive(Debug, Clone)]
-pub struct Between {
+pub struct MinMaxBounds {
     pub min: Option<DocBuf>,
     pub max: Option<DocBuf>,
 }
@@ -21,7 +21,7 @@ pub struct Between {
 pub fn between<'f>(
     collection: &Arc<Collection>,
     hint: Option<&Hint>,
-    ends: &Between,
+    ends: &MinMaxBounds,
     sort: Option<&Sort>,
     at: ReadPoint,
 ) -> Result<Plan<'f>> {

@@ -12,7 +12,7 @@ use super::ddl::{
 use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch};
 use crate::error::{Code, Error, Result};
-use crate::query::stage::{RowBatch, RowContext, Sink, Target};
+use crate::query::stage::{CollectionName, RowBatch, RowContext, Sink};
 use crate::storage::index::IndexSpec;
 use crate::storage::{Catalog, Collection, Namespace};
 use crate::value::Millis;
@@ -35,7 +35,7 @@ pub struct Out {
 pub fn begin(
     catalog: Arc<Catalog>,
     ids: Arc<ObjectIds>,
-    into: &Target,
+    into: &CollectionName,
     effort: WriteEffort,
     cx: &RowContext<'_>,
 ) -> Result<Out> {
@@ -148,7 +148,7 @@ mod tests {
     use crate::clock::monotonic;
     use crate::engine::EngineSources;
     use crate::query::Vars;
-    use crate::query::stage::{Endless, Limits};
+    use crate::query::stage::{Endless, PipelineLimits};
     use crate::storage::{Cap, IndexChange, IndexSelection, ReadPoint, Rules};
     use crate::ttl::{DefaultTtl, IndexingMode};
     use crate::value::DocBuf;
@@ -163,10 +163,10 @@ mod tests {
         let mut cx = RowContext {
             vars: &vars,
             slice: &Endless,
-            limits: Limits::default(),
+            limits: PipelineLimits::default(),
             sources: &sources,
         };
-        let into = Target {
+        let into = CollectionName {
             db: "db".into(),
             coll: "c".into(),
         };

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::access::Walk;
-use super::plan::{AccessPath, Direction, KeyRange};
+use super::plan::{AccessPath, KeyRange, ScanDirection};
 use crate::error::Result;
 use crate::query::stage::{self, Rows};
 use crate::storage::index::{ID_INDEX, IndexSpec};
 use crate::value::{Doc, DocBuf, DocBuilder, ValueRef, keys};
 
 /// An index by which a row may have been found.
-pub struct By {
+pub struct FoundBy {
     spec: Arc<IndexSpec>,
     ranges: Vec<KeyRange>,
     descending: bool,
 }
 
 /// Reduces the rows of `input` to their keys, or to empty documents after a scan of the collection.
-pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
+pub fn rows(input: Box<dyn Rows>, by: Vec<FoundBy>) -> Box<dyn Rows> {
     stage::map(input, move |row, _, out| {
         let mut shown = DocBuilder::begin(out);
         for by in &by {
@@ -31,9 +31,9 @@ pub fn rows(input: Box<dyn Rows>, by: Vec<By>) -> Box<dyn Rows> {
 }
 
 /// Returns the indexes that a walk reads.
-pub fn indexes(walk: &Walk) -> Vec<By> {
+pub fn indexes(walk: &Walk) -> Vec<FoundBy> {
     let by = |access: &AccessPath| match access {
-        AccessPath::Ids(_) => Some(By {
+        AccessPath::Ids(_) => Some(FoundBy {
             spec: Arc::new(IndexSpec::new(
                 ID_INDEX,
                 DocBuf::build(|key| {
@@ -43,10 +43,10 @@ pub fn indexes(walk: &Walk) -> Vec<By> {
             ranges: Vec::new(),
             descending: false,
         }),
-        AccessPath::IndexScan(scan) => Some(By {
+        AccessPath::IndexScan(scan) => Some(FoundBy {
             spec: Arc::clone(&scan.spec),
             ranges: scan.ranges.clone(),
-            descending: scan.direction == Direction::Backward,
+            descending: scan.direction == ScanDirection::Backward,
         }),
         _ => None,
     };
@@ -55,7 +55,7 @@ pub fn indexes(walk: &Walk) -> Vec<By> {
 
 // === impl By ===
 
-impl By {
+impl FoundBy {
     /// Returns whether `_ts` is part of the key.
     pub fn names_ts(&self) -> bool {
         self.spec.names_ts()

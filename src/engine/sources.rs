@@ -8,7 +8,7 @@ use super::access::Walk;
 use super::choose::choose;
 use super::holders::holders;
 use super::id_order::order_ids;
-use super::key_bounds::{Between, between};
+use super::key_bounds::{MinMaxBounds, between};
 use super::plan::{Hint, Plan, winning_plan};
 use super::report::{About, ListOperations, report};
 use super::write::append_ts;
@@ -18,7 +18,8 @@ use crate::error::{Code, Error, Result};
 use crate::query::filter::Filter;
 use crate::query::sort::Sort;
 use crate::query::stage::{
-    Empty, Origin, Output, Report, RowBatch, RowContext, Rows, Sink, SourceSpec, Sources, Target,
+    CollectionName, Empty, Origin, Output, Report, RowBatch, RowContext, Rows, Sink, SourceSpec,
+    Sources,
 };
 use crate::storage::{Catalog, Collection, ReadPoint};
 use crate::value::{Doc, DocBuf, ValueRef};
@@ -49,7 +50,7 @@ pub struct Reading {
     pub filter: Arc<Filter>,
     pub sort: Option<Arc<Sort>>,
     pub hint: Option<Hint>,
-    pub between: Option<Between>,
+    pub between: Option<MinMaxBounds>,
     pub skip: u64,
     pub limit: Option<u64>,
     pub show_ts: bool,
@@ -251,14 +252,19 @@ impl EngineSources {
 }
 
 impl Sources for EngineSources {
-    fn open(&self, _: &RowContext<'_>, from: &Target, spec: &SourceSpec) -> Result<Box<dyn Rows>> {
+    fn open(
+        &self,
+        _: &RowContext<'_>,
+        from: &CollectionName,
+        spec: &SourceSpec,
+    ) -> Result<Box<dyn Rows>> {
         self.read_spec(&from.db, &from.coll, spec, None)
     }
 
     fn find_equal(
         &self,
         _: &RowContext<'_>,
-        from: &Target,
+        from: &CollectionName,
         field: &str,
         keys: &[ValueRef<'_>],
         each: &mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>,
@@ -319,7 +325,7 @@ impl Sources for EngineSources {
     fn report(
         &self,
         _: &RowContext<'_>,
-        on: &Target,
+        on: &CollectionName,
         what: &Report,
         out: &mut RowBatch,
     ) -> Result<()> {

@@ -8,7 +8,7 @@ pub use crate::storage::Totals;
 
 /// The figures that collStats, dbStats and `$collStats` show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct StorageStats {
     pub documents: Totals,
     /// Pairs of name and bytes, the `_id` index first.
     pub indexes: Vec<(String, u64)>,
@@ -29,7 +29,7 @@ const ID_ENTRY_BYTES: u64 = 24;
 
 // === impl Figures ===
 
-impl Figures {
+impl StorageStats {
     pub fn of(collection: &Collection, at: ReadPoint) -> Self {
         collection.read(at, Self::seen)
     }

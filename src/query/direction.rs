@@ -5,14 +5,14 @@ use std::cmp::Ordering;
 use crate::value::Num;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum SortDirection {
     Ascending,
     Descending,
 }
 
 // === impl Direction ===
 
-impl Direction {
+impl SortDirection {
     /// Reads the direction of a sort of documents: doubles are truncated, decimals are rounded.
     pub fn of_documents(number: Num) -> Option<Self> {
         let whole = match number {

@@ -31,7 +31,7 @@ pub struct Server {
 
 /// The tasks that serve connections. The accept loop owns them, so they need no lock.
 #[derive(Default)]
-struct Connections {
+struct ConnectionTasks {
     tasks: JoinSet<()>,
     open: HashMap<Id, (Arc<ConnectionPhase>, AbortHandle)>,
     /// The number of connections so far. The next connection gets the next number.
@@ -110,7 +110,7 @@ impl Server {
             compressors: config.compressors,
         };
         let (inflate_budget, unread_replies) = (InflateBudget::default(), UnreadReplies::default());
-        let mut connections = Connections::default();
+        let mut connections = ConnectionTasks::default();
         let mut pause = FIRST_PAUSE;
         tokio::pin!(shutdown);
         loop {
@@ -193,7 +193,7 @@ async fn enter<H: Handler>(
 
 // === impl Connections ===
 
-impl Connections {
+impl ConnectionTasks {
     fn open<H: Handler>(
         &mut self,
         (stream, address): (TcpStream, SocketAddr),

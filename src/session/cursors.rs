@@ -98,7 +98,7 @@ pub struct OpenCursor {
 
 /// The open cursors of a server.
 pub struct Cursors {
-    open: DashMap<CursorId, Slot, ahash::RandomState>,
+    open: DashMap<CursorId, CursorSlot, ahash::RandomState>,
     count: AtomicUsize,
     ids: ahash::RandomState,
     next: AtomicUsize,
@@ -108,7 +108,7 @@ pub struct Cursors {
     waiting: Arc<CursorBudget>,
 }
 
-struct Slot {
+struct CursorSlot {
     info: Arc<CursorInfo>,
     used: AtomicU32,
     /// `None` while a command has checked the cursor out. The lock is held only to move the source out or in.
@@ -161,7 +161,7 @@ impl Cursors {
             command: Bytes::copy_from_slice(&info.command),
             ..info
         };
-        let mut slot = Slot {
+        let mut slot = CursorSlot {
             info: Arc::new(info),
             used: AtomicU32::new(self.idle.minute()),
             source: Mutex::new(Some(IdleCursor { source, part })),
@@ -374,9 +374,9 @@ mod tests {
     use super::*;
     use crate::value::{DocBuf, Millis};
 
-    struct Numbers(i32);
+    struct NumberSource(i32);
 
-    impl Source for Numbers {
+    impl Source for NumberSource {
         fn fill(
             &mut self,
             _: ReadPoint,
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn a_cursor_is_used_by_one_command_at_a_time() {
         let cursors = Cursors::new(Idle::default());
-        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let id = cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         assert!(id > 0);
         let mut open = cursors.check_out(id).unwrap();
         let second = cursors.check_out(id).err().unwrap();
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn a_cursor_killed_in_use_does_not_come_back() {
         let cursors = Cursors::new(Idle::default());
-        let id = cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        let id = cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         let open = cursors.check_out(id).unwrap();
         assert!(cursors.kill(id));
         assert!(open.is_killed());
@@ -467,12 +467,12 @@ mod tests {
     fn idle_cursors_time_out_unless_told_not_to() {
         let idle = Idle::default();
         let cursors = Cursors::new(idle.clone());
-        cursors.keep(Box::new(Numbers(3)), info()).unwrap();
+        cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         let stays = CursorInfo {
             no_timeout: true,
             ..info()
         };
-        let stays = cursors.keep(Box::new(Numbers(3)), stays).unwrap();
+        let stays = cursors.keep(Box::new(NumberSource(3)), stays).unwrap();
         for _ in 0..10 {
             idle.tick();
         }
@@ -539,6 +539,6 @@ mod tests {
         // A large command counts as well.
         let mut large = info();
         large.command = vec![0; 30_000].into();
-        refused(cursors.keep(Box::new(Numbers(1)), large));
+        refused(cursors.keep(Box::new(NumberSource(1)), large));
     }
 }

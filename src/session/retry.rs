@@ -36,10 +36,10 @@ pub enum Outcome {
 
 /// The statements that have run, by number. Neighbours with the same outcome share one entry, so that a large insert takes
 /// a single one. The entries are sorted, so that a search among a hundred thousand upserts is fast.
-pub(super) type Done = SmallVec<[Run; 1]>;
+pub(super) type Done = SmallVec<[OutcomeRun; 1]>;
 
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct OutcomeRun {
     first: i32,
     count: i32,
     outcome: Outcome,
@@ -82,7 +82,7 @@ impl Retry {
             before.count += 1;
             return;
         }
-        let run = Run {
+        let run = OutcomeRun {
             first: statement,
             count: 1,
             outcome,
@@ -109,7 +109,7 @@ impl Outcome {
 /// Returns the bytes that the outcomes take besides their session.
 pub(super) fn weight(done: &Done) -> usize {
     let entries = if done.spilled() {
-        done.capacity() * size_of::<Run>()
+        done.capacity() * size_of::<OutcomeRun>()
     } else {
         0
     };
@@ -118,7 +118,7 @@ pub(super) fn weight(done: &Done) -> usize {
 
 // === impl Run ===
 
-impl Run {
+impl OutcomeRun {
     fn has(&self, statement: i32) -> bool {
         // The numbers come from the client: the difference of two may overflow.
         statement

@@ -38,11 +38,11 @@ pub struct Session {
     used: AtomicU32,
     /// Ended or expired: a holder must look the session up again.
     over: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RetryState>,
 }
 
 /// The latest retryable write. A command that checks the session out takes the outcomes out of it.
-struct State {
+struct RetryState {
     checked_out: bool,
     number: i64,
     done: Done,
@@ -116,7 +116,7 @@ impl Sessions {
                 outcomes: Arc::clone(&self.outcomes),
                 used: AtomicU32::new(self.idle.minute()),
                 over: AtomicBool::new(false),
-                state: Mutex::new(State {
+                state: Mutex::new(RetryState {
                     checked_out: false,
                     number: -1,
                     done: Done::new(),

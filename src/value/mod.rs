@@ -35,4 +35,4 @@ pub use size::{MAX_DOCUMENT, MAX_INTERNAL_DOCUMENT, check_size, too_large};
 pub use time::{Millis, TS_FIELD};
 pub use truth::is_true;
 pub use types::Type;
-pub use validate::{Fault, Invalid, Limits, validate};
+pub use validate::{Invalid, Limits, ValidationError, validate};

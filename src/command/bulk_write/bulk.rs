@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::LIST;
 use super::op::BulkOp;
-use super::results::{Answer, Results};
+use super::results::{ReplyContext, Results};
 use crate::command::Documents;
 use crate::command::write::{self, Action, Statement, StatementRun, Statements, Writing};
 use crate::engine::write::{Intake, WriteTarget};
@@ -14,16 +14,16 @@ use crate::session;
 use crate::value::{Doc, DocBuf, DocBuilder};
 
 /// A collection that operations refer to by its number.
-pub struct Namespace {
+pub struct BulkNamespace {
     pub database: String,
     pub collection: String,
-    /// Why no operation can run on it: clients may not write to it, or the UUID belongs to another collection. Each operation gets
-    /// this error.
+    /// Why no operation can run on it: clients may not write to it, or the UUID belongs to another collection. Each
+    /// operation gets this error.
     pub refused: Option<Error>,
 }
 
 pub struct Bulk {
-    pub namespaces: Vec<Namespace>,
+    pub namespaces: Vec<BulkNamespace>,
     pub let_vars: Option<DocBuf>,
     /// The offset of the next operation, and its index.
     pub offset: usize,
@@ -33,7 +33,7 @@ pub struct Bulk {
     /// The operation may take long and has not begun.
     pub is_slow: bool,
     pub results: Results,
-    pub answer: Answer,
+    pub answer: ReplyContext,
 }
 
 // === impl Bulk ===
@@ -215,7 +215,7 @@ impl Bulk {
 
 /// Returns the collection with this number, to which an operation writes.
 fn place<'p>(
-    namespaces: &'p [Namespace],
+    namespaces: &'p [BulkNamespace],
     number: usize,
     run: &StatementRun<'p>,
 ) -> WriteTarget<'p> {

@@ -33,7 +33,7 @@ struct Sums {
 }
 
 /// What writing the reply needs.
-pub struct Answer {
+pub struct ReplyContext {
     pub context: Arc<Context>,
     pub at: ReadPoint,
     pub batch_size: Option<u32>,
@@ -56,7 +56,7 @@ impl Results {
         }
     }
 
-    pub fn reply(&mut self, answer: &Answer, reply: &mut DocBuilder<'_>) {
+    pub fn reply(&mut self, answer: &ReplyContext, reply: &mut DocBuilder<'_>) {
         answer.put_cursor(std::mem::take(&mut self.rows), reply);
         for (name, n) in [
             ("nErrors", self.sums.errors),
@@ -166,7 +166,7 @@ fn place_of(index: usize) -> i32 {
 
 // === impl Answer ===
 
-impl Answer {
+impl ReplyContext {
     /// Writes the first results. A cursor keeps those that do not fit.
     fn put_cursor(&self, rows: Vec<DocBuf>, reply: &mut DocBuilder<'_>) {
         let mut source = cursor::listed(rows);

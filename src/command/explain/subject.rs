@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::shape::Shape;
-use super::tree::{Outer, Tree};
-use super::work::{self, Tallied, Work, Writing};
+use super::tree::{Outer, PlanTree};
+use super::work::{self, ExplainWork, ExplainWrite, Tallied};
 use crate::command::aggregate::Aggregate;
 use crate::command::count::Count;
 use crate::command::delete::Deletes;
@@ -22,17 +22,17 @@ use crate::engine::{EngineSources, Reading};
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
 use crate::query::sort::Sort;
-use crate::query::stage::{Empty, Limits, RowBatch, Rows, SourceSpec};
+use crate::query::stage::{Empty, PipelineLimits, RowBatch, Rows, SourceSpec};
 use crate::value::{Doc, DocBuf, Value};
 
-pub(super) struct Subject {
+pub(super) struct ExplainSubject {
     pub namespace: String,
     /// The filter with every shorthand expanded.
     pub parsed: DocBuf,
     /// `None` for a pipeline that generates its own rows.
-    pub tree: Option<Tree>,
+    pub tree: Option<PlanTree>,
     pub shape: Shape,
-    pub work: Work,
+    pub work: ExplainWork,
     /// The stages after the source, if there are any.
     pub stages: Vec<StageShown>,
 }
@@ -69,7 +69,7 @@ fn written(sort: &Sort) -> DocBuf {
 
 // === impl Subject ===
 
-impl Subject {
+impl ExplainSubject {
     pub fn of(call: &Call<'_>) -> Result<Self> {
         match call.command.name {
             "find" => Self::of_find(call),
@@ -145,7 +145,7 @@ impl Subject {
             let namespace = call.namespace(collection);
             return Ok(Self {
                 parsed: DocBuf::new(),
-                tree: Some(Tree {
+                tree: Some(PlanTree {
                     outer: Vec::new(),
                     access: DocBuf::build(|out| {
                         out.put_str("stage", "RECORD_STORE_FAST_COUNT");
@@ -153,7 +153,7 @@ impl Subject {
                     sort_limit: None,
                 }),
                 shape: Shape::new(&namespace, Doc::EMPTY),
-                work: Work::FastCount(count.of(all)),
+                work: ExplainWork::FastCount(count.of(all)),
                 stages: Vec::new(),
                 namespace,
             });
@@ -198,7 +198,7 @@ impl Subject {
         let outer = adapt(&mut reading);
         let catalog = Arc::clone(&call.context.catalog);
         let sources = Arc::new(EngineSources::new(catalog, call.read_point(), false));
-        let limits = Limits::default();
+        let limits = PipelineLimits::default();
         Self::of_reading(
             call, collection, reading, sources, vars, limits, outer, shape,
         )
@@ -211,7 +211,7 @@ impl Subject {
         reading: Reading,
         sources: Arc<EngineSources>,
         vars: Vars,
-        limits: Limits,
+        limits: PipelineLimits,
         mut outer: Vec<Outer>,
         shape: Shape,
     ) -> Result<Self> {
@@ -222,7 +222,7 @@ impl Subject {
             return Ok(Self {
                 namespace,
                 parsed,
-                tree: Some(Tree {
+                tree: Some(PlanTree {
                     outer: outer
                         .into_iter()
                         .filter(|outer| matches!(outer, Outer::Count))
@@ -231,7 +231,7 @@ impl Subject {
                     sort_limit: None,
                 }),
                 shape,
-                work: Work::Nothing,
+                work: ExplainWork::Nothing,
                 stages: Vec::new(),
             });
         };
@@ -255,13 +255,13 @@ impl Subject {
         Ok(Self {
             namespace,
             parsed,
-            tree: Some(Tree {
+            tree: Some(PlanTree {
                 outer,
                 access,
                 sort_limit,
             }),
             shape,
-            work: Work::Read(Box::new(work::Reading {
+            work: ExplainWork::Read(Box::new(work::ExplainRead {
                 rows,
                 sources,
                 vars,
@@ -314,7 +314,7 @@ impl Subject {
                     namespace,
                     parsed: DocBuf::new(),
                     tree: None,
-                    work: Work::Read(Box::new(work::Reading {
+                    work: ExplainWork::Read(Box::new(work::ExplainRead {
                         rows: Box::new(Empty),
                         sources: prepared.sources,
                         vars: prepared.vars,
@@ -353,7 +353,7 @@ impl Subject {
                 Box::new(Tallied { rows, n })
             })
         };
-        if let Work::Read(reading) = &mut subject.work {
+        if let ExplainWork::Read(reading) = &mut subject.work {
             let input = std::mem::replace(&mut reading.rows, Box::new(Empty));
             reading.rows = open(input);
         } else {
@@ -413,12 +413,12 @@ impl Subject {
             shape: Shape::new(&namespace, parsed.as_doc()),
             namespace,
             parsed,
-            tree: Some(Tree {
+            tree: Some(PlanTree {
                 outer: vec![outer],
                 access,
                 sort_limit: (!selection.multi && selection.sort.is_some()).then_some(1),
             }),
-            work: Work::Write(Box::new(Writing {
+            work: ExplainWork::Write(Box::new(ExplainWrite {
                 picker,
                 selection,
                 update,

@@ -1,7 +1,7 @@
 //! Replies that hold a batch of rows: `{cursor: {firstBatch | nextBatch, id, ns}}`.
 //!
-//! The first slice of work writes its rows directly into the reply. Only a batch that takes several slices is collected in a
-//! buffer of its own, in a [`Task`].
+//! The first slice of work writes its rows directly into the reply. Only a batch that takes several slices is collected in
+//! a buffer of its own, in a [`Task`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,11 +55,11 @@ struct Filling {
     /// The elements so far, and the work of finding them.
     bytes: Vec<u8>,
     effort: Effort,
-    what: Option<Filled>,
+    what: Option<BatchCursor>,
 }
 
 /// The cursor that the batch belongs to.
-enum Filled {
+enum BatchCursor {
     First {
         source: Box<dyn Source>,
         info: CursorInfo,
@@ -86,13 +86,13 @@ pub fn batch_size(path: &str, options: Doc<'_>) -> Result<Option<u32>> {
 
 /// Returns a cursor over documents that are all known already (listCollections, listIndexes).
 pub fn listed(documents: Vec<DocBuf>) -> Box<dyn Source> {
-    Box::new(Listed {
+    Box::new(ListedDocuments {
         bytes: documents.iter().map(weight).sum(),
         documents: documents.into(),
     })
 }
 
-struct Listed {
+struct ListedDocuments {
     documents: VecDeque<DocBuf>,
     bytes: usize,
 }
@@ -117,7 +117,7 @@ pub fn open(
     info.is_slow = opening.is_slow;
     info.owner = call.owner();
     let limit = opening.batch_size.unwrap_or(FIRST_BATCH);
-    let what = Filled::First {
+    let what = BatchCursor::First {
         source,
         info,
         single_batch: opening.single_batch,
@@ -139,7 +139,7 @@ pub(in crate::command) fn resume(
     until: Option<Instant>,
 ) -> Result<Outcome> {
     let at = cursor.info.at.moved_to(call.now);
-    let what = Filled::Next {
+    let what = BatchCursor::Next {
         cursor,
         exhaust: call.request.exhaust_allowed,
     };
@@ -155,7 +155,7 @@ fn answer(
     call: &mut Call<'_>,
     at: ReadPoint,
     terms: Terms,
-    mut what: Filled,
+    mut what: BatchCursor,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
     let context = call.context;
@@ -251,7 +251,7 @@ impl Terms {
 
 // === impl Listed ===
 
-impl Source for Listed {
+impl Source for ListedDocuments {
     fn fill(&mut self, _: ReadPoint, batch: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
         while let Some(next) = self.documents.front() {
             if !batch.push(next.as_doc()) {
@@ -270,7 +270,7 @@ impl Source for Listed {
 
 // === impl Filled ===
 
-impl Filled {
+impl BatchCursor {
     fn field(&self) -> &'static str {
         match self {
             Self::First { .. } => "firstBatch",
@@ -318,8 +318,8 @@ impl Filled {
         }
     }
 
-    /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows without
-    /// a request.
+    /// Writes `id` and `ns` after the batch, and keeps or removes the cursor. Returns whether the next batch follows
+    /// without a request.
     fn close(
         self,
         context: &Context,

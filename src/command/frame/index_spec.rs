@@ -6,7 +6,7 @@ use crate::command::create::check_collation;
 use crate::engine::PartialFilter;
 use crate::engine::ddl::{IndexSpec, Partial, WantedIndex};
 use crate::error::{Code, Error, Result};
-use crate::query::filter::{Filter, Node, Test};
+use crate::query::filter::{Filter, FilterNode, Test};
 use crate::query::{Scope, Survey};
 use crate::ttl::{Expiry, TS_FIELD, TsIndex, is_ts_key, names_ts};
 use crate::value::{Doc, DocBuf, Type, ValueRef, is_true};
@@ -32,7 +32,7 @@ const OTHER_KINDS: &[&str] = &[
 
 /// The options of an entry, before they are checked.
 #[derive(Default)]
-struct Options<'a> {
+struct IndexOptions<'a> {
     name: Option<&'a str>,
     key: Option<Doc<'a>>,
     unique: bool,
@@ -58,7 +58,7 @@ pub(in crate::command) enum Unknown {
 
 pub(in crate::command) fn parse(spec: Doc<'_>, unknown: Unknown) -> Result<WantedIndex> {
     let in_spec = |error| in_specification(spec, error);
-    let options = Options::read(spec, unknown).map_err(in_spec)?;
+    let options = IndexOptions::read(spec, unknown).map_err(in_spec)?;
     let (key, name) = options.key_and_name().map_err(in_spec)?;
     // dropIndexes takes `*` as all indexes.
     if name == "*" {
@@ -197,7 +197,7 @@ fn check_kind(key: Doc<'_>) -> Result<()> {
 
 // === impl Options ===
 
-impl<'a> Options<'a> {
+impl<'a> IndexOptions<'a> {
     fn read(spec: Doc<'a>, unknown: Unknown) -> Result<Self> {
         let mut options = Self::default();
         for elem in spec {
@@ -420,15 +420,15 @@ fn check_version(value: ValueRef<'_>, spec: Doc<'_>) -> Result<()> {
 }
 
 /// Checks the filter of a partial index. It may contain comparisons, existence, type, and combinations of these.
-fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
+fn check_partial(node: &FilterNode, filter: Doc<'_>, depth: usize) -> Result<()> {
     let unsupported = || {
         Err(cannot(format!(
             "Expression not supported in partial index: {filter}"
         )))
     };
     match node {
-        Node::True => Ok(()),
-        Node::And(nodes) | Node::Or(nodes) => {
+        FilterNode::True => Ok(()),
+        FilterNode::And(nodes) | FilterNode::Or(nodes) => {
             if depth > 4 {
                 return Err(cannot(format!(
                     "partialFilterExpression depth may not exceed 4: {filter}"
@@ -438,7 +438,7 @@ fn check_partial(node: &Node, filter: Doc<'_>, depth: usize) -> Result<()> {
                 .iter()
                 .try_for_each(|node| check_partial(node, filter, depth + 1))
         }
-        Node::Field(field) => match &field.test {
+        FilterNode::Field(field) => match &field.test {
             Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => Ok(()),
             _ => unsupported(),
         },

@@ -6,7 +6,7 @@ use crate::effort::Effort;
 use crate::engine::{EngineSources, ReadPoint, Tail, TimeSlice};
 use crate::error::Result;
 use crate::query::Vars;
-use crate::query::stage::{self, Flow, Limits, RowContext, Rows, StepBudget};
+use crate::query::stage::{self, Flow, PipelineLimits, RowContext, Rows, StepBudget};
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::check_size;
 use crate::wait::Wait;
@@ -17,7 +17,7 @@ pub(in crate::command) struct RowSource {
     rows: Box<dyn Rows>,
     sources: Arc<EngineSources>,
     vars: Vars,
-    limits: Limits,
+    limits: PipelineLimits,
     /// A batch has left already, so the current command is a later one.
     later: bool,
     /// Rows that were pulled but not handed out yet. They begin at `next`.
@@ -37,7 +37,7 @@ impl RowSource {
         rows: Box<dyn Rows>,
         sources: Arc<EngineSources>,
         vars: Vars,
-        limits: Limits,
+        limits: PipelineLimits,
     ) -> Self {
         Self {
             rows,

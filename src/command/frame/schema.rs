@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Call, Context, Outcome, Step, Task};
-use crate::engine::ddl::{Advance, Begun, Done, Modified, SchemaChange, Steps};
+use crate::engine::ddl::{Advance, Begun, Done, ModifiedIndex, SchemaChange, Steps};
 use crate::error::Result;
 use crate::value::DocBuilder;
 
@@ -82,7 +82,7 @@ fn tell(context: &Context, done: &Done, reply: &mut DocBuilder<'_>) {
     }
 }
 
-fn put_modified(modified: &Modified, reply: &mut DocBuilder<'_>) {
+fn put_modified(modified: &ModifiedIndex, reply: &mut DocBuilder<'_>) {
     if let Some((old, new)) = modified.expire_after {
         if let Some(old) = old {
             reply.put_i64("expireAfterSeconds_old", old.into());

@@ -11,14 +11,14 @@ use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, Tim
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
-use crate::query::stage::{Limits, StepBudget};
+use crate::query::stage::{PipelineLimits, StepBudget};
 use crate::session::{Fill, ReplyBatch, Source};
 use crate::value::Doc;
 use crate::wait::Wait;
 
-/// The source of a find whose order is the order of the walk and whose documents are returned unchanged. It keeps a position
-/// and no rows, so each document that a later command gets was visible at that command's own `now`.
-pub(in crate::command) struct Stream {
+/// The source of a find whose order is the order of the walk and whose documents are returned unchanged. It keeps a
+/// position and no rows, so each document that a later command gets was visible at that command's own `now`.
+pub(in crate::command) struct WalkSource {
     walk: Walk,
     filter: Arc<Filter>,
     vars: Vars,
@@ -40,12 +40,12 @@ pub(in crate::command) struct Stream {
 pub(in crate::command) struct InOrder {
     pub reading: Reading,
     pub sources: Arc<EngineSources>,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
 }
 
 // === impl Stream ===
 
-impl Stream {
+impl WalkSource {
     pub fn new(walk: Walk, filter: Arc<Filter>, vars: Vars, skip: u64, limit: Option<u64>) -> Self {
         Self {
             walk,
@@ -100,7 +100,7 @@ impl Stream {
     }
 }
 
-impl Source for Stream {
+impl Source for WalkSource {
     fn fill(
         &mut self,
         at: ReadPoint,

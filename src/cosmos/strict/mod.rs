@@ -14,7 +14,7 @@ use crate::value::{Type, ValueRef, is_true};
 
 pub use index::check_index;
 pub use lookup::check_lookup;
-pub use rules::{RULES, Rule};
+pub use rules::{RULES, StrictRule};
 pub use sort::{check_lone_sort, check_sort};
 
 /// The largest document that the service stores.

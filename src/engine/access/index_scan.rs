@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::offer::{DocumentTest, OnFound, cost};
 use super::{Pace, Walk, WalkPosition};
 use crate::effort::Effort;
-use crate::engine::plan::{AccessPath, Direction, IndexScan, KeyRange};
+use crate::engine::plan::{AccessPath, IndexScan, KeyRange, ScanDirection};
 use crate::error::{Code, Error, Result};
 use crate::storage::index::{Entry, split};
 use crate::storage::{RecordId, Stored, View};
@@ -79,7 +79,7 @@ impl Walk {
                 self.position = WalkPosition::Entry(at, last);
                 return Ok(Pace::More);
             }
-            let stopped = if *direction == Direction::Backward {
+            let stopped = if *direction == ScanDirection::Backward {
                 // A backward scan walks the ranges from the last to the first.
                 let range = &ranges[ranges.len() - 1 - at];
                 let below = last.as_deref().unwrap_or(&range.upper);

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Tail;
-use super::plan::{AccessPath, Direction};
+use super::plan::{AccessPath, ScanDirection};
 use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
 use crate::query::Vars;
@@ -282,8 +282,8 @@ impl Walk {
     ) -> Result<Pace> {
         let newest = self.newest.unwrap_or(RecordId::FIRST);
         match &self.access {
-            AccessPath::CollScan(Direction::Forward) => self.scan_forward(view, newest, test),
-            AccessPath::CollScan(Direction::Backward) => self.scan_backward(view, newest, test),
+            AccessPath::CollScan(ScanDirection::Forward) => self.scan_forward(view, newest, test),
+            AccessPath::CollScan(ScanDirection::Backward) => self.scan_backward(view, newest, test),
             AccessPath::Ids(_) => self.read_ids(view, test),
             AccessPath::IndexScan(_) => self.scan_index(view, test),
             // Unions are not nested.
@@ -291,8 +291,8 @@ impl Walk {
         }
     }
 
-    /// Fails if a capped collection has evicted the document behind which the walk wants to continue: it cannot know what it
-    /// missed. (A document that has expired is no error. The walk keeps its position.)
+    /// Fails if a capped collection has evicted the document behind which the walk wants to continue: it cannot know what
+    /// it missed. (A document that has expired is no error. The walk keeps its position.)
     fn check_position(&self, view: &View<'_>) -> Result<()> {
         match self.position {
             WalkPosition::Record(last) if view.evicted().is_some_and(|gone| last <= gone) => {

@@ -50,8 +50,8 @@ fn access_paths(collection: &Arc<Collection>, count: i32) -> Vec<(&'static str, 
     let by_id = choose(collection, &ids, None, None, NOW).unwrap();
     let scan_index = choose(collection, &all, None, Some(&hint), NOW).unwrap();
     vec![
-        ("up", AccessPath::CollScan(Direction::Forward)),
-        ("down", AccessPath::CollScan(Direction::Backward)),
+        ("up", AccessPath::CollScan(ScanDirection::Forward)),
+        ("down", AccessPath::CollScan(ScanDirection::Backward)),
         ("ids", by_id.access),
         ("index", scan_index.access),
     ]

@@ -1,14 +1,14 @@
 //! Building indexes, in steps.
 //!
-//! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a time,
-//! and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is being built
-//! aborts the whole build.
+//! From the first step on, every write keeps the new indexes up to date. The build fills them a hundred documents at a
+//! time, and queries use them when they are complete. If one index cannot be built, none is. Dropping an index that is
+//! being built aborts the whole build.
 
 use std::sync::Arc;
 
 use super::default_ttl;
 use super::drain::prepare;
-use super::missing::Missing;
+use super::missing::MissingIndexes;
 use super::{Advance, Begun, Done, Steps, WantedIndex, check_written, hides_system_index};
 use crate::engine::TimeSlice;
 use crate::engine::describe::count_indexes;
@@ -99,8 +99,8 @@ impl BuildIndexes {
 // === impl Creating ===
 
 impl Creating {
-    /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one of
-    /// the indexes.
+    /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one
+    /// of the indexes.
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
         let name = &self.change.namespace;
         let (collection, created) =
@@ -108,7 +108,7 @@ impl Creating {
         self.created_collection |= created;
         let begun = collection.write(now, |writer| -> Result<_> {
             let before = count_indexes(&writer.view());
-            let Some(missing) = Missing::find(&writer.view(), &self.change.indexes)? else {
+            let Some(missing) = MissingIndexes::find(&writer.view(), &self.change.indexes)? else {
                 return Ok(Err(writer.settled()));
             };
             let begun = missing.indexes.into_iter();

@@ -21,7 +21,7 @@ pub enum WantedIndex {
 }
 
 /// The indexes that must be built.
-pub(super) struct Missing {
+pub(super) struct MissingIndexes {
     pub indexes: Vec<IndexSpec>,
     pub default: Option<(DefaultTtl, TsIndex)>,
 }
@@ -31,7 +31,7 @@ const MAX_INDEXES: usize = 64;
 
 // === impl Missing ===
 
-impl Missing {
+impl MissingIndexes {
     /// Finds the missing indexes. Returns `None` if another client is building a wanted index: the build may still fail, so
     /// the caller waits for it.
     pub fn find(view: &View<'_>, wanted: &[WantedIndex]) -> Result<Option<Self>> {

@@ -43,7 +43,7 @@ pub struct ModifyIndex {
 
 /// The changed settings of an index, with their old and new values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Modified {
+pub struct ModifiedIndex {
     pub expire_after: Option<(Option<i32>, i32)>,
     pub hidden: Option<(bool, bool)>,
     pub unique: bool,
@@ -61,7 +61,7 @@ pub(super) struct Resolved {
     index: String,
     expire: Option<i32>,
     change: IndexChange,
-    modified: Modified,
+    modified: ModifiedIndex,
 }
 
 // === impl ModifyCollection ===
@@ -96,7 +96,7 @@ impl ModifyCollection {
             return Ok(Begun::Steps(Box::new(converting)));
         }
         if self.dry_run {
-            return Ok(Begun::Done(Done::Modified(Modified::default())));
+            return Ok(Begun::Done(Done::Modified(ModifiedIndex::default())));
         }
         if resolved.is_rule() {
             let draining =
@@ -304,7 +304,7 @@ impl Resolved {
     }
 
     /// Changes the expiry rules and all other settings.
-    pub(super) fn make(self, rules: &mut Rules<'_>) -> Modified {
+    pub(super) fn make(self, rules: &mut Rules<'_>) -> ModifiedIndex {
         if let Some(default) = self.default {
             default_ttl::set(rules, default, self.show_as.clone());
         }
@@ -315,7 +315,7 @@ impl Resolved {
     }
 
     /// Changes all settings except the expiry rules.
-    pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> Modified {
+    pub(super) fn make_rest(self, writer: &mut Writer<'_>) -> ModifiedIndex {
         if let Some(mode) = self.mode {
             writer.set_indexing_mode(mode);
         }

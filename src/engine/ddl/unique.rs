@@ -6,7 +6,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Advance, Done, Modified, ModifyCollection, Steps, no_collection};
+use super::{Advance, Done, ModifiedIndex, ModifyCollection, Steps, no_collection};
 use crate::engine::TimeSlice;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::StepBudget as _;
@@ -18,12 +18,12 @@ pub(super) struct ConvertToUnique {
     collection: Arc<Collection>,
     change: ModifyCollection,
     index: String,
-    look: Look,
+    look: DuplicateSearch,
 }
 
 /// The progress of reading the index.
 #[derive(Default)]
-struct Look {
+struct DuplicateSearch {
     /// The index, and the version of its state.
     of: Option<(IndexNumber, u64)>,
     /// The last entry read.
@@ -60,7 +60,7 @@ impl ConvertToUnique {
             collection,
             change,
             index,
-            look: Look::default(),
+            look: DuplicateSearch::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Steps for ConvertToUnique {
             return Err(self.look.refusal());
         }
         if self.change.dry_run {
-            return Ok(Advance::Done(Done::Modified(Modified::default())));
+            return Ok(Advance::Done(Done::Modified(ModifiedIndex::default())));
         }
         let made = self.collection.write(now, |writer| {
             let view = writer.view();
@@ -106,7 +106,7 @@ fn state(index: &Index) -> (IndexNumber, u64) {
 
 // === impl Look ===
 
-impl Look {
+impl DuplicateSearch {
     /// Reads some more entries. Returns `true` when all were read.
     fn some(&mut self, view: &View<'_>, name: &str) -> Result<bool> {
         let Some(index) = view.index(name) else {
@@ -207,7 +207,7 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, MAX_DOCUMENTS, SOME};
+    use super::{DuplicateSearch, MAX_DOCUMENTS, SOME};
     use crate::clock::monotonic;
     use crate::storage::index::IndexSpec;
     use crate::storage::{Collection, Namespace, Options, ReadPoint};
@@ -238,7 +238,7 @@ mod tests {
         })
         .unwrap();
         for (later, shared) in [(9_999, 1), (10_000, 0)] {
-            let mut look = Look::default();
+            let mut look = DuplicateSearch::default();
             let mut some = |now| {
                 c.read(ReadPoint::at(Millis(now)), |view| look.some(view, "a_1"))
                     .unwrap()
@@ -252,7 +252,7 @@ mod tests {
     /// The error reports the documents of one key only up to the limit, however large their `_id`s are.
     #[test]
     fn what_is_told_of_those_who_share_a_key_has_an_end() {
-        let mut look = Look::default();
+        let mut look = DuplicateSearch::default();
         for told in 1..=MAX_DOCUMENTS {
             look.tell(Value::int32(1).as_ref());
             assert_eq!(look.full, told == MAX_DOCUMENTS, "{told}");
@@ -274,7 +274,7 @@ mod tests {
                 }
             })
             .unwrap();
-            let mut look = Look::default();
+            let mut look = DuplicateSearch::default();
             while !c
                 .read(ReadPoint::at(Millis(0)), |view| look.some(view, "a_1"))
                 .unwrap()

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use super::{
-    AccessPath, Direction, Facts, Hint, IndexFacts, IndexScan, Plan, Shown, ShownIndex, SortKey,
+    AccessPath, ExplainedAccess, ExplainedIndex, Facts, Hint, IndexFacts, IndexScan, Plan,
+    ScanDirection, SortKey,
     bounds::BoundKind,
     hint::Hinted,
     id_point::{ID_FIELD, id_values},
@@ -17,7 +18,7 @@ use crate::{
     interrupt,
     query::{
         Filter,
-        filter::{Node, Test},
+        filter::{FilterNode, Test},
     },
     value::{Path, key},
 };
@@ -33,7 +34,7 @@ pub fn plan<'f>(
     let root = filter.root();
     // This comes first: a hint that names no index is refused whatever the filter says, as in mongod.
     let hinted = hint.map(|hint| hint.find(facts)).transpose()?;
-    if matches!(root, Node::False) {
+    if matches!(root, FilterNode::False) {
         return Ok(Plan {
             access: AccessPath::Nothing,
             sort_covered: true,
@@ -44,8 +45,8 @@ pub fn plan<'f>(
     if let Some(Hinted::Natural(direction)) = hinted {
         return Ok(collection(direction, sort));
     }
-    if matches!(root, Node::True) && sort.is_empty() && hinted.is_none() {
-        return Ok(collection(Direction::Forward, sort));
+    if matches!(root, FilterNode::True) && sort.is_empty() && hinted.is_none() {
+        return Ok(collection(ScanDirection::Forward, sort));
     }
     let predicates = Predicates::of(root)?;
     if hinted.is_none()
@@ -72,10 +73,10 @@ pub fn plan<'f>(
     {
         return Ok(plan);
     }
-    Ok(collection(Direction::Forward, sort))
+    Ok(collection(ScanDirection::Forward, sort))
 }
 
-fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
+fn collection<'f>(direction: ScanDirection, sort: &[SortKey<'_>]) -> Plan<'f> {
     Plan {
         access: AccessPath::CollScan(direction),
         sort_covered: sort.is_empty(),
@@ -86,7 +87,7 @@ fn collection<'f>(direction: Direction, sort: &[SortKey<'_>]) -> Plan<'f> {
 
 /// Returns the plan for `_id` equal to one value or to one of several. No other access is quicker.
 fn by_id<'f>(
-    root: &'f Node,
+    root: &'f FilterNode,
     predicates: &Predicates<'f>,
     sort: &[SortKey<'_>],
 ) -> Result<Option<Plan<'f>>> {
@@ -107,11 +108,11 @@ fn by_id<'f>(
         keys.push(key::with(value.as_ref(), <[u8]>::to_vec));
     }
     let only = match root {
-        Node::Field(field) => Some(&field.test),
+        FilterNode::Field(field) => Some(&field.test),
         _ => None,
     };
-    let shown = Shown {
-        by: ShownIndex::Ids(values),
+    let shown = ExplainedAccess {
+        by: ExplainedIndex::Ids(values),
         used: vec![part],
     };
     Ok(Some(Plan {
@@ -128,13 +129,13 @@ fn by_id<'f>(
 
 /// Returns the best index for a query. With a hint, only the hinted index is considered.
 fn best<'i>(
-    root: &Node,
+    root: &FilterNode,
     predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
     hinted: Option<Hinted>,
     facts: &'i Facts,
-) -> Result<Option<Candidate<'i>>> {
-    let mut best: Option<Candidate<'_>> = None;
+) -> Result<Option<IndexCandidate<'i>>> {
+    let mut best: Option<IndexCandidate<'_>> = None;
     for (at, index) in facts.indexes.iter().enumerate() {
         let asked = match hinted {
             Some(hinted) => hinted == Hinted::Index(at),
@@ -157,14 +158,14 @@ fn best<'i>(
 /// Plans an `$or` that all documents must satisfy, with the best index for each alternative. Gives up if an alternative has
 /// no index: it would need a scan of the collection, and then one scan serves them all.
 fn by_alternatives<'f>(
-    root: &'f Node,
+    root: &'f FilterNode,
     sort: &[SortKey<'_>],
     facts: &Facts,
 ) -> Result<Option<Plan<'f>>> {
     let branches = match root {
-        Node::Or(branches) => Some(branches),
-        Node::And(parts) => parts.iter().find_map(|part| match part {
-            Node::Or(branches) => Some(branches),
+        FilterNode::Or(branches) => Some(branches),
+        FilterNode::And(parts) => parts.iter().find_map(|part| match part {
+            FilterNode::Or(branches) => Some(branches),
             _ => None,
         }),
         _ => None,
@@ -176,7 +177,7 @@ fn by_alternatives<'f>(
     let mut shown = Vec::new();
     for branch in branches
         .iter()
-        .filter(|branch| !matches!(branch, Node::False))
+        .filter(|branch| !matches!(branch, FilterNode::False))
     {
         interrupt::tick(1)?;
         let predicates = Predicates::of(branch)?;
@@ -199,14 +200,14 @@ fn by_alternatives<'f>(
 }
 
 /// What an index can do for a query.
-struct Candidate<'i> {
+struct IndexCandidate<'i> {
     score: Score,
     index: &'i IndexFacts,
     /// One entry per field of the index.
     bounds: Vec<Option<Rc<FieldBounds>>>,
     /// How many of the fields narrow the scan.
     used: usize,
-    order: Option<Direction>,
+    order: Option<ScanDirection>,
 }
 
 /// The rating of an index, the most important criterion first.
@@ -226,11 +227,11 @@ struct Score {
 
 fn candidate<'i>(
     index: &'i IndexFacts,
-    root: &Node,
+    root: &FilterNode,
     predicates: &Predicates<'_>,
     sort: &[SortKey<'_>],
     hinted: bool,
-) -> Result<Option<Candidate<'i>>> {
+) -> Result<Option<IndexCandidate<'i>>> {
     // A partial index lacks documents that do not pass its filter. A sparse index lacks documents that have none of its
     // fields. A client that hints at such an index gets only what it holds, as in MongoDB.
     if let Some(partial) = &index.partial
@@ -271,7 +272,7 @@ fn candidate<'i>(
         short: std::cmp::Reverse(index.spec.paths.len()),
     };
     let useful = hinted || used > 0 || score.sorted || selective;
-    Ok(useful.then_some(Candidate {
+    Ok(useful.then_some(IndexCandidate {
         score,
         index,
         bounds,
@@ -315,7 +316,7 @@ fn field_bounds(
 
 // === impl Candidate ===
 
-impl Candidate<'_> {
+impl IndexCandidate<'_> {
     fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Result<Plan<'f>> {
         let given = self.bounds.get(..self.used).unwrap_or_default();
         let ranges = ranges::ranges(&self.index.spec.descending, given)?;
@@ -326,7 +327,7 @@ impl Candidate<'_> {
         }
         used.sort_unstable();
         used.dedup();
-        let direction = self.order.unwrap_or(Direction::Forward);
+        let direction = self.order.unwrap_or(ScanDirection::Forward);
         Ok(Plan {
             sort_covered: self.score.sorted || sort.is_empty(),
             // The bounds express every part of the filter, and each document has one key.
@@ -338,8 +339,8 @@ impl Candidate<'_> {
                 direction,
                 multikey: self.index.multikey,
             }),
-            shown: vec![Shown {
-                by: ShownIndex::Scan {
+            shown: vec![ExplainedAccess {
+                by: ExplainedIndex::Scan {
                     index: self.index.clone(),
                     direction,
                     bounds: Some(self.bounds),
@@ -357,7 +358,7 @@ fn sort_order(
     index: &IndexFacts,
     bounds: &[Option<Rc<FieldBounds>>],
     sort: &[SortKey<'_>],
-) -> Option<Direction> {
+) -> Option<ScanDirection> {
     let fixed = |at: usize| {
         bounds
             .get(at)
@@ -380,9 +381,9 @@ fn sort_order(
             return None;
         }
         let this = if next.descending == index.is_descending(at) {
-            Direction::Forward
+            ScanDirection::Forward
         } else {
-            Direction::Backward
+            ScanDirection::Backward
         };
         if !fixed(at) && *direction.get_or_insert(this) != this {
             return None;
@@ -396,5 +397,5 @@ fn sort_order(
             return None;
         }
     }
-    Some(direction.unwrap_or(Direction::Forward))
+    Some(direction.unwrap_or(ScanDirection::Forward))
 }

@@ -1,6 +1,8 @@
 //! A plan as `explain` shows it.
 
-use super::{AccessPath, Direction, FieldBounds, IndexFacts, Plan, Shown, ShownIndex};
+use super::{
+    AccessPath, ExplainedAccess, ExplainedIndex, FieldBounds, IndexFacts, Plan, ScanDirection,
+};
 use crate::{
     error::Result,
     interrupt,
@@ -72,7 +74,7 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
 }
 
 /// Writes the part of the filter that the bounds do not express.
-fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
+fn put_rest(filter: &Filter, shown: &ExplainedAccess<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
     let rest = filter.describe_without(&shown.used)?;
     if !rest.as_doc().is_empty() {
         out.put_doc("filter", rest.as_doc());
@@ -81,10 +83,10 @@ fn put_rest(filter: &Filter, shown: &Shown<'_>, out: &mut DocBuilder<'_>) -> Res
 }
 
 /// Writes the index scan. `left` is the number of bytes that the bounds may still take.
-fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
+fn index_scan(by: &ExplainedIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -> Result<()> {
     out.put_str("stage", "IXSCAN");
     let bounds = match by {
-        ShownIndex::Ids(values) => {
+        ExplainedIndex::Ids(values) => {
             out.doc("keyPattern").put_i32("_id", 1);
             out.put_str("indexName", ID_INDEX)
                 .put_bool("isMultiKey", false)
@@ -92,10 +94,10 @@ fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -
                 .put_bool("isSparse", false)
                 .put_bool("isPartial", false)
                 .put_i32("indexVersion", 2)
-                .put_str("direction", Direction::Forward.name());
+                .put_str("direction", ScanDirection::Forward.name());
             id_bounds(values, *left)?
         }
-        ShownIndex::Scan {
+        ExplainedIndex::Scan {
             index,
             direction,
             bounds,
@@ -122,7 +124,7 @@ fn index_scan(by: &ShownIndex<'_>, left: &mut usize, out: &mut DocBuilder<'_>) -
     Ok(())
 }
 
-fn put_index(index: &IndexFacts, direction: Direction, out: &mut DocBuilder<'_>) {
+fn put_index(index: &IndexFacts, direction: ScanDirection, out: &mut DocBuilder<'_>) {
     out.put_doc("keyPattern", index.spec.key.as_doc())
         .put_str("indexName", &index.spec.name)
         .put_bool("isMultiKey", index.multikey != 0);
@@ -150,12 +152,12 @@ fn id_bounds(values: &[Value], most: usize) -> Result<Option<DocBuf>> {
 
 fn scan_bounds(
     index: &IndexFacts,
-    direction: Direction,
+    direction: ScanDirection,
     bounds: &[Option<std::rc::Rc<FieldBounds>>],
     most: usize,
 ) -> Result<Option<DocBuf>> {
     let fields = index.spec.paths.iter().enumerate().map(|(at, path)| {
-        let reversed = index.is_descending(at) != (direction == Direction::Backward);
+        let reversed = index.is_descending(at) != (direction == ScanDirection::Backward);
         let texts: Texts<'_> = match (bounds.get(at).and_then(Option::as_deref), reversed) {
             (None, false) => Box::new(std::iter::once("[MinKey, MaxKey]".to_owned())),
             (None, true) => Box::new(std::iter::once("[MaxKey, MinKey]".to_owned())),

@@ -7,7 +7,7 @@ use super::predicates::{Ask, Predicate};
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Filter, Node, Test},
+    query::filter::{CompareOp, Filter, FilterNode, Test},
     value::{Doc, Type, Value, ValueRef},
 };
 
@@ -20,7 +20,7 @@ pub fn has_one_key(value: ValueRef<'_>) -> bool {
 
 /// Returns the `_id` that the filter asks for, if it asks for nothing else.
 pub fn id_equality(filter: &Filter) -> Option<ValueRef<'_>> {
-    let Node::Field(field) = filter.root() else {
+    let FilterNode::Field(field) = filter.root() else {
         return None;
     };
     let Test::Compare(comparison) = &field.test else {

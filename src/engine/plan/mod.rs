@@ -1,15 +1,16 @@
 //! The planner: decides whether a query finds its documents by `_id`, through an index, or by a scan of the collection.
 //!
 //! [`plan`] is pure. It reads the tree of the filter, the sort, the hint and the [`Facts`] copied from the collection, and
-//! picks an [`AccessPath`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of the
-//! filter. It counts its work, so that a long planning run stops when its command ends.
+//! picks an [`AccessPath`]. It holds no lock, writes nothing and starts nothing. Its time is nearly linear in the size of
+//! the filter. It counts its work, so that a long planning run stops when its command ends.
 //!
-//! Two laws hold (`tests/plans.rs`). First, an access leaves out no document that passes the filter: a predicate that cannot
-//! guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields only
-//! documents that pass, so the walk does not test them again. All other plans test every document against the whole filter.
+//! Two laws hold (`tests/plans.rs`). First, an access leaves out no document that passes the filter: a predicate that
+//! cannot guarantee this (arrays, null, numbers in paths) gives no bounds. Second, the access of an `exact` plan yields
+//! only documents that pass, so the walk does not test them again. All other plans test every document against the whole
+//! filter.
 //!
-//! Whether an index is multikey decides which bounds are safe. A plan is valid for the facts that it was made from. The walk
-//! notices if an index has become multikey since then.
+//! Whether an index is multikey decides which bounds are safe. A plan is valid for the facts that it was made from. The
+//! walk notices if an index has become multikey since then.
 
 mod bounds;
 mod candidate;
@@ -70,7 +71,7 @@ pub struct SortKey<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum ScanDirection {
     Forward,
     Backward,
 }
@@ -85,7 +86,7 @@ pub struct Plan<'f> {
     pub exact: bool,
     /// For explain: one entry for each index that the access reads. It is empty for a scan of the collection, and for a
     /// filter that asks for one `_id` only.
-    shown: Vec<Shown<'f>>,
+    shown: Vec<ExplainedAccess<'f>>,
 }
 
 /// The documents that a query reads, and their order.
@@ -94,7 +95,7 @@ pub enum AccessPath {
     /// No document: nothing can match the filter.
     Nothing,
     /// All documents, in natural order or its reverse.
-    CollScan(Direction),
+    CollScan(ScanDirection),
     /// The documents with these `_id`s, as key bytes: ascending, each once.
     Ids(Vec<Vec<u8>>),
     IndexScan(IndexScan),
@@ -110,7 +111,7 @@ pub struct IndexScan {
     pub spec: Arc<IndexSpec>,
     /// Disjoint and ascending. A backward scan starts with the last one.
     pub ranges: Vec<KeyRange>,
-    pub direction: Direction,
+    pub direction: ScanDirection,
     /// The multikey bits of the index when the ranges were made.
     pub multikey: u64,
 }
@@ -124,20 +125,20 @@ pub struct KeyRange {
 
 /// The part of an explain output that describes one index.
 #[derive(Debug)]
-struct Shown<'f> {
-    by: ShownIndex<'f>,
+struct ExplainedAccess<'f> {
+    by: ExplainedIndex<'f>,
     /// The parts of the top conjunction (by position, ascending) that the bounds express. Explain shows the rest at the
     /// fetch.
     used: Vec<usize>,
 }
 
 #[derive(Debug)]
-enum ShownIndex<'f> {
+enum ExplainedIndex<'f> {
     /// A lookup of these values in the map of `_id`s.
     Ids(&'f [Value]),
     Scan {
         index: IndexFacts,
-        direction: Direction,
+        direction: ScanDirection,
         /// One entry per field of the index; an entry of `None` means all values. The whole is `None` if the client gives
         /// the bounds itself.
         bounds: Option<Vec<Option<Rc<FieldBounds>>>>,
@@ -171,10 +172,10 @@ impl<'f> Plan<'f> {
 
     /// Returns a forward scan of one range of an index. It serves no sort: `sort_covered` is true if the query has none.
     pub fn of_range(index: IndexFacts, range: KeyRange, sort_covered: bool) -> Self {
-        let shown = Shown {
-            by: ShownIndex::Scan {
+        let shown = ExplainedAccess {
+            by: ExplainedIndex::Scan {
                 index: index.clone(),
-                direction: Direction::Forward,
+                direction: ScanDirection::Forward,
                 bounds: None,
             },
             used: Vec::new(),
@@ -216,7 +217,7 @@ impl IndexScan {
             number: index.number,
             spec: index.spec,
             ranges: vec![range],
-            direction: Direction::Forward,
+            direction: ScanDirection::Forward,
             multikey: index.multikey,
         }
     }
@@ -246,7 +247,7 @@ impl KeyRange {
 
 // === impl Direction ===
 
-impl Direction {
+impl ScanDirection {
     pub fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::bounds::{self, Bounds, PathFacts};
+use super::bounds::{self, PathBounds, PathFacts};
 use crate::{
     error::Result,
     interrupt,
-    query::filter::{CompareOp, Comparison, Field, Node, Test},
+    query::filter::{CompareOp, Comparison, FieldTest, FilterNode, Test},
     value::{Path, Type},
 };
 
@@ -28,13 +28,13 @@ pub enum Ask<'f> {
     Is(&'f Test),
     Not(&'f Test),
     /// Some element passes all of these.
-    Element(&'f [Node]),
+    Element(&'f [FilterNode]),
 }
 
 // === impl Predicate ===
 
 impl Predicate<'_> {
-    pub fn bounds(&self, multikey: bool) -> Result<Option<Bounds>> {
+    pub fn bounds(&self, multikey: bool) -> Result<Option<PathBounds>> {
         let place = PathFacts {
             digits: has_digits(&self.path),
             multikey,
@@ -48,11 +48,11 @@ impl Predicate<'_> {
                 let mut tests = Vec::new();
                 for node in nodes {
                     interrupt::tick(1)?;
-                    if let Node::Field(field) = node {
+                    if let FilterNode::Field(field) = node {
                         tests.extend(bounds::of_test(&field.test, place)?);
                     }
                 }
-                Bounds::all_of(tests)
+                PathBounds::all_of(tests)
             }
         }
     }
@@ -109,7 +109,7 @@ struct Known {
 /// The bounds of a field of an index.
 #[derive(Debug)]
 pub struct FieldBounds {
-    pub bounds: Bounds,
+    pub bounds: PathBounds,
     /// The parts of the top conjunction that the bounds express.
     pub parts: Vec<usize>,
 }
@@ -117,14 +117,19 @@ pub struct FieldBounds {
 // === impl Predicates ===
 
 impl<'f> Predicates<'f> {
-    pub fn of(root: &'f Node) -> Result<Self> {
+    pub fn of(root: &'f FilterNode) -> Result<Self> {
         let parts = match root {
-            Node::And(nodes) => nodes.as_slice(),
+            FilterNode::And(nodes) => nodes.as_slice(),
             node => std::slice::from_ref(node),
         };
         let mut sorted = Vec::with_capacity(parts.len());
         for (part, node) in parts.iter().enumerate() {
-            add(node, part, matches!(node, Node::Field(_)), &mut sorted)?;
+            add(
+                node,
+                part,
+                matches!(node, FilterNode::Field(_)),
+                &mut sorted,
+            )?;
         }
         interrupt::tick_each(&sorted)?;
         // The sort is stable: predicates on one path keep the order in which they were written.
@@ -181,7 +186,7 @@ impl<'f> Predicates<'f> {
             if multikey {
                 if found
                     .first()
-                    .is_some_and(|known: &Bounds| known.kind >= bounds.kind)
+                    .is_some_and(|known: &PathBounds| known.kind >= bounds.kind)
                 {
                     continue;
                 }
@@ -191,21 +196,26 @@ impl<'f> Predicates<'f> {
             found.push(bounds);
             parts.extend(part);
         }
-        Ok(Bounds::all_of(found)?.map(|bounds| FieldBounds { bounds, parts }))
+        Ok(PathBounds::all_of(found)?.map(|bounds| FieldBounds { bounds, parts }))
     }
 }
 
-fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'f>>) -> Result<()> {
+fn add<'f>(
+    node: &'f FilterNode,
+    part: usize,
+    whole: bool,
+    found: &mut Vec<Predicate<'f>>,
+) -> Result<()> {
     interrupt::tick(1)?;
     match node {
-        Node::And(nodes) => {
+        FilterNode::And(nodes) => {
             for node in nodes {
                 add(node, part, false, found)?;
             }
         }
-        Node::Field(field) => add_field(field, part, whole, found)?,
-        Node::Not(inner) => {
-            if let Node::Field(field) = &**inner {
+        FilterNode::Field(field) => add_field(field, part, whole, found)?,
+        FilterNode::Not(inner) => {
+            if let FilterNode::Field(field) = &**inner {
                 found.push(Predicate {
                     path: Cow::Borrowed(&field.path),
                     test: Ask::Not(&field.test),
@@ -220,7 +230,7 @@ fn add<'f>(node: &'f Node, part: usize, whole: bool, found: &mut Vec<Predicate<'
 }
 
 fn add_field<'f>(
-    field: &'f Field,
+    field: &'f FieldTest,
     part: usize,
     whole: bool,
     found: &mut Vec<Predicate<'f>>,

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::{
     KeyRange,
-    bounds::{BoundKind, Bounds},
-    interval::{End, Interval},
+    bounds::{BoundKind, PathBounds},
+    interval::{Interval, IntervalEnd},
     predicates::FieldBounds,
 };
 use crate::{error::Result, interrupt};
@@ -74,7 +74,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
     Ok(all)
 }
 
-fn is_points(bounds: &Bounds) -> Result<bool> {
+fn is_points(bounds: &PathBounds) -> Result<bool> {
     if bounds.kind < BoundKind::Points {
         return Ok(false);
     }
@@ -82,7 +82,7 @@ fn is_points(bounds: &Bounds) -> Result<bool> {
     Ok(bounds.intervals.iter().all(Interval::is_point))
 }
 
-fn joined(prefix: &[u8], end: &End, descending: bool) -> Vec<u8> {
+fn joined(prefix: &[u8], end: &IntervalEnd, descending: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(prefix.len() + end.key().len());
     bytes.extend_from_slice(prefix);
     // A descending field is in the key with all bits inverted.

@@ -10,15 +10,15 @@ use crate::value::{Doc, Val, Value, ValueRef};
 
 /// The argument of an operator with its own syntax: `{$operator: value}`.
 #[derive(Clone, Copy)]
-pub struct Argument<'a> {
+pub struct ExprArgument<'a> {
     /// The name of the operator, for error messages, because related operators share a parser.
     pub name: &'static str,
     pub value: ValueRef<'a>,
     pub scope: &'a Scope,
 }
 
-/// Returns the code and message for wrong named arguments, as many operators word them. `what` is "argument" or "parameter".
-/// The numbers are the codes for a value that is not an object, an unknown argument and a missing one.
+/// Returns the code and message for wrong named arguments, as many operators word them. `what` is "argument" or
+/// "parameter". The numbers are the codes for a value that is not an object, an unknown argument and a missing one.
 pub fn unrecognized(
     what: &str,
     name: &str,
@@ -63,10 +63,10 @@ pub fn found_unknown(
     }
 }
 
-/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the code
-/// for an argument that is not an object.
+/// Reads the arguments of an operator that takes the first (or last, or largest) n of its input. `not_an_object` is the
+/// code for an argument that is not an object.
 pub fn n_and_input<'a>(
-    arg: Argument<'a>,
+    arg: ExprArgument<'a>,
     not_an_object: i32,
 ) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
     let [n, input] = arg.named(["n", "input"], |wrong| match wrong {
@@ -119,7 +119,7 @@ pub fn show(value: ValueRef<'_>) -> String {
 
 // === impl Argument ===
 
-impl<'a> Argument<'a> {
+impl<'a> ExprArgument<'a> {
     /// Reads named arguments from an object.
     pub fn named<const N: usize, W, E>(
         self,

@@ -1,6 +1,6 @@
 //! Operators that build arrays: `$range`, `$zip`.
 
-use super::args::{Argument, integral_i32, show};
+use super::args::{ExprArgument, integral_i32, show};
 use super::array::items;
 use super::node::{Call, Expr, ExprOp};
 use super::{Env, LiveValues, fuel};
@@ -76,7 +76,7 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     Ok(Val::Own(Value::array(bytes)))
 }
 
-pub fn zip(arg: Argument<'_>) -> Result<Expr> {
+pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
     let [inputs, defaults, longest] = arg.named(
         ["inputs", "defaults", "useLongestLength"],
         |wrong| match wrong {

@@ -1,14 +1,14 @@
 //! `$and`, `$or`, `$not`.
 
 use super::Env;
-use super::args::{Argument, bool_val};
+use super::args::{ExprArgument, bool_val};
 use super::node::{Call, Eval, Expr};
 use crate::error::Result;
 use crate::value::{Val, Value, is_true};
 
 /// Parses `$and` or `$or`. A constant that decides the result replaces the whole expression, at any position, as in
 /// MongoDB's optimizer.
-fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     let args = arg.list()?;
     let decided = args.iter().any(|arg| {
         arg.as_const()
@@ -20,11 +20,11 @@ fn parse(arg: Argument<'_>, decides: bool, eval: Eval) -> Result<Expr> {
     Ok(Expr::call(arg.name, args, eval))
 }
 
-pub fn and(arg: Argument<'_>) -> Result<Expr> {
+pub fn and(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, false, all)
 }
 
-pub fn or(arg: Argument<'_>) -> Result<Expr> {
+pub fn or(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, true, any)
 }
 

@@ -3,7 +3,7 @@
 //! A single argument that is an array stands for its elements. Among several arguments, an array is an ordinary value.
 
 use super::Env;
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::arithmetic::num_val;
 use super::array::items;
 use super::node::{Call, Expr, ExprOp};
@@ -89,12 +89,12 @@ pub fn std_dev_samp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     deviation(call, env, true)
 }
 
-pub fn median(arg: Argument<'_>) -> Result<Expr> {
+pub fn median(arg: ExprArgument<'_>) -> Result<Expr> {
     let (input, spec) = Percentile::median(arg)?;
     Ok(Expr::op(Quantile { input, spec }))
 }
 
-pub fn percentile(arg: Argument<'_>) -> Result<Expr> {
+pub fn percentile(arg: ExprArgument<'_>) -> Result<Expr> {
     let (input, spec) = Percentile::parse(arg)?;
     Ok(Expr::op(Quantile { input, spec }))
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::Env;
-use super::args::{Argument, bool_val, count_val};
+use super::args::{ExprArgument, bool_val, count_val};
 use super::node::{Call, Expr, ExprOp};
 use super::text::string_val;
 use crate::error::{Error, Result};
@@ -13,13 +13,13 @@ use crate::value::{Val, Value};
 struct Rand;
 
 /// Returns the value unchanged, even if it looks like an expression.
-pub fn literal(arg: Argument<'_>) -> Result<Expr> {
+pub fn literal(arg: ExprArgument<'_>) -> Result<Expr> {
     Ok(Expr::Const(arg.value.to_value()))
 }
 
 /// Parses `$meta`. No stage here performs a search, so the metadata of a search is missing or unavailable. Metadata that
 /// MongoDB has without a search is refused by name as not implemented.
-pub fn meta(arg: Argument<'_>) -> Result<Expr> {
+pub fn meta(arg: ExprArgument<'_>) -> Result<Expr> {
     let unavailable = |what: &str| {
         Err(Error::location(
             40218,
@@ -54,7 +54,7 @@ pub fn meta(arg: Argument<'_>) -> Result<Expr> {
     }
 }
 
-pub fn rand(arg: Argument<'_>) -> Result<Expr> {
+pub fn rand(arg: ExprArgument<'_>) -> Result<Expr> {
     let Some(arguments) = arg.value.as_doc().or(arg.value.as_array()) else {
         return Err(Error::location(
             10065,

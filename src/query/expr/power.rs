@@ -1,7 +1,7 @@
 //! `$sqrt`, `$pow`, `$exp`, `$ln`, `$log`, `$log10`, `$sigmoid`.
 
 use super::Env;
-use super::args::Argument;
+use super::args::ExprArgument;
 use super::arithmetic::{num_val, single};
 use super::node::{Call, Expr};
 use crate::error::{Error, Result};
@@ -187,7 +187,7 @@ fn whole_power(base: i64, exponent: i64) -> Option<i64> {
 }
 
 /// Parses the only argument. An array is not a list of arguments here.
-pub fn sigmoid(arg: Argument<'_>) -> Result<Expr> {
+pub fn sigmoid(arg: ExprArgument<'_>) -> Result<Expr> {
     let only = arg.operand(arg.value)?;
     Ok(Expr::call(arg.name, vec![only], logistic))
 }

@@ -1,6 +1,6 @@
 //! `$regexMatch`, `$regexFind`, `$regexFindAll`.
 
-use super::args::{Argument, bool_val, eval_or};
+use super::args::{ExprArgument, bool_val, eval_or};
 use super::node::{Expr, ExprOp};
 use super::{Env, fuel};
 use crate::args::Wrong;
@@ -33,19 +33,19 @@ enum MatchesWanted {
 /// The longest pattern in bytes. Longer ones are refused, as in mongod.
 const MAX_PATTERN: usize = 16 * 1024;
 
-pub fn regex_match(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_match(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::Whether)
 }
 
-pub fn regex_find(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_find(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::First)
 }
 
-pub fn regex_find_all(arg: Argument<'_>) -> Result<Expr> {
+pub fn regex_find_all(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, MatchesWanted::All)
 }
 
-fn parse(arg: Argument<'_>, wanted: MatchesWanted) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     let name = arg.name;
     let [input, regex, options] =
         arg.named(["input", "regex", "options"], |wrong| match wrong {

@@ -1,6 +1,6 @@
 //! Arrays as sets, where order and duplicates do not matter.
 
-use super::args::{Argument, bool_val};
+use super::args::{ExprArgument, bool_val};
 use super::array::{build, items};
 use super::node::{Call, Expr};
 use super::{Env, LiveValues, fuel};
@@ -41,7 +41,7 @@ fn no_set(code: i32, at: usize, value: ValueRef<'_>) -> Error {
     refuse(code, &words, value)
 }
 
-pub fn set_equals(arg: Argument<'_>) -> Result<Expr> {
+pub fn set_equals(arg: ExprArgument<'_>) -> Result<Expr> {
     let args = arg.list()?;
     if args.len() < 2 {
         return Err(Error::location(

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Env;
-use super::args::{Argument, show};
+use super::args::{ExprArgument, show};
 use super::node::{Expr, ExprOp};
 use super::text::string_val;
 use crate::args::Wrong;
@@ -33,19 +33,19 @@ const SPACES: &[char] = &[
     '\u{200a}',
 ];
 
-pub fn trim(arg: Argument<'_>) -> Result<Expr> {
+pub fn trim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::Both)
 }
 
-pub fn ltrim(arg: Argument<'_>) -> Result<Expr> {
+pub fn ltrim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::Start)
 }
 
-pub fn rtrim(arg: Argument<'_>) -> Result<Expr> {
+pub fn rtrim(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, Side::End)
 }
 
-fn parse(arg: Argument<'_>, side: Side) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, side: Side) -> Result<Expr> {
     let name = arg.name;
     let [input, chars] = arg.named(["input", "chars"], |wrong| match wrong {
         Wrong::NotAnObject(ty) => {

@@ -4,7 +4,7 @@
 //! data (least significant byte first, zero beyond its last byte).
 
 use super::{
-    Node, Test, integer,
+    FilterNode, Test, integer,
     parse::{ParseContext, Site},
 };
 use crate::{
@@ -16,7 +16,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Bits {
     test: BitTest,
-    /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the sign.
+    /// The mask for a number: positions 0 to 62, and bit 63 for every position from 63 on, because all of those show the
+    /// sign.
     mask: u64,
     bits: BitMask,
 }
@@ -197,17 +198,17 @@ fn position(elem: Elem<'_>) -> Result<u32> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Node>> {
+fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     debug_assert!(arg.ty() != Type::Missing);
     let bits = Bits::parse(test, site, arg)?;
-    Ok(Some(Node::field(site.path, Test::Bits(bits))))
+    Ok(Some(FilterNode::field(site.path, Test::Bits(bits))))
 }
 
 pub(super) fn all_set(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AllSet, site, arg)
 }
 
@@ -215,7 +216,7 @@ pub(super) fn all_clear(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AllClear, site, arg)
 }
 
@@ -223,7 +224,7 @@ pub(super) fn any_set(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AnySet, site, arg)
 }
 
@@ -231,7 +232,7 @@ pub(super) fn any_clear(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(BitTest::AnyClear, site, arg)
 }
 
@@ -250,8 +251,8 @@ mod tests {
         })
     }
 
-    /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to bytes, a
-    /// position of two billion would take 256 MB.
+    /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to
+    /// bytes, a position of two billion would take 256 MB.
     #[test]
     fn a_long_mask_is_kept_as_it_came() {
         const LONG: usize = 12 << 20;

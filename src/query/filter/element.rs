@@ -1,7 +1,7 @@
 //! `$exists` and `$type`.
 
 use super::{
-    Node, Test, TypeSet,
+    FilterNode, Test, TypeSet,
     parse::{ParseContext, Site},
 };
 use crate::{
@@ -13,18 +13,22 @@ pub(super) fn exists(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    let node = Node::field(site.path, Test::Exists);
-    Ok(Some(if is_true(arg) { node } else { Node::not(node) }))
+) -> Result<Option<FilterNode>> {
+    let node = FilterNode::field(site.path, Test::Exists);
+    Ok(Some(if is_true(arg) {
+        node
+    } else {
+        FilterNode::not(node)
+    }))
 }
 
 pub(super) fn is_type(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let types = TypeSet::parse(site.path, arg)?;
-    Ok(Some(Node::field(site.path, Test::Type(types))))
+    Ok(Some(FilterNode::field(site.path, Test::Type(types))))
 }
 
 #[cfg(test)]

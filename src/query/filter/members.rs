@@ -1,7 +1,7 @@
 //! `$in` and `$nin`: equality with one of many values, or a match of one of many patterns.
 
 use super::{
-    Node, Test,
+    FilterNode, Test,
     parse::{ParseContext, Site, is_operator_document},
 };
 use crate::{
@@ -104,15 +104,18 @@ impl Members {
     }
 }
 
-fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Node> {
-    Ok(Node::field(site.path, Test::In(Members::parse(site, arg)?)))
+fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<FilterNode> {
+    Ok(FilterNode::field(
+        site.path,
+        Test::In(Members::parse(site, arg)?),
+    ))
 }
 
 pub(super) fn is_in(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     node(site, arg).map(Some)
 }
 
@@ -120,8 +123,8 @@ pub(super) fn not_in(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
-    Ok(Some(Node::not(node(site, arg)?)))
+) -> Result<Option<FilterNode>> {
+    Ok(Some(FilterNode::not(node(site, arg)?)))
 }
 
 #[cfg(test)]

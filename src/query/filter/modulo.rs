@@ -1,7 +1,7 @@
 //! `$mod: [divisor, remainder]`. Both numbers and the value of the field are truncated to integers.
 
 use super::{
-    Node, Test, integer,
+    FilterNode, Test, integer,
     parse::{ParseContext, Site},
 };
 use crate::{
@@ -30,7 +30,7 @@ pub(super) fn modulo(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     arg: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let malformed = |what: &str| Error::bad_value(format!("malformed mod, {what}"));
     let array = arg
         .as_array()
@@ -54,7 +54,7 @@ pub(super) fn modulo(
     if divisor == 0 {
         return Err(Error::bad_value("divisor cannot be 0"));
     }
-    Ok(Some(Node::field(
+    Ok(Some(FilterNode::field(
         site.path,
         Test::Mod(Modulo { divisor, remainder }),
     )))

@@ -1,7 +1,7 @@
 //! `$regex` with `$options`: searches a string or symbol for a [`Pattern`].
 
 use super::{
-    Node, Test,
+    FilterNode, Test,
     parse::{ParseContext, Site},
 };
 use crate::{
@@ -15,7 +15,7 @@ pub(super) fn regex(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     _: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     let mut source = "";
     let mut flags = "";
     interrupt::tick_read(site.siblings.bytes().len())?;
@@ -55,7 +55,7 @@ pub(super) fn regex(
         }
     }
     let pattern = Pattern::new(source, flags)?;
-    Ok(Some(Node::field(site.path, Test::Regex(pattern))))
+    Ok(Some(FilterNode::field(site.path, Test::Regex(pattern))))
 }
 
 /// Checks that `$options` comes with a `$regex`, which reads it.
@@ -63,7 +63,7 @@ pub(super) fn options(
     _: &ParseContext<'_>,
     site: &Site<'_>,
     _: ValueRef<'_>,
-) -> Result<Option<Node>> {
+) -> Result<Option<FilterNode>> {
     interrupt::tick_read(site.siblings.bytes().len())?;
     if site.siblings.has("$regex") {
         Ok(None)

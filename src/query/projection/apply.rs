@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::tree::{Mode, Node, Projection, Tree};
+use super::tree::{Projection, ProjectionMode, ProjectionNode, ProjectionTree};
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::{Expr, Filter, Vars};
@@ -10,7 +10,7 @@ use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, ValueRef, check_size};
 
 /// The context that all levels share.
 struct ProjectionWalk<'r> {
-    mode: Mode,
+    mode: ProjectionMode,
     root: Doc<'r>,
     vars: &'r Vars,
     position: Option<usize>,
@@ -46,7 +46,12 @@ pub(super) fn apply(
 // === impl ProjectionWalk ===
 
 impl ProjectionWalk<'_> {
-    fn document(&self, tree: &Tree, doc: Doc<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
+    fn document(
+        &self,
+        tree: &ProjectionTree,
+        doc: Doc<'_>,
+        out: &mut DocBuilder<'_>,
+    ) -> Result<()> {
         // Marks the children that the document has. Computed fields that it lacks are appended at the end.
         let mut placed: SmallVec<[bool; 16]> = SmallVec::from_elem(false, tree.children.len());
         let mut left = tree.children.len();
@@ -66,7 +71,7 @@ impl ProjectionWalk<'_> {
                 continue;
             };
             // A document may have two fields of one name. The first one gets the new value and the other stays.
-            if *placed && self.mode == Mode::Add {
+            if *placed && self.mode == ProjectionMode::Add {
                 continue;
             }
             left -= usize::from(!*placed);
@@ -80,7 +85,7 @@ impl ProjectionWalk<'_> {
         if self.mode.keeps_others() {
             out.put_body(pending);
         }
-        if tree.computed && self.mode != Mode::Exclude {
+        if tree.computed && self.mode != ProjectionMode::Exclude {
             self.computed(tree, &placed, out)?;
         }
         Ok(())
@@ -91,34 +96,34 @@ impl ProjectionWalk<'_> {
     fn field(
         &self,
         name: &str,
-        node: &Node,
+        node: &ProjectionNode,
         value: ValueRef<'_>,
         element: &[u8],
         out: &mut DocBuilder<'_>,
     ) -> Result<bool> {
         match node {
-            Node::Keep => {
+            ProjectionNode::Keep => {
                 out.put_body(element);
             }
-            Node::Drop | Node::Absent => {}
+            ProjectionNode::Drop | ProjectionNode::Absent => {}
             // In an inclusion, computed fields are appended at the end.
-            Node::Compute(expr) => {
-                if self.mode == Mode::Add {
+            ProjectionNode::Compute(expr) => {
+                if self.mode == ProjectionMode::Add {
                     self.compute(name, expr, out)?;
                 }
             }
-            Node::ElemMatch(filter) => {
-                if self.mode == Mode::Exclude {
+            ProjectionNode::ElemMatch(filter) => {
+                if self.mode == ProjectionMode::Exclude {
                     self.elem_match(name, filter, out)?;
                 }
             }
-            Node::Slice(slice) => match value.as_array() {
+            ProjectionNode::Slice(slice) => match value.as_array() {
                 Some(array) => slice.write(name, array, out),
                 None => {
                     out.put_body(element);
                 }
             },
-            Node::Positional => match value.as_array() {
+            ProjectionNode::Positional => match value.as_array() {
                 Some(array) => {
                     out.array(name).push(self.matched(array)?);
                 }
@@ -126,7 +131,7 @@ impl ProjectionWalk<'_> {
                     out.put_body(element);
                 }
             },
-            Node::Within(inner) => match value.ty() {
+            ProjectionNode::Within(inner) => match value.ty() {
                 Type::Document => {
                     let mut nested = out.doc(name);
                     self.document(inner, Doc::new(value.data()), &mut nested)?;
@@ -143,12 +148,12 @@ impl ProjectionWalk<'_> {
                     }
                 }
                 _ => match self.mode {
-                    Mode::Exclude => {
+                    ProjectionMode::Exclude => {
                         out.put_body(element);
                     }
-                    Mode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
+                    ProjectionMode::Add => self.document(inner, Doc::EMPTY, &mut out.doc(name))?,
                     // A scalar has no fields to include. Computed fields below replace it, at the end.
-                    Mode::Include => return Ok(false),
+                    ProjectionMode::Include => return Ok(false),
                 },
             },
         }
@@ -156,14 +161,21 @@ impl ProjectionWalk<'_> {
     }
 
     /// Appends the computed fields that are not yet placed, in the order of the specification.
-    fn computed(&self, tree: &Tree, placed: &[bool], out: &mut DocBuilder<'_>) -> Result<()> {
+    fn computed(
+        &self,
+        tree: &ProjectionTree,
+        placed: &[bool],
+        out: &mut DocBuilder<'_>,
+    ) -> Result<()> {
         for ((name, node), &placed) in tree.children.iter().zip(placed) {
             match node {
-                Node::Compute(expr) if self.mode == Mode::Include || !placed => {
+                ProjectionNode::Compute(expr)
+                    if self.mode == ProjectionMode::Include || !placed =>
+                {
                     self.compute(name, expr, out)?;
                 }
-                Node::ElemMatch(filter) => self.elem_match(name, filter, out)?,
-                Node::Within(inner) if inner.computed && !placed => {
+                ProjectionNode::ElemMatch(filter) => self.elem_match(name, filter, out)?,
+                ProjectionNode::Within(inner) if inner.computed && !placed => {
                     self.document(inner, Doc::EMPTY, &mut out.doc(name))?;
                 }
                 _ => {}
@@ -179,7 +191,12 @@ impl ProjectionWalk<'_> {
     }
 
     /// Writes one element of an array on the path.
-    fn item(&self, tree: &Tree, value: ValueRef<'_>, out: &mut ArrayBuilder<'_>) -> Result<()> {
+    fn item(
+        &self,
+        tree: &ProjectionTree,
+        value: ValueRef<'_>,
+        out: &mut ArrayBuilder<'_>,
+    ) -> Result<()> {
         // Computing a field for each element takes time, even if the result is empty.
         if tree.computed {
             interrupt::tick(u32::try_from(tree.children.len()).unwrap_or(u32::MAX))?;
@@ -195,7 +212,7 @@ impl ProjectionWalk<'_> {
                     self.item(tree, elem.value, &mut nested)?;
                 }
             }
-            _ if self.mode == Mode::Exclude => {
+            _ if self.mode == ProjectionMode::Exclude => {
                 out.push(value);
             }
             // A scalar has no field to include, but computed fields turn it into a document.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use crate::error::{Error, Result};
 use crate::query::{Projection, Survey, Vars};
 use crate::value::{Doc, ValueRef, check_size};
@@ -13,11 +13,14 @@ struct AddFields(Projection);
 pub(super) fn parse_add_fields(
     value: ValueRef<'_>,
     place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+) -> Result<Arc<dyn DocumentMap>> {
     parse_fields("$addFields", value, place)
 }
 
-pub(super) fn parse_set(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_set(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     parse_fields("$set", value, place)
 }
 
@@ -32,7 +35,7 @@ fn parse_fields(
     name: &'static str,
     value: ValueRef<'_>,
     place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+) -> Result<Arc<dyn DocumentMap>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(
             40272,
@@ -49,7 +52,7 @@ fn parse_fields(
 
 // === impl AddFields ===
 
-impl Each for AddFields {
+impl DocumentMap for AddFields {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         let start = out.len();
         self.0.apply(doc, vars, None, out)?;

@@ -27,14 +27,14 @@ pub struct Row<'a> {
 #[derive(Debug, Clone)]
 pub struct RowBatch {
     bytes: Vec<u8>,
-    ends: Vec<End>,
+    ends: Vec<RowEnd>,
     /// Producers stop at this many rows.
     target: usize,
 }
 
 /// The end of a row, which begins where the previous row ends.
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct RowEnd {
     at: usize,
     origin: Option<Origin>,
 }
@@ -78,7 +78,7 @@ impl RowBatch {
             self.bytes = Vec::new();
             self.ends = Vec::new();
         }
-        self.bytes.capacity() + self.ends.capacity() * size_of::<End>()
+        self.bytes.capacity() + self.ends.capacity() * size_of::<RowEnd>()
     }
 
     pub fn len(&self) -> usize {
@@ -169,7 +169,7 @@ impl RowBatch {
 
     #[inline]
     fn close(&mut self, origin: Option<Origin>) {
-        self.ends.push(End {
+        self.ends.push(RowEnd {
             at: self.bytes.len(),
             origin,
         });
@@ -218,7 +218,7 @@ impl RowBatch {
                         self.bytes.copy_within(start..end.at, filled);
                     }
                     filled += end.at - start;
-                    self.ends[kept] = End {
+                    self.ends[kept] = RowEnd {
                         at: filled,
                         origin: end.origin,
                     };

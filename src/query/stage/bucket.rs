@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::group::{Fields, Group, Key};
+use super::group::{Group, GroupFields, Key};
 use super::{Stage, StageContext};
 use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub(super) fn parse(
     check_default(default.as_ref(), &boundaries)?;
     let fields = match output {
         Some(fields) => fields,
-        None => Fields::count("count")?,
+        None => GroupFields::count("count")?,
     };
     let buckets = Buckets {
         by,
@@ -87,12 +87,12 @@ pub(super) fn output(
     place: &StageContext<'_>,
     code: i32,
     words: &str,
-) -> Result<Fields> {
+) -> Result<GroupFields> {
     let fields = option.expect(ValueRef::as_doc, code, words)?;
-    Fields::parse(fields, place.scope)
+    GroupFields::parse(fields, place.scope)
 }
 
-fn parse_output(option: Arg<'_>, place: &StageContext<'_>) -> Result<Fields> {
+fn parse_output(option: Arg<'_>, place: &StageContext<'_>) -> Result<GroupFields> {
     let words = "The $bucket 'output' field must be an object, but found type: {}.";
     let fields = output(option, place, 40196, words)?;
     if fields.has("_id") {

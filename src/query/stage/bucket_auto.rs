@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bucket;
 use super::granularity::Granularity;
-use super::group::Fields;
+use super::group::GroupFields;
 use super::run_sorter::RunSorter;
 use super::sort::too_much;
 use super::{Empty, Flow, Row, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
@@ -12,13 +12,13 @@ use crate::args::{Arg, fields, object};
 use crate::error::{Error, Result};
 use crate::query::Expr;
 use crate::query::Survey;
-use crate::query::accumulator::State;
+use crate::query::accumulator::AccumulatorState;
 use crate::value::{Doc, DocBuf, DocBuilder, Value, ValueRef, compare, key};
 
 struct BucketAuto {
     by: Expr,
     buckets: i32,
-    fields: Fields,
+    fields: GroupFields,
     granularity: Option<Granularity>,
 }
 
@@ -43,7 +43,7 @@ struct BucketAutoRows {
 struct Bucket {
     min: Value,
     max: Value,
-    states: Vec<Box<dyn State>>,
+    states: Vec<Box<dyn AccumulatorState>>,
 }
 
 pub(super) fn parse(
@@ -81,7 +81,7 @@ pub(super) fn parse(
     };
     let fields = match output {
         Some(fields) if fields.len() > 0 => fields,
-        _ => Fields::count("count")?,
+        _ => GroupFields::count("count")?,
     };
     push(Stage::StageOp(Arc::new(BucketAuto {
         by,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Flow, Report, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Report, RowBatch, RowContext, Rows, Stage, StageContext, StageOp,
+};
 use crate::args::{Arg, fields, object};
 use crate::error::Result;
 use crate::query::Survey;
@@ -10,7 +12,7 @@ use crate::value::{Doc, Type, ValueRef};
 
 /// A stage that reports on a collection or on the server and reads no input.
 pub(super) struct Reports {
-    pub on: Target,
+    pub on: CollectionName,
     pub what: Report,
 }
 
@@ -44,7 +46,7 @@ pub(super) fn parse(
         }
     }
     push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, place.coll.unwrap_or_default()),
+        on: CollectionName::new(place.db, place.coll.unwrap_or_default()),
         what: Report::CollStats {
             latency,
             storage,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::coll_stats::Reports;
-use super::{Report, Stage, StageContext, Target};
+use super::{CollectionName, Report, Stage, StageContext};
 use crate::args::fields;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, ValueRef};
@@ -57,7 +57,7 @@ pub(super) fn parse(
         ));
     }
     push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, ""),
+        on: CollectionName::new(place.db, ""),
         what: Report::CurrentOp(wanted),
     })));
     Ok(())

@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use super::stage_context::InnerRules;
 use super::{
-    Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, sort::too_much,
+    Flow, Pipeline, PipelineInput, RowBatch, RowContext, Rows, Stage, StageContext, StageOp,
+    sort::too_much,
 };
 use crate::error::{Error, Result};
 use crate::query::{Survey, expr};
@@ -52,7 +53,7 @@ struct Feed {
 }
 
 /// The source of a pipeline in `$facet`.
-struct Source(Arc<Mutex<Feed>>);
+struct FacetSource(Arc<Mutex<Feed>>);
 
 const WITHIN: InnerRules = InnerRules {
     same_rows: true,
@@ -129,9 +130,9 @@ impl StageOp for Facet {
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
         for (_, pipeline) in &self.parts {
-            visit(pipeline, On::SameRows);
+            visit(pipeline, PipelineInput::SameRows);
         }
     }
 
@@ -149,7 +150,7 @@ impl FacetBranch {
     fn open(pipeline: &Pipeline) -> Self {
         let feed = Arc::new(Mutex::new(Feed::default()));
         Self {
-            rows: pipeline.open(Box::new(Source(feed.clone()))),
+            rows: pipeline.open(Box::new(FacetSource(feed.clone()))),
             feed,
             found: RowBatch::new(),
             result: Vec::new(),
@@ -270,7 +271,7 @@ fn array_of(elements: &[u8]) -> Value {
 
 // === impl Source ===
 
-impl Rows for Source {
+impl Rows for FacetSource {
     fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut feed = self.0.lock();
         if std::mem::take(&mut feed.fresh) {

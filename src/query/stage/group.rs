@@ -8,7 +8,7 @@ use super::sort::too_much;
 use super::{Empty, Flow, RowBatch, RowContext, Rows, Stage, StageContext, StageOp};
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::query::accumulator::{Accumulator, State};
+use crate::query::accumulator::{Accumulator, AccumulatorState};
 use crate::query::{Expr, Scope, Survey, Vars};
 use crate::value::{Doc, DocBuf, DocBuilder, Type, Value, ValueRef, check_size, key};
 
@@ -18,7 +18,7 @@ const OVERHEAD: usize = 64;
 /// The parsed form of `$group`. `$bucket`, `$sortByCount` and others are parsed into it too.
 pub(super) struct Group {
     key: Key,
-    fields: Fields,
+    fields: GroupFields,
 }
 
 /// How to find the group of a row.
@@ -30,7 +30,7 @@ pub(super) enum Key {
 }
 
 /// The accumulated fields.
-pub(super) struct Fields(Vec<(Box<str>, Accumulator)>);
+pub(super) struct GroupFields(Vec<(Box<str>, Accumulator)>);
 
 struct GroupRows {
     input: Box<dyn Rows>,
@@ -40,7 +40,7 @@ struct GroupRows {
     numbers: HashMap<Box<[u8]>, u32>,
     ids: Vec<Value>,
     /// The state of field f of group g is at g * fields + f.
-    states: Vec<Box<dyn State>>,
+    states: Vec<Box<dyn AccumulatorState>>,
     used: usize,
     scratch: Vec<u8>,
     /// The next group to return, once the input has ended.
@@ -56,7 +56,7 @@ pub(super) fn parse(
         .as_doc()
         .ok_or_else(|| Error::location(15947, "a group's fields must be specified in an object"))?;
     let mut id = None;
-    let mut fields = Fields(Vec::new());
+    let mut fields = GroupFields(Vec::new());
     for elem in spec {
         match elem.name() {
             "_id" if id.is_some() => {
@@ -128,7 +128,7 @@ const MANY: usize = 16;
 
 // === impl Fields ===
 
-impl Fields {
+impl GroupFields {
     pub fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
         let mut fields = Self(Vec::new());
         for elem in spec {
@@ -201,7 +201,7 @@ impl Fields {
         &self,
         id: ValueRef<'_>,
         vars: &Vars,
-        states: &mut Vec<Box<dyn State>>,
+        states: &mut Vec<Box<dyn AccumulatorState>>,
     ) -> Result<()> {
         for (_, accumulator) in &self.0 {
             states.push(accumulator.start(id, vars)?);
@@ -211,7 +211,12 @@ impl Fields {
 
     /// Adds a row to the states of its group. Returns by how many bytes they have grown or shrunk.
     #[inline]
-    pub fn feed(&self, states: &mut [Box<dyn State>], doc: Doc<'_>, vars: &Vars) -> Result<isize> {
+    pub fn feed(
+        &self,
+        states: &mut [Box<dyn AccumulatorState>],
+        doc: Doc<'_>,
+        vars: &Vars,
+    ) -> Result<isize> {
         if self.0.len() >= MANY {
             interrupt::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
@@ -222,7 +227,11 @@ impl Fields {
         Ok(grown)
     }
 
-    pub fn finish(&self, states: &mut [Box<dyn State>], out: &mut DocBuilder<'_>) -> Result<()> {
+    pub fn finish(
+        &self,
+        states: &mut [Box<dyn AccumulatorState>],
+        out: &mut DocBuilder<'_>,
+    ) -> Result<()> {
         for ((name, _), state) in self.0.iter().zip(states) {
             out.put(name, state.finish()?.as_ref());
         }
@@ -246,13 +255,13 @@ impl Fields {
 // === impl Group ===
 
 impl Group {
-    pub fn new(key: Key, fields: Fields) -> Self {
+    pub fn new(key: Key, fields: GroupFields) -> Self {
         Self { key, fields }
     }
 
     /// Creates a group that counts the rows of each key.
     pub fn counting(key: Expr, name: &str) -> Result<Self> {
-        Ok(Self::new(Key::Value(key), Fields::count(name)?))
+        Ok(Self::new(Key::Value(key), GroupFields::count(name)?))
     }
 }
 

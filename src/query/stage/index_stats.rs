@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::coll_stats::Reports;
-use super::{Report, Stage, StageContext, Target};
+use super::{CollectionName, Report, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::{Doc, ValueRef};
 
@@ -19,7 +19,7 @@ pub(super) fn parse(
         ));
     }
     push(Stage::StageOp(Arc::new(Reports {
-        on: Target::new(place.db, place.coll.unwrap_or_default()),
+        on: CollectionName::new(place.db, place.coll.unwrap_or_default()),
         what: Report::IndexStats,
     })));
     Ok(())

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 
 use super::lookup_spec::Lookup;
 use super::{
-    Empty, Flow, On, Origin, Pipeline, Row, RowBatch, RowContext, Rows, SourceSpec, StageOp, Target,
+    CollectionName, Empty, Flow, Origin, Pipeline, PipelineInput, Row, RowBatch, RowContext, Rows,
+    SourceSpec, StageOp,
 };
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -66,8 +67,11 @@ impl StageOp for Lookup {
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
-        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
+        let on = self
+            .from
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         if let Some(sub) = &self.sub {
             visit(&sub.whole, on);
         }
@@ -187,7 +191,7 @@ impl LookupRows {
 fn join_at_once(
     into: &Path,
     row: Row<'_>,
-    from: &Target,
+    from: &CollectionName,
     find: impl Fn(&mut dyn FnMut(Doc<'_>, Option<Origin>) -> Result<()>) -> Result<bool>,
     out: &mut RowBatch,
 ) -> Result<bool> {
@@ -212,7 +216,7 @@ fn emit(into: &Path, doc: Doc<'_>, array: &[u8], origin: Option<Origin>, out: &m
     });
 }
 
-fn check_joined(size: usize, from: &Target) -> Result<()> {
+fn check_joined(size: usize, from: &CollectionName) -> Result<()> {
     if size > MAX_JOINED {
         return Err(Error::location(
             4568,
@@ -304,7 +308,7 @@ impl RowPipeline {
         &mut self,
         cx: &RowContext<'_>,
         found: &mut RowBatch,
-        from: Option<&Target>,
+        from: Option<&CollectionName>,
     ) -> Result<bool> {
         let mut cx = cx.with_vars(self.vars.as_ref().unwrap_or(cx.vars));
         loop {
@@ -421,7 +425,11 @@ impl Sub {
     }
 
     /// Opens the pipeline on a collection, or on its own rows.
-    pub fn open(&self, cx: &RowContext<'_>, from: Option<&Target>) -> Result<Box<dyn Rows>> {
+    pub fn open(
+        &self,
+        cx: &RowContext<'_>,
+        from: Option<&CollectionName>,
+    ) -> Result<Box<dyn Rows>> {
         match from {
             Some(from) if !self.whole.is_own_source() => {
                 Ok(self.rest.open(cx.sources.open(cx, from, &self.spec)?))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
-use super::{Pipeline, Stage, StageContext, Target};
+use super::{CollectionName, Pipeline, Stage, StageContext};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -15,7 +15,7 @@ use crate::value::{Doc, Path, Type, ValueRef};
 /// A parsed `$lookup`.
 pub(super) struct Lookup {
     /// `None` if the pipeline has rows of its own.
-    pub from: Option<Target>,
+    pub from: Option<CollectionName>,
     pub into: Path,
     /// `localField` and `foreignField`.
     pub fields: Option<(Path, Path)>,
@@ -25,7 +25,7 @@ pub(super) struct Lookup {
 
 /// The options as given, before they are checked.
 #[derive(Default)]
-struct Options<'a> {
+struct LookupOptions<'a> {
     from: Option<Arg<'a>>,
     into: Option<Arg<'a>>,
     local: Option<Arg<'a>>,
@@ -56,7 +56,7 @@ pub(super) fn parse(
     let spec = value.as_doc().ok_or_else(|| {
         Error::failed_to_parse("the $lookup stage specification must be an Object")
     })?;
-    let given = Options::read(spec)?;
+    let given = LookupOptions::read(spec)?;
     let stages = given
         .pipeline
         .and_then(|pipeline| pipeline.value().as_array());
@@ -107,7 +107,7 @@ fn text<'a>(option: Option<Arg<'a>>) -> Result<Option<&'a str>> {
 }
 
 /// Parses `localField` and `foreignField`.
-fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
+fn parse_fields(given: &LookupOptions<'_>) -> Result<Option<(Path, Path)>> {
     let local = text(given.local)?.filter(|text| !text.is_empty());
     let foreign = text(given.foreign)?.filter(|text| !text.is_empty());
     match (local, foreign) {
@@ -123,7 +123,7 @@ fn parse_fields(given: &Options<'_>) -> Result<Option<(Path, Path)>> {
 }
 
 /// Parses the variables of the pipeline, which are computed for each row.
-fn parse_let(given: &Options<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<str>, Expr)>> {
+fn parse_let(given: &LookupOptions<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<str>, Expr)>> {
     let Some(lets) = given.lets.map_or(Ok(None), |lets| lets.doc())? else {
         return Ok(Vec::new());
     };
@@ -141,7 +141,7 @@ fn parse_let(given: &Options<'_>, place: &StageContext<'_>) -> Result<Vec<(Box<s
     Ok(bound)
 }
 
-fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
+fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<CollectionName> {
     if let Some(coll) = from.as_str() {
         return collection(place.db, coll);
     }
@@ -164,19 +164,19 @@ fn parse_from(from: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
 }
 
 /// Checks the name of a collection in the command's database.
-pub(super) fn collection(db: &str, coll: &str) -> Result<Target> {
+pub(super) fn collection(db: &str, coll: &str) -> Result<CollectionName> {
     if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!("Invalid namespace specified '{db}.{coll}'"),
         ));
     }
-    Ok(Target::new(db, coll))
+    Ok(CollectionName::new(db, coll))
 }
 
 // === impl Options ===
 
-impl<'a> Options<'a> {
+impl<'a> LookupOptions<'a> {
     fn read(spec: Doc<'a>) -> Result<Self> {
         let mut given = Self::default();
         for option in fields("$lookup", spec) {

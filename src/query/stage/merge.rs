@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ahash::AHashSet;
 
 use super::out::{check_target, writes};
-use super::{Output, Stage, StageContext, Target, Transform};
+use super::{CollectionName, Output, Stage, StageContext, Transform};
 use crate::args::{Arg, fields, required};
 use crate::error::{Code, Error, Result};
 use crate::query::expr::FieldPath;
@@ -14,7 +14,7 @@ use crate::value::{Doc, Type, Value, ValueRef};
 
 /// A parsed `$merge`. The engine executes it.
 pub struct Merge {
-    pub into: Target,
+    pub into: CollectionName,
     /// The fields by which a row matches a document; `_id` by default. The engine checks that a unique index covers them.
     pub on: Vec<Box<str>>,
     pub when_matched: WhenMatched,
@@ -47,8 +47,8 @@ pub enum WhenNotMatched {
 
 /// The options as given, before most of them are checked.
 #[derive(Default)]
-struct Options<'a> {
-    into: Option<Target>,
+struct MergeOptions<'a> {
+    into: Option<CollectionName>,
     on: Option<ValueRef<'a>>,
     lets: Option<Arg<'a>>,
     matched: Option<Arg<'a>>,
@@ -82,7 +82,7 @@ pub(super) fn parse(
     place: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let given = Options::read(value, place)?;
+    let given = MergeOptions::read(value, place)?;
     let into = required(given.into, "$merge", "into")?;
     let on = match given.on {
         None => vec!["_id".into()],
@@ -124,7 +124,7 @@ pub(super) fn parse(
     Ok(())
 }
 
-fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
+fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<CollectionName> {
     if let Some(coll) = value.as_str() {
         if coll.is_empty() {
             return Err(Error::location(
@@ -132,7 +132,7 @@ fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
                 "Invalid $merge 'into': the collection name cannot be empty",
             ));
         }
-        return Ok(Target::new(place.db, coll));
+        return Ok(CollectionName::new(place.db, coll));
     }
     let Some(spec) = value.as_doc() else {
         return Err(Error::location(
@@ -159,7 +159,7 @@ fn parse_into(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Target> {
         )
     })?;
     let db = db.filter(|db| !db.is_empty()).unwrap_or(place.db);
-    Ok(Target::new(db, coll))
+    Ok(CollectionName::new(db, coll))
 }
 
 fn parse_on(value: ValueRef<'_>) -> Result<Vec<Box<str>>> {
@@ -290,11 +290,11 @@ fn parse_update(
 
 // === impl Options ===
 
-impl<'a> Options<'a> {
+impl<'a> MergeOptions<'a> {
     fn read(value: ValueRef<'a>, place: &StageContext<'_>) -> Result<Self> {
         let mut given = Self::default();
         if let Some(coll) = value.as_str() {
-            given.into = Some(Target::new(place.db, coll));
+            given.into = Some(CollectionName::new(place.db, coll));
             return Ok(given);
         }
         let spec = value.as_doc().ok_or_else(|| {

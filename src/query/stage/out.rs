@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Flow, Output, RowBatch, RowContext, Rows, Sink, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Output, RowBatch, RowContext, Rows, Sink, Stage, StageContext, StageOp,
+};
 use crate::args::{fields, object, required};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
@@ -25,7 +27,7 @@ pub(super) fn parse(
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (into, timeseries) = match value.as_str() {
-        Some(coll) => (Target::new(place.db, coll), false),
+        Some(coll) => (CollectionName::new(place.db, coll), false),
         None => {
             let words = "$out only supports a string or object argument, but found {}";
             document_form(object(value, 16990, words)?)?
@@ -56,7 +58,7 @@ pub(super) fn writes(output: Output) -> Stage {
 }
 
 /// Parses `{db, coll, timeseries}`. Returns the target, and whether a time-series collection is requested.
-fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
+fn document_form(spec: Doc<'_>) -> Result<(CollectionName, bool)> {
     let (mut db, mut coll, mut timeseries) = (None, None, None);
     for option in fields("$out", spec) {
         let before = match option.name() {
@@ -71,12 +73,15 @@ fn document_form(spec: Doc<'_>) -> Result<(Target, bool)> {
     }
     let db = required(db.flatten(), "$out", "db")?;
     let coll = required(coll.flatten(), "$out", "coll")?;
-    Ok((Target::new(db, coll), timeseries.flatten().is_some()))
+    Ok((
+        CollectionName::new(db, coll),
+        timeseries.flatten().is_some(),
+    ))
 }
 
 /// Checks that the namespace is valid.
-pub(super) fn check_target(into: &Target) -> Result<()> {
-    let Target { db, coll } = into;
+pub(super) fn check_target(into: &CollectionName) -> Result<()> {
+    let CollectionName { db, coll } = into;
     let bad_db =
         db.is_empty() || db.len() > 63 || db.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
     if bad_db || coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {

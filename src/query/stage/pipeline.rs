@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::depth::{self, Depth};
-use super::each::Mapped;
-use super::facts::{Entry, Parse, Position, RowsFrom, RunsOn};
+use super::document_map::Mapped;
+use super::facts::{Entry, Position, RowsFrom, RunsOn, StageParser};
 use super::levels::row_of;
 use super::stage_context::{StageContext, stage_is_no_document};
 use super::table::STAGES;
-use super::{Output, Rows, SourceSpec, Target, limit, match_, skip, sort};
+use super::{CollectionName, Output, Rows, SourceSpec, limit, match_, skip, sort};
 use crate::error::{Code, Error, Result};
 use crate::query::Survey;
 use crate::query::filter::Filter;
@@ -22,12 +22,12 @@ const MAX_STAGES: usize = 1000;
 /// The stages of an `aggregate`, or of a pipeline inside a stage.
 #[derive(Clone, Default)]
 pub struct Pipeline {
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PipelineStep>,
 }
 
 /// One parsed stage, and what the client wrote (for explain).
 #[derive(Clone)]
-pub struct Step {
+pub struct PipelineStep {
     pub row: &'static Entry,
     pub spec: Value,
     pub stage: Stage,
@@ -69,13 +69,13 @@ pub trait StageOp: Send + Sync {
 
     /// Visits every pipeline directly inside the stage, with its input. If the stage itself reads the documents of a
     /// collection, it passes [`Pipeline::EMPTY`] with that collection.
-    fn inner(&self, _: &mut dyn FnMut(&Pipeline, On<'_>)) {}
+    fn inner(&self, _: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {}
 }
 
 /// The input of a pipeline.
 #[derive(Debug, Clone, Copy)]
-pub enum On<'a> {
-    Collection(&'a Target),
+pub enum PipelineInput<'a> {
+    Collection(&'a CollectionName),
     /// The input of the enclosing stage.
     SameRows,
     /// No collection. The pipeline begins with a stage that has rows of its own.
@@ -111,7 +111,7 @@ impl Pipeline {
         Ok(Self { steps })
     }
 
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[PipelineStep] {
         &self.steps
     }
 
@@ -135,7 +135,11 @@ impl Pipeline {
     }
 
     /// Visits this pipeline and all nested ones, at every level.
-    pub fn each_level(&self, on: On<'_>, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
+    pub fn each_level(
+        &self,
+        on: PipelineInput<'_>,
+        visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>),
+    ) {
         visit(self, on);
         for step in &self.steps {
             if let Stage::StageOp(op) = &step.stage {
@@ -159,7 +163,7 @@ impl Pipeline {
 
     pub(super) fn is_deterministic(&self) -> bool {
         let mut all = true;
-        self.each_level(On::Nothing, &mut |pipeline, _| {
+        self.each_level(PipelineInput::Nothing, &mut |pipeline, _| {
             all &= pipeline.steps.iter().all(|step| match &step.stage {
                 Stage::StageOp(op) => op.is_deterministic(),
                 _ => true,
@@ -190,7 +194,7 @@ impl Pipeline {
             taken += 1;
         }
         self.steps.drain(..taken);
-        spec.count_only = matches!(self.steps.first(), Some(Step { stage: Stage::StageOp(op), .. }) if op.only_counts());
+        spec.count_only = matches!(self.steps.first(), Some(PipelineStep { stage: Stage::StageOp(op), .. }) if op.only_counts());
         (spec, self)
     }
 
@@ -201,7 +205,7 @@ impl Pipeline {
     }
 
     /// Splits off the last stage if it writes.
-    pub fn split_output(mut self) -> (Pipeline, Option<Step>) {
+    pub fn split_output(mut self) -> (Pipeline, Option<PipelineStep>) {
         let output = match self.output() {
             Some(_) => self.steps.pop(),
             None => None,
@@ -218,7 +222,7 @@ impl Pipeline {
     pub fn open_with(
         &self,
         source: Box<dyn Rows>,
-        mut behind: impl FnMut(&Step, Box<dyn Rows>) -> Box<dyn Rows>,
+        mut behind: impl FnMut(&PipelineStep, Box<dyn Rows>) -> Box<dyn Rows>,
     ) -> Box<dyn Rows> {
         let mut rows = source;
         let mut depth = Depth::default();
@@ -270,7 +274,7 @@ fn parse_stage(
     index: usize,
     last: bool,
     place: &StageContext<'_>,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<PipelineStep>,
 ) -> Result<()> {
     let field = only_field(spec)?;
     let row = row_of(field.name())?;
@@ -287,7 +291,7 @@ fn parse_stage(
         let levels = depth::levels(field.value);
         let mut push = |stage| {
             let first = steps.len() == before;
-            steps.push(Step {
+            steps.push(PipelineStep {
                 row,
                 spec: if first {
                     field.value.to_value()
@@ -302,8 +306,8 @@ fn parse_stage(
             });
         };
         match parse {
-            Parse::Stages(parse) => parse(field.value, place, &mut push)?,
-            Parse::Each(parse) => {
+            StageParser::Stages(parse) => parse(field.value, place, &mut push)?,
+            StageParser::Each(parse) => {
                 push(Stage::StageOp(Arc::new(Mapped(parse(field.value, place)?))));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::each::{Each, Mapped};
+use super::document_map::{DocumentMap, Mapped};
 use super::{Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -43,7 +43,7 @@ pub(super) fn parse(
 
 // === impl Redact ===
 
-impl Each for Redact {
+impl DocumentMap for Redact {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         // Field paths refer to the part that is being judged. `$$ROOT` remains the whole document.
         let root = std::iter::once(Value::document(doc.bytes().to_vec()));

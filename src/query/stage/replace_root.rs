@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use crate::args::{fields, object, required};
 use crate::error::{Error, Result};
 use crate::query::{Expr, Survey, Vars};
@@ -18,7 +18,7 @@ struct ReplaceRoot {
 pub(super) fn parse_replace_root(
     value: ValueRef<'_>,
     place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+) -> Result<Arc<dyn DocumentMap>> {
     let words = "expected an object as specification for $replaceRoot stage, got {}";
     let mut root = None;
     for option in fields("$replaceRoot", object(value, 40229, words)?) {
@@ -38,7 +38,7 @@ pub(super) fn parse_replace_root(
 pub(super) fn parse_replace_with(
     value: ValueRef<'_>,
     place: &StageContext<'_>,
-) -> Result<Arc<dyn Each>> {
+) -> Result<Arc<dyn DocumentMap>> {
     Ok(Arc::new(ReplaceRoot {
         root: Expr::parse(value, place.scope)?,
         argument: "'replacement document' ",
@@ -47,7 +47,7 @@ pub(super) fn parse_replace_with(
 
 // === impl ReplaceRoot ===
 
-impl Each for ReplaceRoot {
+impl DocumentMap for ReplaceRoot {
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool> {
         let value = self.root.eval(doc, vars)?;
         let value = value.as_ref();

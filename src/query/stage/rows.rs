@@ -30,7 +30,7 @@ pub struct RowContext<'c> {
     /// The command's variables and its `now`.
     pub vars: &'c Vars,
     pub slice: &'c dyn StepBudget,
-    pub limits: Limits,
+    pub limits: PipelineLimits,
     pub sources: &'c dyn Sources,
 }
 
@@ -44,7 +44,7 @@ pub struct Endless;
 
 /// The resource limits of a pipeline.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct PipelineLimits {
     /// The bytes that one blocking stage may hold.
     pub memory: usize,
     /// The command's `allowDiskUse`. Nothing is ever written to disk here, so it only changes an error message.
@@ -83,7 +83,7 @@ impl StepBudget for Endless {
 
 // === impl Limits ===
 
-impl Default for Limits {
+impl Default for PipelineLimits {
     /// Returns MongoDB's limit of 100 MB.
     fn default() -> Self {
         Self {

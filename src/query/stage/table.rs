@@ -1,6 +1,6 @@
 //! The table of all stages.
 
-use super::facts::{Changes, Entry, Need, Parse, RowsFrom, Stable, StageFacts};
+use super::facts::{Changes, Entry, Need, RowsFrom, Stable, StageFacts, StageParser};
 use super::levels::{fused, only_pipeline};
 use super::{
     add_fields, bucket, bucket_auto, coll_stats, count, current_op, documents, facet, group,
@@ -10,7 +10,7 @@ use super::{
 use crate::value::ValueRef;
 use crate::vocabulary::Vocabulary;
 
-pub static STAGES: Vocabulary<Parse, StageFacts> = Vocabulary::new("", ROWS);
+pub static STAGES: Vocabulary<StageParser, StageFacts> = Vocabulary::new("", ROWS);
 
 /// Sorted by name.
 const ROWS: &[Entry] = &[

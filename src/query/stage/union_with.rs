@@ -6,14 +6,17 @@ use super::levels::brings_rows;
 use super::lookup::Sub;
 use super::lookup_spec::collection;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
-use super::{Flow, On, Pipeline, RowBatch, RowContext, Rows, Stage, StageContext, StageOp, Target};
+use super::{
+    CollectionName, Flow, Pipeline, PipelineInput, RowBatch, RowContext, Rows, Stage, StageContext,
+    StageOp,
+};
 use crate::args::fields;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Type, ValueRef};
 
 struct UnionWith {
-    from: Option<Target>,
+    from: Option<CollectionName>,
     sub: Sub,
 }
 
@@ -93,8 +96,11 @@ impl StageOp for UnionWith {
         })
     }
 
-    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, On<'_>)) {
-        let on = self.from.as_ref().map_or(On::Nothing, On::Collection);
+    fn inner(&self, visit: &mut dyn FnMut(&Pipeline, PipelineInput<'_>)) {
+        let on = self
+            .from
+            .as_ref()
+            .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         visit(&self.sub.whole, on);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::StageContext;
-use super::each::Each;
+use super::document_map::DocumentMap;
 use super::project::Project;
 use crate::error::{Error, Result};
 use crate::query::expr::FieldPath;
@@ -17,7 +17,10 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
     fields.filter_map(ValueRef::as_str).for_each(visit);
 }
 
-pub(super) fn parse_unset(value: ValueRef<'_>, place: &StageContext<'_>) -> Result<Arc<dyn Each>> {
+pub(super) fn parse_unset(
+    value: ValueRef<'_>,
+    place: &StageContext<'_>,
+) -> Result<Arc<dyn DocumentMap>> {
     let mut fields = Vec::new();
     match value.ty() {
         Type::String => fields.extend(value.as_str()),

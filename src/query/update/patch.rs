@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use crate::value::{Doc, Patch};
 
 use super::Apply;
-use super::modify::{At, Change, Trail};
-use super::tree::{Fields, Node};
+use super::modify::{At, Trail, ValueChange};
+use super::tree::{FieldNodes, UpdateNode};
 
 /// Returns the changes that the leaves of root fields make to a document, or `None` if a change does not fit.
-pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+pub fn patch(fields: &FieldNodes, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
     let mut patch = Patch::default();
     let mut found: SmallVec<[bool; 8]> = SmallVec::from_elem(false, fields.children.len());
     let mut waiting = fields.children.len();
@@ -30,7 +30,7 @@ pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> 
         }
         waiting -= 1;
         let child = &fields.children[place];
-        let Node::Leaf(leaf) = &child.node else {
+        let UpdateNode::Leaf(leaf) = &child.node else {
             return None;
         };
         let at = At {
@@ -39,9 +39,9 @@ pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> 
             apply,
         };
         let new = match leaf.existing(elem.value, &at).ok()? {
-            Change::Same => continue,
-            Change::Put(new) => new,
-            Change::Remove => return None,
+            ValueChange::Same => continue,
+            ValueChange::Put(new) => new,
+            ValueChange::Remove => return None,
         };
         let (new, old) = (new.as_ref(), elem.value);
         if new.data().len() != old.data().len() {

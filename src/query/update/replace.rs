@@ -66,7 +66,7 @@ impl Replacement {
                 check::check_size(new.bytes().len())?;
                 out.extend_from_slice(new.bytes());
             }
-            _ => replace(old, new, apply, out, Names::Checked, self.stamps)?,
+            _ => replace(old, new, apply, out, NameCheck::Checked, self.stamps)?,
         }
         Ok(true)
     }
@@ -100,7 +100,7 @@ fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
 
 /// Whether `$` names at the root are checked. A pipeline may compute them freely.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Names {
+pub enum NameCheck {
     Checked,
     Free,
 }
@@ -111,11 +111,11 @@ pub fn replace(
     new: Doc<'_>,
     apply: &Apply<'_>,
     out: &mut Vec<u8>,
-    names: Names,
+    names: NameCheck,
     stamps: bool,
 ) -> Result<()> {
     let (old_id, new_id) = (old.get("_id"), new.get("_id"));
-    if names == Names::Checked && !apply.inserting {
+    if names == NameCheck::Checked && !apply.inserting {
         for elem in new {
             if elem.name_bytes().starts_with(b"$") {
                 check::check_root_name(new, elem.name())?;

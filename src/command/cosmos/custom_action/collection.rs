@@ -1,6 +1,6 @@
 //! The actions on collections.
 
-use super::indexes::{self, Plan};
+use super::indexes::{self, IndexChanges};
 use super::work::{CustomActionWork, NewProvision, UndoableCommand, asked_for};
 use super::{ActionArguments, put_offer};
 use crate::command::{Call, Outcome};
@@ -64,7 +64,7 @@ pub fn update(
     check_offer(&sale)?;
     let mut deeds = Vec::new();
     if let Some(specs) = &asked.indexes {
-        deeds = Plan::new(call, name, indexes::check(call, specs)?)?.deeds(call, name);
+        deeds = IndexChanges::new(call, name, indexes::check(call, specs)?)?.deeds(call, name);
     }
     Ok(CustomActionWork::begin(call, name, deeds, sale))
 }

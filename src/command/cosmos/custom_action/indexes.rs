@@ -16,7 +16,7 @@ use crate::value::{Doc, DocBuf};
 /// New indexes are created first, then the old ones are dropped. Indexes that have the name or the key of an old one cannot
 /// be created beside it, so they come last. If an index cannot be created, the steps before it are undone.
 #[derive(Default)]
-pub struct Plan<'a> {
+pub struct IndexChanges<'a> {
     first: Vec<Doc<'a>>,
     gone: Vec<DocBuf>,
     last: Vec<Doc<'a>>,
@@ -88,7 +88,7 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
 
 // === impl Plan ===
 
-impl<'a> Plan<'a> {
+impl<'a> IndexChanges<'a> {
     pub fn new(
         call: &Call<'_>,
         collection: &str,

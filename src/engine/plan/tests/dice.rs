@@ -255,7 +255,7 @@ impl Dice {
     pub(super) fn hint(&mut self, facts: &Facts) -> (Hint, Hinted) {
         let number = self.roll(facts.indexes.len() + 2);
         let Some(index) = facts.indexes.get(number) else {
-            let direction = self.pick(&[Direction::Forward, Direction::Backward]);
+            let direction = self.pick(&[ScanDirection::Forward, ScanDirection::Backward]);
             return (Hint::Natural(direction), Hinted::Natural(direction));
         };
         // Two indexes may have the same key. The hint then means the first.

@@ -1,7 +1,7 @@
 //! The laws of the planner, tested against a naive evaluator with random documents, filters and indexes. An access yields
 //! every document that matches, in the order that the plan promises. If the plan is exact, it yields nothing else. A plan
-//! with a hint uses the hinted index, and yields only documents that this index holds. Without a hint, a hidden index is not
-//! used.
+//! with a hint uses the hinted index, and yields only documents that this index holds. Without a hint, a hidden index is
+//! not used.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ fn is_unique(entries: &[(Vec<u8>, usize)]) -> bool {
         .all(|pair| key(&pair[0]) != key(&pair[1]))
 }
 
-/// Returns the entries of an index over documents, as storage keeps them, and sets its multikey bits. Returns `None` if some
-/// document cannot be indexed.
+/// Returns the entries of an index over documents, as storage keeps them, and sets its multikey bits. Returns `None` if
+/// some document cannot be indexed.
 fn entries(info: &mut IndexFacts, docs: &[DocBuf], vars: &Vars) -> Option<Vec<(Vec<u8>, usize)>> {
     let (paths, descending) = (&info.spec.paths, &info.spec.descending);
     let mut all = Vec::new();
@@ -108,7 +108,7 @@ impl World {
             })
             .map(|(_, at)| *at)
             .collect();
-        if scan.direction == Direction::Backward {
+        if scan.direction == ScanDirection::Backward {
             found.reverse();
         }
         found

@@ -1,7 +1,7 @@
 //! Converts text and numbers to binary data and back.
 
 use super::super::text::check_length;
-use super::target::{Format, Options, fail};
+use super::target::{ConvertOptions, Format, fail};
 use crate::error::{Error, Result};
 use crate::value::{Type, Value};
 
@@ -51,7 +51,7 @@ pub fn write(bytes: &[u8], subtype: u8, format: Option<Format>) -> Result<Value>
 }
 
 /// Reads binary data from text.
-pub fn read(text: &str, options: Options) -> Result<Value> {
+pub fn read(text: &str, options: ConvertOptions) -> Result<Value> {
     let refuse = |format: &str| {
         fail(format_args!(
             "Input '{text}' is not a valid {format} string in $convert with no onError value"

@@ -5,7 +5,7 @@ use super::zone::Zone;
 
 /// The parts of a date that a text contains. A time that is absent is midnight.
 #[derive(Debug, Default)]
-struct Found {
+struct DateFields {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
@@ -60,13 +60,14 @@ pub fn read(
         .ok_or_else(|| error("the date is outside the supported range"))
 }
 
-/// Reads a text without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29, 2024`.
-fn free(text: &str) -> Option<Found> {
+/// Reads a text without a format: `2024-02-29T12:00:00.000Z` and its shorter forms, `29 February 2024`, `February 29,
+/// 2024`.
+fn free(text: &str) -> Option<DateFields> {
     let blank = |c: char| c.is_ascii_whitespace() || c == '\0' || c == '\u{a0}';
     let mut cursor = Cursor {
         rest: text.trim_matches(blank),
     };
-    let mut found = Found::default();
+    let mut found = DateFields::default();
     cursor.date(&mut found)?;
     if cursor.rest.is_empty() {
         return Some(found);
@@ -87,9 +88,9 @@ fn free(text: &str) -> Option<Found> {
     cursor.rest.is_empty().then_some(found)
 }
 
-fn formatted(text: &str, format: &str) -> Option<Found> {
+fn formatted(text: &str, format: &str) -> Option<DateFields> {
     let mut cursor = Cursor { rest: text };
-    let mut found = Found::default();
+    let mut found = DateFields::default();
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
@@ -133,7 +134,7 @@ fn formatted(text: &str, format: &str) -> Option<Found> {
 
 // === impl Found ===
 
-impl Found {
+impl DateFields {
     fn days(&self) -> Option<i64> {
         if let Some(year) = self.iso_year {
             let week = self.iso_week.unwrap_or(1);
@@ -237,7 +238,7 @@ impl<'t> Cursor<'t> {
         i64::try_from(at + 1).ok()
     }
 
-    fn date(&mut self, found: &mut Found) -> Option<()> {
+    fn date(&mut self, found: &mut DateFields) -> Option<()> {
         if self.rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             let before = self.rest;
             if let Some(month) = self.month() {
@@ -330,7 +331,7 @@ impl<'t> Cursor<'t> {
         (!before_zero || first.len() == 4).then_some(())
     }
 
-    fn time(&mut self, found: &mut Found) -> Option<()> {
+    fn time(&mut self, found: &mut DateFields) -> Option<()> {
         found.hour = self.within(1, 2, 0..=24)?;
         if self.eat(':') {
             found.minute = self.within(2, 2, 0..=59)?;
@@ -357,7 +358,7 @@ impl<'t> Cursor<'t> {
         Some(())
     }
 
-    fn zone_into(&mut self, found: &mut Found) -> Option<()> {
+    fn zone_into(&mut self, found: &mut DateFields) -> Option<()> {
         let end = self
             .rest
             .find(char::is_whitespace)

@@ -1,7 +1,7 @@
 //! `$dateFromString`.
 
 use super::super::Env;
-use super::super::args::{Argument, eval_or, show};
+use super::super::args::{ExprArgument, eval_or, show};
 use super::super::node::{Expr, ExprOp};
 use super::ZoneArg;
 use super::format::{format_arg, format_text};
@@ -23,7 +23,7 @@ struct FromString {
 /// The allowed letters after a percent sign. Weeks that begin on Sunday, and their days, can be written but not read.
 const SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
 
-pub fn date_from_string(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_from_string(arg: ExprArgument<'_>) -> Result<Expr> {
     let name = arg.name;
     let [text, format, zone, on_error, on_null] = arg.named(
         ["dateString", "format", "timezone", "onError", "onNull"],

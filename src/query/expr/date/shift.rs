@@ -1,7 +1,7 @@
 //! `$dateAdd`, `$dateSubtract`.
 
 use super::super::Env;
-use super::super::args::{Argument, integral_i64, show};
+use super::super::args::{ExprArgument, integral_i64, show};
 use super::super::node::{Expr, ExprOp};
 use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
@@ -22,15 +22,15 @@ struct Shift {
     zone: ZoneArg,
 }
 
-pub fn date_add(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_add(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, false)
 }
 
-pub fn date_subtract(arg: Argument<'_>) -> Result<Expr> {
+pub fn date_subtract(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, true)
 }
 
-fn parse(arg: Argument<'_>, back: bool) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
     let name = arg.name;
     let [start, unit, amount, zone] = arg.named(
         ["startDate", "unit", "amount", "timezone"],

@@ -2,13 +2,13 @@
 
 use super::bounded::{self, BoundedValues};
 use super::rule::Accumulator;
-use super::state::{Input, State};
+use super::state::{AccumulatorState, Input};
 use crate::error::Result;
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::value::{Value, ValueRef};
 
 /// The first or the last value.
-struct Edge {
+struct FirstOrLast {
     kept: Option<Value>,
     last: bool,
 }
@@ -19,25 +19,25 @@ struct EdgeN {
     last: bool,
 }
 
-pub fn first() -> Box<dyn State> {
-    Box::new(Edge {
+pub fn first() -> Box<dyn AccumulatorState> {
+    Box::new(FirstOrLast {
         kept: None,
         last: false,
     })
 }
 
-pub fn last() -> Box<dyn State> {
-    Box::new(Edge {
+pub fn last() -> Box<dyn AccumulatorState> {
+    Box::new(FirstOrLast {
         kept: None,
         last: true,
     })
 }
 
-pub fn first_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn first_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
 }
 
-pub fn last_n(arg: Argument<'_>) -> Result<Accumulator> {
+pub fn last_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
     bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
 
 // === impl Edge ===
 
-impl State for Edge {
+impl AccumulatorState for FirstOrLast {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.last || self.kept.is_none() {
             self.kept = Some(present(input.value));
@@ -76,7 +76,7 @@ impl State for Edge {
 
 // === impl EdgeN ===
 
-impl State for EdgeN {
+impl AccumulatorState for EdgeN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.kept.is_full() {
             if !self.last {
