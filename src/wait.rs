@@ -23,7 +23,7 @@ pub struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
 #[derive(Debug, Default)]
 pub struct Flag {
     set: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
 /// A signal that wakes all listeners when something has changed. Costs one relaxed load while there are no listeners.
@@ -85,7 +85,7 @@ impl fmt::Debug for Wait {
 impl Flag {
     pub fn set(&self) {
         self.set.store(true, Ordering::Release);
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     #[inline]
@@ -95,9 +95,9 @@ impl Flag {
 
     /// Completes when the flag is set.
     pub async fn is_set_at_last(&self) {
-        let told = self.told.notified();
+        let notify = self.notify.notified();
         if !self.is_set() {
-            told.await;
+            notify.await;
         }
     }
 }

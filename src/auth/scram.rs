@@ -176,11 +176,11 @@ impl Exchange {
             .mechanism
             .hash(&client_key)
             .ct_eq(&self.credential.stored_key);
-        let ours = self
+        let signature = self
             .mechanism
             .hmac(&self.credential.server_key, signed.as_bytes());
         if (fits & Choice::from(u8::from(self.known))).into() {
-            Ok(format!("v={}", STANDARD.encode(ours)))
+            Ok(format!("v={}", STANDARD.encode(signature)))
         } else {
             Err(Failed)
         }

@@ -229,18 +229,18 @@ mod tests {
 
     #[test]
     fn an_account_is_known_in_every_database_only_if_that_is_said() {
-        let asked = || UserName::new("ann", "shop");
+        let shop_name = || UserName::new("ann", "shop");
         let users = Users::new(&[user("ann", &[])], true);
-        assert_eq!(users.meant(asked()), asked());
+        assert_eq!(users.meant(shop_name()), shop_name());
         let users = users.known_everywhere(true);
-        assert_eq!(users.meant(asked()), UserName::new("ann", "admin"));
+        assert_eq!(users.meant(shop_name()), UserName::new("ann", "admin"));
         // Guesses at one account from many databases are delayed as guesses at one account.
         let stranger = users.meant(UserName::new("ben", "shop"));
         assert_eq!(stranger, UserName::new("ben", "admin"));
-        let mut own = user("ann", &[]);
-        own.name = asked();
-        users.add(own).unwrap();
-        assert_eq!(users.meant(asked()), asked());
+        let mut shop_user = user("ann", &[]);
+        shop_user.name = shop_name();
+        users.add(shop_user).unwrap();
+        assert_eq!(users.meant(shop_name()), shop_name());
     }
 
     #[test]

@@ -167,8 +167,8 @@ impl<'a> Aggregate<'a> {
             None => (Scope::new(), vars),
             Some(spec) => bind_let(&vars, &Scope::new(), spec)?,
         };
-        let place = StageContext::new(&scope, call.database(), self.collection);
-        let pipeline = Pipeline::parse(self.pipeline, &place)?;
+        let context = StageContext::new(&scope, call.database(), self.collection);
+        let pipeline = Pipeline::parse(self.pipeline, &context)?;
         let target = self
             .collection
             .map(|name| stage::CollectionName::new(call.database(), name));

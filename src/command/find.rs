@@ -168,8 +168,11 @@ impl<'a> Find<'a> {
                 ValueRef::document(sort)
             )));
         }
-        let way = sort.get("$natural").as_num();
-        if !matches!(way.and_then(|way| way.to_i64_exact()), Some(1 | -1)) {
+        let direction = sort.get("$natural").as_num();
+        if !matches!(
+            direction.and_then(|direction| direction.to_i64_exact()),
+            Some(1 | -1)
+        ) {
             return Err(Error::bad_value(
                 "$natural sort cannot be set to a value other than -1 or 1.",
             ));
@@ -185,8 +188,8 @@ impl<'a> Find<'a> {
     /// Refuses options that a tailable cursor cannot have. Such a cursor walks all documents in natural order.
     fn check_tailable(&self) -> Result<()> {
         let forwards = |sort: Doc<'_>| {
-            let way = sort.get("$natural").as_num();
-            sort.count() == 1 && way.and_then(|way| way.to_i64_exact()) == Some(1)
+            let direction = sort.get("$natural").as_num();
+            sort.count() == 1 && direction.and_then(|direction| direction.to_i64_exact()) == Some(1)
         };
         if self.sort.is_some_and(|sort| !forwards(sort)) {
             return Err(Error::bad_value(
@@ -302,9 +305,9 @@ impl<'a> Find<'a> {
         } = prepared;
         let filter = Arc::clone(&reading.filter);
         let as_stored = projection.is_none() && !self.show_record_id && !self.return_key;
-        let way = match sources.way(call.database(), self.collection, &reading)? {
-            Some(way) if way.sorted && as_stored => {
-                let walk = way.walk.tailing(tailing);
+        let opened = match sources.open_walk(call.database(), self.collection, &reading)? {
+            Some(opened) if opened.sorted && as_stored => {
+                let walk = opened.walk.tailing(tailing);
                 let mut stream = WalkSource::new(walk, filter, vars, self.skip, self.limit);
                 if reading.sort.is_some() {
                     stream = stream.in_order(InOrder {
@@ -315,19 +318,22 @@ impl<'a> Find<'a> {
                 }
                 return Ok(Box::new(stream.tailing(tailing)));
             }
-            way => way,
+            opened => opened,
         };
-        let by = way
+        let by = opened
             .as_ref()
             .filter(|_| self.return_key)
-            .map(|way| return_key::indexes(&way.walk));
-        let tail = way.as_ref().filter(|_| tailing).map(|way| way.walk.tail());
+            .map(|opened| return_key::indexes(&opened.walk));
+        let tail = opened
+            .as_ref()
+            .filter(|_| tailing)
+            .map(|opened| opened.walk.tail());
         let show_ts = reading.show_ts || by.iter().flatten().any(FoundBy::names_ts);
-        let mut rows: Box<dyn Rows> = match way {
+        let mut rows: Box<dyn Rows> = match opened {
             None => Box::new(stage::Empty),
-            Some(way) => {
-                let walk = way.walk.tailing(tailing).show_ts(show_ts);
-                sources.rows(OpenedWalk { walk, ..way }, reading)
+            Some(opened) => {
+                let walk = opened.walk.tailing(tailing).show_ts(show_ts);
+                sources.rows(OpenedWalk { walk, ..opened }, reading)
             }
         };
         if let Some(by) = by {

@@ -120,9 +120,9 @@ impl Budgets {
             self.allowances.iter().find(named).map(|it| it.units)
         };
         let full = format!("{database}.{collection}");
-        let bought = |offer: super::Offer| offer.units();
-        let own = offers.of_collection(&full).map(bought);
-        let shared = || offers.of_database(database).map(bought);
+        let units = |offer: super::Offer| offer.units();
+        let own = offers.of_collection(&full).map(units);
+        let shared = || offers.of_database(database).map(units);
         let (name, units) = if let Some(units) = own.or_else(|| allowed(Some(&full))) {
             (full, units)
         } else if let Some(units) = shared().or_else(|| allowed(Some(database))) {
@@ -244,11 +244,11 @@ mod tests {
         let offers = Offers::default();
         offers.set_database("sold", Some(Offer::Manual(400)));
         offers.set_database("bought", Some(Offer::Autoscale(4000)));
-        let sold = Provisioned {
+        let provisioned = Provisioned {
             offer: Some(Offer::Manual(500)),
             ..Provisioned::default()
         };
-        offers.set_collection("shop.bought".into(), sold);
+        offers.set_collection("shop.bought".into(), provisioned);
         for (database, collection, name, limit) in [
             ("a", "b", "a.b", 5.0),
             ("shop", "b", "shop", 10.0),

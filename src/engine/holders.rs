@@ -58,8 +58,8 @@ pub(super) fn holders<'v>(
     }
     if keys.len() > 1 {
         // The keys may come from an array that holds the same value twice.
-        let mut met = std::collections::HashSet::new();
-        found.retain(|(id, _)| met.insert(*id));
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|(id, _)| seen.insert(*id));
     }
     Some(found)
 }

@@ -53,7 +53,7 @@ pub fn indexes(walk: &Walk) -> Vec<FoundBy> {
     walk.unfinished_accesses().filter_map(by).collect()
 }
 
-// === impl By ===
+// === impl FoundBy ===
 
 impl FoundBy {
     /// Returns whether `_ts` is part of the key.
@@ -68,7 +68,7 @@ impl FoundBy {
         keys(&self.spec.paths, doc, |found| {
             let mut bytes = Vec::new();
             self.spec.encode(found.values, &mut bytes);
-            let met = self.ranges.is_empty()
+            let is_in_ranges = self.ranges.is_empty()
                 || self.ranges.iter().any(|range| {
                     range.lower.as_slice() <= bytes.as_slice()
                         && bytes.as_slice() < range.upper.as_slice()
@@ -79,7 +79,7 @@ impl FoundBy {
                     false => bytes < *known,
                     true => bytes > *known,
                 });
-            if met && earlier {
+            if is_in_ranges && earlier {
                 first = Some((bytes, found.values.to_vec()));
             }
         })?;

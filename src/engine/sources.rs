@@ -166,21 +166,21 @@ impl EngineSources {
         collection: &str,
         reading: Reading,
     ) -> Result<Box<dyn Rows>> {
-        Ok(match self.way(database, collection, &reading)? {
-            Some(way) => self.rows(way, reading),
+        Ok(match self.open_walk(database, collection, &reading)? {
+            Some(opened) => self.rows(opened, reading),
             None => Box::new(Empty),
         })
     }
 
     /// Plans the read and opens its walk, if the collection exists.
-    pub fn way(
+    pub fn open_walk(
         &self,
         database: &str,
         collection: &str,
         reading: &Reading,
     ) -> Result<Option<OpenedWalk>> {
         let planned = self.plan(database, collection, reading)?;
-        Ok(planned.map(Planned::way))
+        Ok(planned.map(Planned::open_walk))
     }
 
     /// Plans the read, if the collection exists: for a caller that also shows the plan.
@@ -210,17 +210,17 @@ impl EngineSources {
     }
 
     /// Returns the documents of a walk as rows.
-    pub fn rows(&self, way: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
-        self.rows_counted(way, reading).0
+    pub fn rows(&self, opened: OpenedWalk, reading: Reading) -> Box<dyn Rows> {
+        self.rows_counted(opened, reading).0
     }
 
     /// Returns the documents of a walk as rows, together with the counter of the work that finding them takes.
     pub fn rows_counted(
         &self,
-        way: OpenedWalk,
+        opened: OpenedWalk,
         reading: Reading,
     ) -> (Box<dyn Rows>, Arc<Mutex<Effort>>) {
-        let OpenedWalk { walk, sorted } = way;
+        let OpenedWalk { walk, sorted } = opened;
         let Reading {
             filter,
             sort,
@@ -348,7 +348,7 @@ impl Planned<'_> {
         winning_plan(&self.plan, &self.reading.filter, sort)
     }
 
-    pub fn way(self) -> OpenedWalk {
+    pub fn open_walk(self) -> OpenedWalk {
         let Plan {
             access,
             sort_covered,

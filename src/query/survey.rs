@@ -282,9 +282,9 @@ mod tests {
         for (stages, expected) in rows {
             let doc = DocBuf::from(doc! {"p": stages.clone()});
             let scope = Scope::new();
-            let place = StageContext::new(&scope, "db", Some("a"));
+            let context = StageContext::new(&scope, "db", Some("a"));
             let stages_doc = doc.as_doc().get("p").as_array().unwrap();
-            let pipeline = Pipeline::parse(stages_doc, &place).unwrap();
+            let pipeline = Pipeline::parse(stages_doc, &context).unwrap();
             let surveyed = Survey::of("_ts", |survey| pipeline.survey(survey));
             assert_eq!(surveyed.is_slow, expected, "{stages}");
         }

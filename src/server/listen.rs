@@ -191,7 +191,7 @@ async fn enter<H: Handler>(
     }
 }
 
-// === impl Connections ===
+// === impl ConnectionTasks ===
 
 impl ConnectionTasks {
     fn open<H: Handler>(

@@ -62,19 +62,19 @@ impl Retry {
         if self.done.is_empty() {
             return None;
         }
-        let run = self.done.get(self.behind(statement).checked_sub(1)?)?;
+        let run = self.done.get(self.index_after(statement).checked_sub(1)?)?;
         run.has(statement).then_some(&run.outcome)
     }
 
     /// Returns the index after the last entry that begins at or before the statement.
-    fn behind(&self, statement: i32) -> usize {
+    fn index_after(&self, statement: i32) -> usize {
         self.done.partition_point(|run| run.first <= statement)
     }
 
     /// Records that the statement has run. Call it together with the write, so that nothing can come between the two.
     #[inline]
     pub fn record(&mut self, statement: i32, outcome: Outcome) {
-        let at = self.behind(statement);
+        let at = self.index_after(statement);
         if let Some(before) = at.checked_sub(1).and_then(|at| self.done.get_mut(at))
             && before.first.checked_add(before.count) == Some(statement)
             && before.outcome == outcome
@@ -116,7 +116,7 @@ pub(super) fn weight(done: &Done) -> usize {
     entries + done.iter().map(|run| run.outcome.weight()).sum::<usize>()
 }
 
-// === impl Run ===
+// === impl OutcomeRun ===
 
 impl OutcomeRun {
     fn has(&self, statement: i32) -> bool {

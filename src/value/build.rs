@@ -394,11 +394,11 @@ mod tests {
 
     #[test]
     fn a_reader_stops_at_what_it_cannot_read() {
-        let whole = DocBuf::build(|d| {
+        let complete = DocBuf::build(|d| {
             d.put_str("a", "b").put_i32("c", 1);
         });
-        for cut in 0..whole.bytes().len() {
-            let _ = Doc::new(&whole.bytes()[..cut]).iter().count();
+        for cut in 0..complete.bytes().len() {
+            let _ = Doc::new(&complete.bytes()[..cut]).iter().count();
         }
     }
 }

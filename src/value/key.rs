@@ -242,8 +242,8 @@ fn between(negative: bool, near: f64, mut coefficient: u128, exponent: i32, out:
     }
     let digits = coefficient.to_string();
     // The decimal place of the first digit: numbers with the same first place compare by their digits.
-    let place = exponent + digits.len() as i32;
-    out.extend_from_slice(&((place + 0x4000) as u16).to_be_bytes());
+    let first_place = exponent + digits.len() as i32;
+    out.extend_from_slice(&((first_place + 0x4000) as u16).to_be_bytes());
     out.extend(digits.bytes().map(|digit| digit - b'0' + 1));
     out.push(0);
     if negative {

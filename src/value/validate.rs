@@ -233,12 +233,12 @@ fn nested(
         return fail(ValidationError::Length);
     }
     match at.checked_add(length) {
-        Some(behind) if behind <= within.len() => {
+        Some(after) if after <= within.len() => {
             if outer.len() + 2 > limits.depth {
                 return fail(ValidationError::TooDeep);
             }
             outer.push(*end);
-            *end = behind - 1;
+            *end = after - 1;
             Ok(at + 4)
         }
         _ => fail(ValidationError::Truncated),
@@ -326,17 +326,17 @@ mod tests {
 
     #[test]
     fn whole_documents_pass_and_cut_ones_do_not() {
-        let whole = everything();
-        assert_eq!(fault(&whole), None);
-        for cut in 0..whole.len() {
-            assert!(fault(&whole[..cut]).is_some(), "{cut}");
-            let mut short = whole[..cut].to_vec();
+        let complete = everything();
+        assert_eq!(fault(&complete), None);
+        for cut in 0..complete.len() {
+            assert!(fault(&complete[..cut]).is_some(), "{cut}");
+            let mut short = complete[..cut].to_vec();
             if cut >= 4 {
                 short[..4].copy_from_slice(&(cut as i32).to_le_bytes());
                 assert!(fault(&short).is_some(), "{cut} with its length");
             }
         }
-        let mut long = whole.clone();
+        let mut long = complete.clone();
         long.push(0);
         assert_eq!(fault(&long), Some(ValidationError::Length));
     }
@@ -429,14 +429,14 @@ mod tests {
 
     fn walk(doc: Doc<'_>) -> bool {
         let mut iter = doc.iter();
-        let mut whole = true;
+        let mut complete = true;
         for elem in iter.by_ref() {
-            whole &= match elem.value.ty() {
+            complete &= match elem.value.ty() {
                 Type::Document | Type::Array => walk(Doc::new(elem.value.data())),
                 Type::String => elem.value.as_str().is_some(),
                 _ => true,
             };
         }
-        whole && iter.rest().is_empty()
+        complete && iter.rest().is_empty()
     }
 }

@@ -94,7 +94,7 @@ impl Bulk {
             return Ok(Some(self.results.fail(index, &refusal, 0, modified)));
         }
         let let_vars = self.let_vars.as_ref().map(DocBuf::as_doc);
-        let begun = match op {
+        let parsed = match op {
             BulkOp::Insert(namespace, document) => {
                 return Ok(Some(
                     self.insert(index, namespace, document, documents, run),
@@ -107,7 +107,7 @@ impl Bulk {
                 .parse(let_vars, &run.vars)
                 .map(|deleting| (at, Action::Remove(Box::new(deleting)))),
         };
-        match begun {
+        match parsed {
             Ok((at, action)) => {
                 self.is_slow = action.is_slow();
                 self.current = Some((at, action));

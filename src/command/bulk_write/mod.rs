@@ -104,16 +104,16 @@ fn may(call: &Call<'_>) -> Result<bool> {
         let Some(namespace) = namespaces.get(op.namespace()) else {
             continue;
         };
-        let place = Target::Collection(&namespace.database, &namespace.collection);
+        let target = Target::Collection(&namespace.database, &namespace.collection);
         let allowed = match &op {
-            BulkOp::Insert(..) => call.may(place, Action::Insert),
+            BulkOp::Insert(..) => call.may(target, Action::Insert),
             BulkOp::Update(_, statement) => {
-                call.may(place, Action::Update)
-                    && (!statement.upsert || call.may(place, Action::Insert))
+                call.may(target, Action::Update)
+                    && (!statement.upsert || call.may(target, Action::Insert))
             }
-            BulkOp::Delete(..) => call.may(place, Action::Remove),
+            BulkOp::Delete(..) => call.may(target, Action::Remove),
         };
-        if !allowed || !call.may_bypass(place) {
+        if !allowed || !call.may_bypass(target) {
             return Ok(false);
         }
     }

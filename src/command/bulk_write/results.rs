@@ -164,7 +164,7 @@ fn place_of(index: usize) -> i32 {
     i32::try_from(index).unwrap_or(i32::MAX)
 }
 
-// === impl Answer ===
+// === impl ReplyContext ===
 
 impl ReplyContext {
     /// Writes the first results. A cursor keeps those that do not fit.

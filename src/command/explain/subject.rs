@@ -67,7 +67,7 @@ fn written(sort: &Sort) -> DocBuf {
     })
 }
 
-// === impl Subject ===
+// === impl ExplainSubject ===
 
 impl ExplainSubject {
     pub fn of(call: &Call<'_>) -> Result<Self> {
@@ -237,16 +237,16 @@ impl ExplainSubject {
         };
         let sort = reading.sort.as_deref().map(written);
         let access = planned.winning_plan(sort.as_ref().map(DocBuf::as_doc))?;
-        let way = planned.way();
+        let opened = planned.open_walk();
         let mut sort_limit = None;
-        if !way.sorted {
+        if !opened.sorted {
             // A blocking sort absorbs the limit.
             sort_limit = reading
                 .limit
                 .map(|limit| limit.saturating_add(reading.skip));
             outer.retain(|outer| !matches!(outer, Outer::Limit(_)));
         }
-        let (rows, counted) = sources.rows_counted(way, reading);
+        let (rows, counted) = sources.rows_counted(opened, reading);
         let returned = Arc::new(AtomicU64::new(0));
         let rows = Box::new(Tallied {
             rows,

@@ -48,7 +48,7 @@ pub(super) struct ExecutionStats {
     pub millis: i64,
 }
 
-// === impl Tree ===
+// === impl PlanTree ===
 
 impl PlanTree {
     pub fn put(&self, figures: Option<&ExecutionStats>, out: &mut DocBuilder<'_>) {

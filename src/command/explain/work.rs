@@ -59,7 +59,7 @@ pub(super) struct Tallied {
     pub n: Arc<AtomicU64>,
 }
 
-// === impl Work ===
+// === impl ExplainWork ===
 
 impl ExplainWork {
     /// Continues until all is done (`true`) or the time slice is over.
@@ -116,7 +116,7 @@ impl ExplainWork {
     }
 }
 
-// === impl Reading ===
+// === impl ExplainRead ===
 
 impl ExplainRead {
     fn step(&mut self, slice: &TimeSlice) -> Result<bool> {
@@ -140,7 +140,7 @@ impl ExplainRead {
     }
 }
 
-// === impl Writing ===
+// === impl ExplainWrite ===
 
 impl ExplainWrite {
     fn step(&mut self, at: ReadPoint, slice: &TimeSlice) -> Result<bool> {

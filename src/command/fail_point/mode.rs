@@ -15,7 +15,7 @@ pub enum FailPointMode {
     Sometimes(f64),
 }
 
-// === impl Mode ===
+// === impl FailPointMode ===
 
 impl FailPointMode {
     /// Parses `"off"`, `"alwaysOn"`, `{times: n}`, `{skip: n}` or `{activationProbability: p}`.

@@ -69,7 +69,7 @@ impl Drop for Connection {
     }
 }
 
-// === impl Connections ===
+// === impl ConnectionCounts ===
 
 impl ConnectionCounts {
     fn opened(&self, peer: Peer) {

@@ -249,7 +249,7 @@ impl Terms {
     }
 }
 
-// === impl Listed ===
+// === impl ListedDocuments ===
 
 impl Source for ListedDocuments {
     fn fill(&mut self, _: ReadPoint, batch: &mut ReplyBatch<'_>, _: &mut Effort) -> Result<Fill> {
@@ -268,7 +268,7 @@ impl Source for ListedDocuments {
     }
 }
 
-// === impl Filled ===
+// === impl BatchCursor ===
 
 impl BatchCursor {
     fn field(&self) -> &'static str {

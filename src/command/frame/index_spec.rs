@@ -41,7 +41,7 @@ struct IndexOptions<'a> {
     hidden: bool,
     expire: Option<ValueRef<'a>>,
     partial: Option<Doc<'a>>,
-    shown: DocBuf,
+    only_shown: DocBuf,
     /// An option that belongs to another kind of index.
     foreign: Option<&'a str>,
     /// Unknown options that the client asked to ignore.
@@ -195,7 +195,7 @@ fn check_kind(key: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-// === impl Options ===
+// === impl IndexOptions ===
 
 impl<'a> IndexOptions<'a> {
     fn read(spec: Doc<'a>, unknown: Unknown) -> Result<Self> {
@@ -294,7 +294,7 @@ impl<'a> IndexOptions<'a> {
             "v" => check_version(value, spec)?,
             "storageEngine" => {
                 value.as_doc().ok_or_else(|| mismatch("an object"))?;
-                self.shown.put(name, value);
+                self.only_shown.put(name, value);
             }
             "ns" | "originalSpec" => {}
             _ if OTHER_KINDS.contains(&name) => {
@@ -362,7 +362,7 @@ impl<'a> IndexOptions<'a> {
         }
         Ok(WantedIndex::Default {
             default: Expiry::Create(spec).parse_default(value)?,
-            shown: TsIndex::new(Some(name), Some(key)),
+            ts_index: TsIndex::new(Some(name), Some(key)),
         })
     }
 
@@ -372,7 +372,7 @@ impl<'a> IndexOptions<'a> {
         index.prepare_unique = self.prepare_unique;
         index.sparse = self.sparse;
         index.hidden = self.hidden;
-        index.shown = self.shown;
+        index.shown = self.only_shown;
         if let Some(value) = self.expire {
             index.expire_after = Some(Expiry::Create(spec).parse(value, key)?);
         }

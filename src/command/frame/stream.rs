@@ -43,7 +43,7 @@ pub(in crate::command) struct InOrder {
     pub limits: PipelineLimits,
 }
 
-// === impl Stream ===
+// === impl WalkSource ===
 
 impl WalkSource {
     pub fn new(walk: Walk, filter: Arc<Filter>, vars: Vars, skip: u64, limit: Option<u64>) -> Self {

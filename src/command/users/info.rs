@@ -129,17 +129,17 @@ fn name(value: ValueRef<'_>, db: &str) -> Result<UserName> {
             value.ty().alias()
         ))
     })?;
-    let (mut user, mut place) = (None, None);
+    let (mut user, mut database) = (None, None);
     for field in fields("usersInfo", doc) {
         match field.name() {
             "user" => user = field.str()?,
-            "db" => place = field.str()?,
+            "db" => database = field.str()?,
             _ => return Err(field.unknown()),
         }
     }
     Ok(UserName::new(
         required(user, "usersInfo", "user")?,
-        required(place, "usersInfo", "db")?,
+        required(database, "usersInfo", "db")?,
     ))
 }
 

@@ -67,17 +67,17 @@ fn role(value: ValueRef<'_>, db: &str) -> Result<RoleName> {
         return Ok(RoleName::new(name, db));
     }
     let doc = value.as_doc().ok_or_else(invalid)?;
-    let (mut name, mut place) = (None, None);
+    let (mut name, mut database) = (None, None);
     for field in fields("roles", doc) {
         match field.name() {
             "role" => name = field.str()?,
-            "db" => place = field.str()?,
+            "db" => database = field.str()?,
             _ => return Err(field.unknown()),
         }
     }
     let name = required(name, "roles", "role")?;
-    let place = required(place, "roles", "db")?;
-    Ok(RoleName::new(name, place))
+    let database = required(database, "roles", "db")?;
+    Ok(RoleName::new(name, database))
 }
 
 /// Whether the sender may do this in the database of each role.

@@ -96,7 +96,7 @@ pub static RULES: &[StrictRule] = &[
 /// A placeholder: there is no activity to look up.
 const ACTIVITY: &str = "00000000-0000-0000-0000-000000000000";
 
-// === impl Rule ===
+// === impl StrictRule ===
 
 impl StrictRule {
     pub fn error(&self) -> Error {

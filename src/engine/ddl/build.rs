@@ -234,7 +234,7 @@ impl IndexBuild {
                     Ok(count_indexes(&writer.view()))
                 })
                 .map(Ok),
-            Some((default, shown)) => {
+            Some((default, ts_index)) => {
                 let until = TimeSlice::begin().until();
                 self.collection
                     .drain_then(self.now, until, |rules: &mut Rules<'_>| {
@@ -242,7 +242,7 @@ impl IndexBuild {
                         let mode = rules.view().options().indexing_mode;
                         check_mode(mode, *default, Code::CannotCreateIndex)?;
                         self.complete(rules)?;
-                        default_ttl::set(rules, *default, Some(shown.clone()));
+                        default_ttl::set(rules, *default, Some(ts_index.clone()));
                         Ok(count_indexes(&rules.view()))
                     })
             }

@@ -105,11 +105,11 @@ fn is_id() -> Error {
 /// that the caller frees them outside the lock.
 pub(super) fn make(rules: &mut Rules<'_>, which: &IndexSelection) -> (DroppedIndexes, Vec<Index>) {
     let before = count_indexes(&rules.view());
-    let gone = rules.drop_indexes(which);
+    let dropped_indexes = rules.drop_indexes(which);
     let shown = rules.view().ts_index();
     if shown.is_some_and(|ts| which.names(&ts.name)) {
         default_ttl::set(rules, DefaultTtl::Off, None);
     }
     let all = *which == IndexSelection::All;
-    (DroppedIndexes { before, all }, gone)
+    (DroppedIndexes { before, all }, dropped_indexes)
 }

@@ -98,12 +98,12 @@ impl ReplaceCollection {
         let target = catalog
             .get(self.to.database(), self.to.collection())
             .unwrap_or_default();
-        let own = moved.read_present(now, default_of);
+        let current = moved.read_present(now, default_of);
         let wanted = target.map_or_else(
-            || own.clone(),
+            || current.clone(),
             |target| target.read_present(now, default_of),
         );
-        if own != wanted {
+        if current != wanted {
             let mut change = |rules: &mut Rules<'_>| {
                 rules.set_default_ttl(wanted.0, wanted.1.clone());
             };
@@ -138,14 +138,14 @@ impl Setup {
     fn check_same(&self, now: &Self, target: &Namespace) -> Result<()> {
         let changed = |message| Err(Error::new(Code::CommandFailed, message));
         if self.options != now.options {
-            let shown = |setup: &Self| {
+            let describe = |setup: &Self| {
                 DocBuf::build(|out| put_options(&setup.options, DefaultTtl::Off, out)).to_string()
             };
             return changed(format!(
                 "collection options of target collection {target} changed during processing. Original options: {}, new \
                  options: {}",
-                shown(self),
-                shown(now)
+                describe(self),
+                describe(now)
             ));
         }
         if self.indexes != now.indexes {

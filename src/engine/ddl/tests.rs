@@ -84,8 +84,12 @@ fn schema(catalog: &Catalog) -> Vec<String> {
     let mut seen = Vec::new();
     for collection in catalog.collections() {
         let at = ReadPoint::at(NOW);
-        let shown = describe_collection(&collection, at);
-        let options = shown.as_doc().get("options").as_doc().unwrap_or(Doc::EMPTY);
+        let described = describe_collection(&collection, at);
+        let options = described
+            .as_doc()
+            .get("options")
+            .as_doc()
+            .unwrap_or(Doc::EMPTY);
         seen.push(format!("{} {options}", collection.namespace()));
         let indexes = collection.read(at, describe_indexes);
         seen.extend(indexes.iter().map(ToString::to_string));
@@ -95,7 +99,7 @@ fn schema(catalog: &Catalog) -> Vec<String> {
 
 #[test]
 fn changes_made_again_elsewhere_lead_to_the_same_schema() {
-    let shown = TsIndex::new(Some("ends"), None);
+    let ts_index = TsIndex::new(Some("ends"), None);
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
         create("b", DefaultTtl::Off),
@@ -111,7 +115,7 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
                 index("p", |spec| spec.partial = Some(partial(&doc! {"on": true}))),
                 WantedIndex::Default {
                     default: DefaultTtl::Never,
-                    shown,
+                    ts_index,
                 },
             ],
         ),
@@ -211,8 +215,8 @@ fn a_replacement_is_a_change_like_any_other() {
         ),
         (replace(None, &Setup::default()), Code::CommandFailed),
     ] {
-        let said = make(&first, change.clone()).map_err(|error| error.code());
-        assert_eq!(said, Err(code), "{change:?}");
+        let refusal = make(&first, change.clone()).map_err(|error| error.code());
+        assert_eq!(refusal, Err(code), "{change:?}");
     }
     make(&first, replace(Some(filled.uuid()), &expected)).unwrap();
     assert!(Arc::ptr_eq(&there("a"), &filled));
@@ -288,8 +292,8 @@ fn a_change_that_is_refused_changes_nothing() {
         (drop_names(&["x", "_id_"]), Code::InvalidOptions),
     ];
     for (change, code) in refused {
-        let said = make(&catalog, change.clone()).map_err(|error| error.code());
-        assert_eq!(said, Err(code), "{change:?}");
+        let refusal = make(&catalog, change.clone()).map_err(|error| error.code());
+        assert_eq!(refusal, Err(code), "{change:?}");
         assert_eq!(schema(&catalog), before, "{change:?}");
     }
 }

@@ -34,14 +34,14 @@ struct DuplicateSearch {
     sharing: Vec<Value>,
     /// The `_id`s of documents that share one of the earlier keys, one list per key.
     shared: Vec<Vec<Value>>,
-    told: usize,
+    reported: usize,
     bytes: usize,
     /// No more `_id`s can be reported.
     full: bool,
 }
 
 /// The most bytes of `_id`s that an error reports. Beyond this MongoDB says that there are too many.
-const MAX_TOLD: usize = 8 << 20;
+const MAX_REPORTED_BYTES: usize = 8 << 20;
 
 /// The most documents that an error reports. MongoDB then stops reading, and does not mention it.
 const MAX_DOCUMENTS: usize = 1 << 19;
@@ -104,7 +104,7 @@ fn state(index: &Index) -> (IndexNumber, u64) {
     (index.number, index.altered)
 }
 
-// === impl Look ===
+// === impl DuplicateSearch ===
 
 impl DuplicateSearch {
     /// Reads some more entries. Returns `true` when all were read.
@@ -137,7 +137,7 @@ impl DuplicateSearch {
                 self.end_key();
             }
             if let Some(stored) = view.get(id) {
-                self.meet(view, id, Doc::new(stored.bytes).get("_id"));
+                self.add_document(view, id, Doc::new(stored.bytes).get("_id"));
             }
             self.at.clear();
             self.at.extend_from_slice(entry);
@@ -154,23 +154,23 @@ impl DuplicateSearch {
 
     /// Adds a document under the current key. The one before it may have expired since it was read: then the two have never
     /// shared the key.
-    fn meet(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
+    fn add_document(&mut self, view: &View<'_>, record: RecordId, id: ValueRef<'_>) {
         if self.sharing.is_empty() {
             let before = self.single.replace(record).and_then(|id| view.get(id));
             let Some(before) = before else { return };
-            self.tell(Doc::new(before.bytes).get("_id"));
+            self.report(Doc::new(before.bytes).get("_id"));
         }
-        self.tell(id);
+        self.report(id);
     }
 
-    fn tell(&mut self, id: ValueRef<'_>) {
+    fn report(&mut self, id: ValueRef<'_>) {
         self.bytes += id.data().len() + ID_OVERHEAD;
         // At least one `_id` is reported, however large.
-        if self.bytes <= MAX_TOLD || self.told == 0 {
+        if self.bytes <= MAX_REPORTED_BYTES || self.reported == 0 {
             self.sharing.push(id.to_value());
-            self.told += 1;
+            self.reported += 1;
         }
-        self.full = self.bytes > MAX_TOLD || self.told >= MAX_DOCUMENTS;
+        self.full = self.bytes > MAX_REPORTED_BYTES || self.reported >= MAX_DOCUMENTS;
     }
 
     /// Finishes a key, after all of its documents were read.
@@ -195,7 +195,7 @@ impl DuplicateSearch {
             }
             all.end();
         });
-        let message = if self.bytes > MAX_TOLD {
+        let message = if self.bytes > MAX_REPORTED_BYTES {
             "Cannot convert the index to unique. Too many conflicting documents were detected. Please resolve them and rerun \
              collMod."
         } else {
@@ -253,14 +253,14 @@ mod tests {
     #[test]
     fn what_is_told_of_those_who_share_a_key_has_an_end() {
         let mut look = DuplicateSearch::default();
-        for told in 1..=MAX_DOCUMENTS {
-            look.tell(Value::int32(1).as_ref());
-            assert_eq!(look.full, told == MAX_DOCUMENTS, "{told}");
+        for reported in 1..=MAX_DOCUMENTS {
+            look.report(Value::int32(1).as_ref());
+            assert_eq!(look.full, reported == MAX_DOCUMENTS, "{reported}");
         }
         let few = "Please resolve conflicting documents before";
         let many = "Too many conflicting documents were detected";
         assert!(look.refusal().message().contains(few));
-        for (size, there, told, words) in [
+        for (size, there, reported, words) in [
             (1 << 20, 9, 7, many),
             (1 << 20, 7, 7, few),
             (9 << 20, 2, 1, many),
@@ -280,7 +280,7 @@ mod tests {
                 .unwrap()
             {}
             let lengths: Vec<_> = look.shared.iter().map(Vec::len).collect();
-            assert_eq!(lengths, [told], "{size} {there}");
+            assert_eq!(lengths, [reported], "{size} {there}");
             let refusal = look.refusal();
             assert!(
                 refusal.message().contains(words),

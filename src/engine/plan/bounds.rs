@@ -43,7 +43,7 @@ pub struct PathFacts {
     pub multikey: bool,
 }
 
-// === impl Bounds ===
+// === impl PathBounds ===
 
 impl PathBounds {
     /// Returns the values that all of these bounds allow, or `None` if the list is empty.
@@ -82,13 +82,13 @@ pub fn is_exact_value(value: ValueRef<'_>) -> bool {
     has_one_key(value) && value.ty() != Type::Null
 }
 
-pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<PathBounds>> {
+pub fn of_test(test: &Test, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     match test {
-        Test::Compare(comparison) => of_comparison(comparison, place),
-        Test::In(members) => of_members(members, place),
+        Test::Compare(comparison) => of_comparison(comparison, path_facts),
+        Test::In(members) => of_members(members, path_facts),
         // All members must be present, so looking for one is enough.
         Test::All(members) => match members.values().first() {
-            Some(first) => Ok(value_points(first.as_ref(), place)?.map(points)),
+            Some(first) => Ok(value_points(first.as_ref(), path_facts)?.map(points)),
             None => Ok(None),
         },
         Test::Regex(pattern) => of_pattern(pattern).map(Some),
@@ -100,16 +100,16 @@ pub fn of_test(test: &Test, place: PathFacts) -> Result<Option<PathBounds>> {
 }
 
 /// Returns the bounds of a negated test.
-pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<PathBounds>> {
+pub fn of_negation(test: &Test, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     let points = match test {
         Test::Exists => {
-            return Ok((!place.digits).then(|| point(ValueRef::NULL)));
+            return Ok((!path_facts.digits).then(|| point(ValueRef::NULL)));
         }
         Test::Compare(comparison) if comparison.op == CompareOp::Eq => {
-            value_points(comparison.value.as_ref(), place)?
+            value_points(comparison.value.as_ref(), path_facts)?
         }
         Test::In(members) if members.patterns().is_empty() => {
-            match member_points(members, place)? {
+            match member_points(members, path_facts)? {
                 Some(points) => Some(interval::union(points)?),
                 None => None,
             }
@@ -123,7 +123,7 @@ pub fn of_negation(test: &Test, place: PathFacts) -> Result<Option<PathBounds>> 
     // could be. And "not null" is true of `{a: [1]}` at `a.b`, whose key is null.
     let unsafe_value = |value: &Value| match value.ty() {
         Type::Array => true,
-        Type::Null => place.multikey,
+        Type::Null => path_facts.multikey,
         _ => false,
     };
     let refused = match test {
@@ -163,9 +163,9 @@ fn range(intervals: Vec<Interval>) -> Result<PathBounds> {
 }
 
 /// Returns the keys of documents with this value.
-fn value_points(value: ValueRef<'_>, place: PathFacts) -> Result<Option<Vec<Interval>>> {
+fn value_points(value: ValueRef<'_>, path_facts: PathFacts) -> Result<Option<Vec<Interval>>> {
     Ok(match value.ty() {
-        Type::Null if place.digits => None,
+        Type::Null if path_facts.digits => None,
         // An array is found by its first element, or by itself if it is an element of another array.
         Type::Array => {
             let first = value
@@ -191,11 +191,11 @@ fn points(intervals: Vec<Interval>) -> PathBounds {
 }
 
 /// Returns the keys of documents with one of these values.
-fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Interval>>> {
+fn member_points(members: &Members, path_facts: PathFacts) -> Result<Option<Vec<Interval>>> {
     let mut all = Vec::with_capacity(members.values().len());
     for value in members.values() {
         interrupt::tick(1)?;
-        let Some(points) = value_points(value.as_ref(), place)? else {
+        let Some(points) = value_points(value.as_ref(), path_facts)? else {
             return Ok(None);
         };
         all.extend(points);
@@ -203,8 +203,8 @@ fn member_points(members: &Members, place: PathFacts) -> Result<Option<Vec<Inter
     Ok(Some(all))
 }
 
-fn of_members(members: &Members, place: PathFacts) -> Result<Option<PathBounds>> {
-    let Some(mut all) = member_points(members, place)? else {
+fn of_members(members: &Members, path_facts: PathFacts) -> Result<Option<PathBounds>> {
+    let Some(mut all) = member_points(members, path_facts)? else {
         return Ok(None);
     };
     if members.patterns().is_empty() {
@@ -217,18 +217,18 @@ fn of_members(members: &Members, place: PathFacts) -> Result<Option<PathBounds>>
     range(all).map(Some)
 }
 
-fn of_comparison(comparison: &Comparison, place: PathFacts) -> Result<Option<PathBounds>> {
+fn of_comparison(comparison: &Comparison, path_facts: PathFacts) -> Result<Option<PathBounds>> {
     let value = comparison.value.as_ref();
     let op = comparison.op;
     if op == CompareOp::Eq {
-        return Ok(value_points(value, place)?.map(points));
+        return Ok(value_points(value, path_facts)?.map(points));
     }
     let strict = matches!(op, CompareOp::Lt | CompareOp::Gt);
     let nan = value.as_num().is_some_and(|num| num.is_nan());
     if nan || value.ty() == Type::Null {
         return match strict {
             true => range(Vec::new()).map(Some),
-            false => Ok(value_points(value, place)?.map(points)),
+            false => Ok(value_points(value, path_facts)?.map(points)),
         };
     }
     let Some((lowest, highest)) = bracket(value.ty()) else {

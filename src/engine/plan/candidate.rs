@@ -39,7 +39,7 @@ pub fn plan<'f>(
             access: AccessPath::Nothing,
             sort_covered: true,
             exact: true,
-            shown: Vec::new(),
+            explained: Vec::new(),
         });
     }
     if let Some(Hinted::Natural(direction)) = hinted {
@@ -81,7 +81,7 @@ fn collection<'f>(direction: ScanDirection, sort: &[SortKey<'_>]) -> Plan<'f> {
         access: AccessPath::CollScan(direction),
         sort_covered: sort.is_empty(),
         exact: false,
-        shown: Vec::new(),
+        explained: Vec::new(),
     }
 }
 
@@ -111,7 +111,7 @@ fn by_id<'f>(
         FilterNode::Field(field) => Some(&field.test),
         _ => None,
     };
-    let shown = ExplainedAccess {
+    let explained = ExplainedAccess {
         by: ExplainedIndex::Ids(values),
         used: vec![part],
     };
@@ -120,9 +120,9 @@ fn by_id<'f>(
         sort_covered: values.len() <= 1 || sort.is_empty(),
         access: AccessPath::Ids(keys),
         exact: only.is_some(),
-        shown: match only {
+        explained: match only {
             Some(Test::Compare(_)) => Vec::new(),
-            _ => vec![shown],
+            _ => vec![explained],
         },
     }))
 }
@@ -137,11 +137,11 @@ fn best<'i>(
 ) -> Result<Option<IndexCandidate<'i>>> {
     let mut best: Option<IndexCandidate<'_>> = None;
     for (at, index) in facts.indexes.iter().enumerate() {
-        let asked = match hinted {
+        let is_allowed = match hinted {
             Some(hinted) => hinted == Hinted::Index(at),
             None => !index.spec.hidden,
         };
-        if !asked {
+        if !is_allowed {
             continue;
         }
         let Some(next) = candidate(index, root, predicates, sort, hinted.is_some())? else {
@@ -173,8 +173,8 @@ fn by_alternatives<'f>(
     let Some(branches) = branches else {
         return Ok(None);
     };
-    let mut ways = Vec::new();
-    let mut shown = Vec::new();
+    let mut accesses = Vec::new();
+    let mut explained = Vec::new();
     for branch in branches
         .iter()
         .filter(|branch| !matches!(branch, FilterNode::False))
@@ -188,14 +188,14 @@ fn by_alternatives<'f>(
                 _ => return Ok(None),
             },
         };
-        ways.push(plan.access);
-        shown.extend(plan.shown);
+        accesses.push(plan.access);
+        explained.extend(plan.explained);
     }
     Ok(Some(Plan {
-        access: AccessPath::Union(ways),
+        access: AccessPath::Union(accesses),
         sort_covered: sort.is_empty(),
         exact: false,
-        shown,
+        explained,
     }))
 }
 
@@ -297,24 +297,24 @@ fn field_bounds(
     index: &IndexFacts,
     predicates: &Predicates<'_>,
 ) -> Result<Vec<Option<Rc<FieldBounds>>>> {
-    let mut taken: Vec<&str> = Vec::new();
+    let mut bounded_arrays: Vec<&str> = Vec::new();
     let mut all = Vec::with_capacity(index.spec.paths.len());
     for (at, path) in index.spec.paths.iter().enumerate() {
         let multikey = index.is_multikey(at);
-        if multikey && taken.contains(&path.first()) {
+        if multikey && bounded_arrays.contains(&path.first()) {
             all.push(None);
             continue;
         }
         let bounds = predicates.bounds(path.as_str(), multikey)?;
         if multikey && bounds.is_some() {
-            taken.push(path.first());
+            bounded_arrays.push(path.first());
         }
         all.push(bounds);
     }
     Ok(all)
 }
 
-// === impl Candidate ===
+// === impl IndexCandidate ===
 
 impl IndexCandidate<'_> {
     fn plan<'f>(self, predicates: &Predicates<'f>, sort: &[SortKey<'_>]) -> Result<Plan<'f>> {
@@ -339,7 +339,7 @@ impl IndexCandidate<'_> {
                 direction,
                 multikey: self.index.multikey,
             }),
-            shown: vec![ExplainedAccess {
+            explained: vec![ExplainedAccess {
                 by: ExplainedIndex::Scan {
                     index: self.index.clone(),
                     direction,

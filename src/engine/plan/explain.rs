@@ -37,7 +37,7 @@ pub fn winning_plan(plan: &Plan<'_>, filter: &Filter, sort: Option<Doc<'_>>) -> 
 
 fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<()> {
     let mut left = MOST_BYTES;
-    match (&plan.access, plan.shown.as_slice()) {
+    match (&plan.access, plan.explained.as_slice()) {
         (AccessPath::CollScan(direction), _) => {
             out.put_str("stage", "COLLSCAN");
             if !filter.is_all() {
@@ -54,17 +54,17 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
             let mut or = fetch.doc("inputStage");
             or.put_str("stage", "OR");
             let mut inputs = or.array("inputStages");
-            for shown in all {
-                index_scan(&shown.by, &mut left, &mut inputs.doc())?;
+            for explained in all {
+                index_scan(&explained.by, &mut left, &mut inputs.doc())?;
             }
         }
         (AccessPath::Ids(_), []) => {
             out.put_str("stage", "IDHACK");
         }
-        (_, [shown]) => {
+        (_, [explained]) => {
             out.put_str("stage", "FETCH");
-            put_rest(filter, shown, out)?;
-            index_scan(&shown.by, &mut left, &mut out.doc("inputStage"))?;
+            put_rest(filter, explained, out)?;
+            index_scan(&explained.by, &mut left, &mut out.doc("inputStage"))?;
         }
         _ => {
             out.put_str("stage", "EOF");
@@ -74,8 +74,12 @@ fn access(plan: &Plan<'_>, filter: &Filter, out: &mut DocBuilder<'_>) -> Result<
 }
 
 /// Writes the part of the filter that the bounds do not express.
-fn put_rest(filter: &Filter, shown: &ExplainedAccess<'_>, out: &mut DocBuilder<'_>) -> Result<()> {
-    let rest = filter.describe_without(&shown.used)?;
+fn put_rest(
+    filter: &Filter,
+    explained: &ExplainedAccess<'_>,
+    out: &mut DocBuilder<'_>,
+) -> Result<()> {
+    let rest = filter.describe_without(&explained.used)?;
     if !rest.as_doc().is_empty() {
         out.put_doc("filter", rest.as_doc());
     }
@@ -180,14 +184,14 @@ fn bounds_of<'t>(
 ) -> Result<Option<DocBuf>> {
     let mut bytes = Vec::new();
     let mut out = DocBuilder::begin(&mut bytes);
-    let mut taken = 0;
+    let mut size = 0;
     for (name, texts) in fields {
         let mut list = out.array(name);
         for text in texts {
             interrupt::tick(1)?;
             // Each text also takes a type, its number as a name, and a length.
-            taken += text.len() + 12;
-            if taken > most {
+            size += text.len() + 12;
+            if size > most {
                 return Ok(None);
             }
             list.push_str(&text);

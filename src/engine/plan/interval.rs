@@ -32,7 +32,7 @@ struct Mark {
     key: Vec<u8>,
 }
 
-// === impl End ===
+// === impl IntervalEnd ===
 
 impl IntervalEnd {
     pub fn new(value: ValueRef<'_>, included: bool) -> Self {
@@ -134,7 +134,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
             opens: false,
         });
     }
-    edges.sort_by(|a, b| a.place().cmp(&b.place()).then(b.opens.cmp(&a.opens)));
+    edges.sort_by(|a, b| a.position().cmp(&b.position()).then(b.opens.cmp(&a.opens)));
     let mut found = Vec::new();
     let mut open = 0;
     let mut since: Option<IntervalEdge> = None;
@@ -148,7 +148,7 @@ fn covered(mut all: Vec<Interval>, depth: usize) -> Result<Vec<Interval>> {
         } else {
             if open == depth
                 && let Some(low) = since.take()
-                && low.place() < edge.place()
+                && low.position() < edge.position()
             {
                 found.push(Interval::new(low.end, edge.end));
             }
@@ -167,7 +167,7 @@ struct IntervalEdge {
 impl IntervalEdge {
     /// Returns the position of the edge, before or behind the values with its key. At these positions intervals are half
     /// open, and two that touch share a position.
-    fn place(&self) -> (&[u8], bool) {
+    fn position(&self) -> (&[u8], bool) {
         (self.end.key(), self.end.included != self.opens)
     }
 }

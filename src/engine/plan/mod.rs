@@ -86,7 +86,7 @@ pub struct Plan<'f> {
     pub exact: bool,
     /// For explain: one entry for each index that the access reads. It is empty for a scan of the collection, and for a
     /// filter that asks for one `_id` only.
-    shown: Vec<ExplainedAccess<'f>>,
+    explained: Vec<ExplainedAccess<'f>>,
 }
 
 /// The documents that a query reads, and their order.
@@ -166,13 +166,13 @@ impl<'f> Plan<'f> {
             access: AccessPath::Ids(vec![key::with(id, <[u8]>::to_vec)]),
             sort_covered: true,
             exact: true,
-            shown: Vec::new(),
+            explained: Vec::new(),
         }
     }
 
     /// Returns a forward scan of one range of an index. It serves no sort: `sort_covered` is true if the query has none.
     pub fn of_range(index: IndexFacts, range: KeyRange, sort_covered: bool) -> Self {
-        let shown = ExplainedAccess {
+        let explained = ExplainedAccess {
             by: ExplainedIndex::Scan {
                 index: index.clone(),
                 direction: ScanDirection::Forward,
@@ -184,7 +184,7 @@ impl<'f> Plan<'f> {
             access: AccessPath::IndexScan(IndexScan::of_range(index, range)),
             sort_covered,
             exact: false,
-            shown: vec![shown],
+            explained: vec![explained],
         }
     }
 }
@@ -203,7 +203,7 @@ impl AccessPath {
                 .iter()
                 .map(|range| key(&range.lower) + key(&range.upper))
                 .sum(),
-            Self::Union(ways) => ways.iter().map(Self::size).sum(),
+            Self::Union(accesses) => accesses.iter().map(Self::size).sum(),
         }
     }
 }
@@ -245,7 +245,7 @@ impl KeyRange {
     }
 }
 
-// === impl Direction ===
+// === impl ScanDirection ===
 
 impl ScanDirection {
     pub fn name(self) -> &'static str {

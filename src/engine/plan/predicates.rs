@@ -20,7 +20,7 @@ pub struct Predicate<'f> {
     /// The part of the top conjunction that the predicate comes from.
     pub part: usize,
     /// The predicate is the whole part, and its bounds express it completely, at least if there are no arrays.
-    pub whole: bool,
+    pub is_complete: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -35,21 +35,21 @@ pub enum Ask<'f> {
 
 impl Predicate<'_> {
     pub fn bounds(&self, multikey: bool) -> Result<Option<PathBounds>> {
-        let place = PathFacts {
+        let path_facts = PathFacts {
             digits: has_digits(&self.path),
             multikey,
         };
         match self.test {
-            Ask::Is(test) => bounds::of_test(test, place),
-            Ask::Not(test) => bounds::of_negation(test, place),
-            Ask::Element(_) if place.digits => Ok(None),
+            Ask::Is(test) => bounds::of_test(test, path_facts),
+            Ask::Not(test) => bounds::of_negation(test, path_facts),
+            Ask::Element(_) if path_facts.digits => Ok(None),
             Ask::Element(nodes) => {
                 // One element has one key, so the bounds of several tests can be intersected.
                 let mut tests = Vec::new();
                 for node in nodes {
                     interrupt::tick(1)?;
                     if let FilterNode::Field(field) = node {
-                        tests.extend(bounds::of_test(&field.test, place)?);
+                        tests.extend(bounds::of_test(&field.test, path_facts)?);
                     }
                 }
                 PathBounds::all_of(tests)
@@ -141,19 +141,23 @@ impl<'f> Predicates<'f> {
         })
     }
 
-    /// Returns whether `asked` is true of a predicate on a path, or of any predicate if there is no path.
-    pub fn any(&self, path: Option<&str>, asked: impl Fn(&Predicate<'f>) -> bool) -> Result<bool> {
-        let among = path.map_or(self.sorted.as_slice(), |path| self.on(path));
-        interrupt::tick_each(among)?;
-        Ok(among.iter().any(asked))
+    /// Returns whether `accepts` is true of a predicate on a path, or of any predicate if there is no path.
+    pub fn any(
+        &self,
+        path: Option<&str>,
+        accepts: impl Fn(&Predicate<'f>) -> bool,
+    ) -> Result<bool> {
+        let predicates = path.map_or(self.sorted.as_slice(), |path| self.on(path));
+        interrupt::tick_each(predicates)?;
+        Ok(predicates.iter().any(accepts))
     }
 
     /// Returns the predicates on a path.
     pub fn on(&self, path: &str) -> &[Predicate<'f>] {
         let from = self.sorted.partition_point(|p| p.path.as_str() < path);
-        let behind = self.sorted.get(from..).unwrap_or_default();
-        let count = behind.partition_point(|p| p.path.as_str() == path);
-        behind.get(..count).unwrap_or_default()
+        let following = self.sorted.get(from..).unwrap_or_default();
+        let count = following.partition_point(|p| p.path.as_str() == path);
+        following.get(..count).unwrap_or_default()
     }
 
     /// Returns the strongest bounds for a path. If an array can give one document many keys, different keys may satisfy
@@ -182,7 +186,7 @@ impl<'f> Predicates<'f> {
             };
             // Making an interval takes longer than reading a condition.
             interrupt::tick_each(&bounds.intervals)?;
-            let part = predicate.whole.then_some(predicate.part);
+            let part = predicate.is_complete.then_some(predicate.part);
             if multikey {
                 if found
                     .first()
@@ -203,7 +207,7 @@ impl<'f> Predicates<'f> {
 fn add<'f>(
     node: &'f FilterNode,
     part: usize,
-    whole: bool,
+    is_complete: bool,
     found: &mut Vec<Predicate<'f>>,
 ) -> Result<()> {
     interrupt::tick(1)?;
@@ -213,14 +217,14 @@ fn add<'f>(
                 add(node, part, false, found)?;
             }
         }
-        FilterNode::Field(field) => add_field(field, part, whole, found)?,
+        FilterNode::Field(field) => add_field(field, part, is_complete, found)?,
         FilterNode::Not(inner) => {
             if let FilterNode::Field(field) = &**inner {
                 found.push(Predicate {
                     path: Cow::Borrowed(&field.path),
                     test: Ask::Not(&field.test),
                     part,
-                    whole: false,
+                    is_complete: false,
                 });
             }
         }
@@ -232,7 +236,7 @@ fn add<'f>(
 fn add_field<'f>(
     field: &'f FieldTest,
     part: usize,
-    whole: bool,
+    is_complete: bool,
     found: &mut Vec<Predicate<'f>>,
 ) -> Result<()> {
     match &field.test {
@@ -240,7 +244,7 @@ fn add_field<'f>(
             path: Cow::Borrowed(&field.path),
             test: Ask::Element(nodes),
             part,
-            whole: false,
+            is_complete: false,
         }),
         Test::ElemObject(node) => {
             // The fields of the elements are under this path. A number there would mean something else.
@@ -264,7 +268,7 @@ fn add_field<'f>(
             path: Cow::Borrowed(&field.path),
             test: Ask::Is(test),
             part,
-            whole: whole && bounds::is_exact(test)?,
+            is_complete: is_complete && bounds::is_exact(test)?,
         }),
     }
     Ok(())

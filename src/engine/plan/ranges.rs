@@ -67,7 +67,7 @@ pub fn ranges(descending: &[bool], used: &[Option<Rc<FieldBounds>>]) -> Result<V
     for prefix in prefixes {
         interrupt::tick(1)?;
         all.push(KeyRange {
-            upper: behind(&prefix),
+            upper: after(&prefix),
             lower: prefix,
         });
     }
@@ -105,18 +105,14 @@ fn range(prefix: &[u8], interval: &Interval, descending: bool) -> KeyRange {
         joined(prefix, last, descending),
     );
     KeyRange {
-        lower: if first.included {
-            lower
-        } else {
-            behind(&lower)
-        },
-        upper: if last.included { behind(&upper) } else { upper },
+        lower: if first.included { lower } else { after(&lower) },
+        upper: if last.included { after(&upper) } else { upper },
     }
 }
 
 /// Returns the first bytes behind everything that begins with `prefix`. Keys never begin with 0xff, so such bytes always
 /// exist.
-fn behind(prefix: &[u8]) -> Vec<u8> {
+fn after(prefix: &[u8]) -> Vec<u8> {
     let mut bytes = prefix.to_vec();
     while let Some(byte) = bytes.pop() {
         if let Some(next) = byte.checked_add(1) {

@@ -56,7 +56,7 @@ fn cost(value: &Value) -> usize {
     value.as_ref().data().len() + size_of::<Value>()
 }
 
-// === impl Count ===
+// === impl ValueCount ===
 
 impl ValueCount {
     pub fn parse(value: ValueRef<'_>, scope: &Scope) -> Result<Self> {
@@ -116,7 +116,7 @@ impl BoundedValues {
     }
 
     /// Returns how many values from the front satisfy `before`: the position of a new value.
-    pub fn place(&self, before: impl Fn(&Value) -> bool) -> usize {
+    pub fn position(&self, before: impl Fn(&Value) -> bool) -> usize {
         self.values.partition_point(before)
     }
 

@@ -93,7 +93,7 @@ fn each_value(
     Ok(())
 }
 
-// === impl State ===
+// === impl AccumulatorState ===
 
 impl AccumulatorState for ListState {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
@@ -151,7 +151,7 @@ impl AccumulatorState for MergeObjects {
     }
 }
 
-// === impl List ===
+// === impl ValueList ===
 
 impl ValueList {
     fn push(&mut self, value: ValueRef<'_>) {
@@ -192,7 +192,7 @@ impl ValueList {
     }
 }
 
-// === impl Set ===
+// === impl ValueSet ===
 
 impl ValueSet {
     fn add(&mut self, value: ValueRef<'_>) {

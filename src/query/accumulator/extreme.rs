@@ -97,7 +97,7 @@ impl AccumulatorState for ExtremeN {
         if input.value.is_nullish() {
             return Ok(());
         }
-        let at = self.kept.place(|before| {
+        let at = self.kept.position(|before| {
             let order = compare(before.as_ref(), input.value);
             if self.greatest {
                 order.is_ge()

@@ -55,7 +55,7 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
     kept.as_ref().map_or(0, |value| value.as_ref().data().len())
 }
 
-// === impl Edge ===
+// === impl FirstOrLast ===
 
 impl AccumulatorState for FirstOrLast {
     fn add(&mut self, input: Input<'_>) -> Result<()> {

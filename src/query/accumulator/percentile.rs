@@ -92,7 +92,7 @@ fn ranks(p: ValueRef<'_>, scope: &Scope) -> Result<Vec<f64>> {
         .collect()
 }
 
-// === impl Rule ===
+// === impl AccumulatorRule ===
 
 impl AccumulatorRule for Percentile {
     fn start(self: Arc<Self>, _: ValueRef<'_>, _: &Vars) -> Result<Box<dyn AccumulatorState>> {
@@ -103,7 +103,7 @@ impl AccumulatorRule for Percentile {
     }
 }
 
-// === impl Numbers ===
+// === impl GroupNumbers ===
 
 impl AccumulatorState for GroupNumbers {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
@@ -171,13 +171,13 @@ impl Percentile {
     }
 
     fn at(&self, rank: f64, sorted: &[f64]) -> Value {
-        let pick = |place: f64| sorted.get(place.max(0.0) as usize).copied();
+        let pick = |position: f64| sorted.get(position.max(0.0) as usize).copied();
         let count = sorted.len() as f64;
         let found = if self.continuous {
-            let place = rank * (count - 1.0);
-            pick(place.floor())
-                .zip(pick(place.ceil()))
-                .map(|(low, high)| low + (high - low) * (place - place.floor()))
+            let position = rank * (count - 1.0);
+            pick(position.floor())
+                .zip(pick(position.ceil()))
+                .map(|(low, high)| low + (high - low) * (position - position.floor()))
         } else {
             pick((count * rank).ceil() - 1.0)
         };

@@ -209,9 +209,9 @@ mod tests {
         let doc = DocBuf::from(doc! {"text": "x".repeat(1000)});
         let vars = Vars::at(Millis(0));
         let mut state = push.start(ValueRef::NULL, &vars).unwrap();
-        let grown: isize = (0..10)
+        let growth: isize = (0..10)
             .map(|_| push.feed(&mut *state, doc.as_doc(), &vars).unwrap())
             .sum();
-        assert!((10_000..12_000).contains(&grown), "{grown}");
+        assert!((10_000..12_000).contains(&growth), "{growth}");
     }
 }

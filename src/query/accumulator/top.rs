@@ -121,7 +121,7 @@ fn words(arg: ExprArgument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
     }
 }
 
-// === impl Rule ===
+// === impl AccumulatorRule ===
 
 impl AccumulatorRule for Top {
     fn start(self: Arc<Self>, id: ValueRef<'_>, vars: &Vars) -> Result<Box<dyn AccumulatorState>> {

@@ -117,7 +117,7 @@ pub fn show(value: ValueRef<'_>) -> String {
     value.to_string()
 }
 
-// === impl Argument ===
+// === impl ExprArgument ===
 
 impl<'a> ExprArgument<'a> {
     /// Reads named arguments from an object.

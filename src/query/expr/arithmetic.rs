@@ -75,7 +75,7 @@ pub fn subtract<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             let offset = match num {
                 Num::Double(value) => Num::Double(value.round()).to_i64_exact(),
                 Num::Decimal(value) => value.to_i64_round(),
-                whole => whole.to_i64_exact(),
+                integer => integer.to_i64_exact(),
             };
             let moved = offset
                 .and_then(|offset| millis.checked_sub(offset))

@@ -143,7 +143,7 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             ),
         ));
     };
-    let whole = |value: ValueRef<'_>, code: i32, which: &str| {
+    let integer = |value: ValueRef<'_>, code: i32, which: &str| {
         if !value.ty().is_number() {
             return Err(Error::location(
                 code,
@@ -163,14 +163,14 @@ pub fn slice<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let second = i64::from(whole(second, 28725, "Second")?);
+    let second = i64::from(integer(second, 28725, "Second")?);
     let length = elements.count() as i64;
     let (start, count) = if call.args.len() > 2 {
         let third = call.arg(2, env)?;
         if third.as_ref().is_nullish() {
             return Ok(Val::NULL);
         }
-        let count = i64::from(whole(third.as_ref(), 28727, "Third")?);
+        let count = i64::from(integer(third.as_ref(), 28727, "Third")?);
         if count <= 0 {
             return Err(Error::location(
                 28729,
@@ -305,7 +305,7 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
         if value.is_missing() {
             return Ok(otherwise);
         }
-        let whole = integral_i32(value).ok_or_else(|| {
+        let integer = integral_i32(value).ok_or_else(|| {
             Error::location(
                 9711600,
                 format!(
@@ -315,10 +315,10 @@ pub fn index_of_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        usize::try_from(whole).map_err(|_| {
+        usize::try_from(integer).map_err(|_| {
             Error::location(
                 9711601,
-                format!("$indexOfArray requires a nonnegative {which} index, found: {whole}"),
+                format!("$indexOfArray requires a nonnegative {which} index, found: {integer}"),
             )
         })
     };

@@ -16,7 +16,7 @@ struct Zip {
 }
 
 pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
-    let whole = |at: usize, code: i32, what: &str| -> Result<i64> {
+    let integer = |at: usize, code: i32, what: &str| -> Result<i64> {
         let value = call.arg(at, env)?;
         let value = value.as_ref();
         if !value.ty().is_number() {
@@ -38,10 +38,10 @@ pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let start = whole(0, 34443, "starting")?;
-    let end = whole(1, 34445, "ending")?;
+    let start = integer(0, 34443, "starting")?;
+    let end = integer(1, 34445, "ending")?;
     let step = if call.args.len() > 2 {
-        whole(2, 34447, "step")?
+        integer(2, 34447, "step")?
     } else {
         1
     };

@@ -125,7 +125,7 @@ impl Expr {
                 fuel::spend_read(within.data().len())?;
                 path.eval_below(within)
             }
-            Self::Now => Val::Own(Value::date(env.vars.began().0)),
+            Self::Now => Val::Own(Value::date(env.vars.start().0)),
             Self::ClusterTime => match env.vars.cluster_time() {
                 Some((seconds, increment)) => Val::Own(Value::timestamp(seconds, increment)),
                 None => {

@@ -100,8 +100,8 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
             given.unwrap_or_default(),
         ),
         Type::Regex => {
-            let (source, own) = regex.as_regex().unwrap_or_default();
-            if !own.is_empty() && given.is_some() {
+            let (source, inline_options) = regex.as_regex().unwrap_or_default();
+            if !inline_options.is_empty() && given.is_some() {
                 return Err(Error::location(
                     51107,
                     format!(
@@ -109,7 +109,7 @@ fn pattern(name: &str, regex: ValueRef<'_>, options: ValueRef<'_>) -> Result<Opt
                     ),
                 ));
             }
-            (source, given.unwrap_or(own))
+            (source, given.unwrap_or(inline_options))
         }
         _ if regex.is_nullish() => ("", given.unwrap_or_default()),
         _ => {

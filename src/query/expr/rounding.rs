@@ -13,7 +13,7 @@ pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     num_val(match num {
         Num::Double(value) => Num::Double(value.ceil()),
         Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Up)),
-        whole => whole,
+        integer => integer,
     })
 }
 
@@ -24,7 +24,7 @@ pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     num_val(match num {
         Num::Double(value) => Num::Double(value.floor()),
         Num::Decimal(value) => Num::Decimal(value.quantize(0, Rounding::Down)),
-        whole => whole,
+        integer => integer,
     })
 }
 
@@ -77,20 +77,20 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
                 rounded.to_f64()
             })
         }
-        whole if place >= 0 => whole,
-        whole => {
-            let rounded = whole.to_decimal().quantize(-place, rounding);
+        integer if place >= 0 => integer,
+        integer => {
+            let rounded = integer.to_decimal().quantize(-place, rounding);
             let result = rounded.to_i64_exact().ok_or_else(|| {
                 Error::location(
                     51080,
                     format!(
                         "invalid conversion from Decimal128 result in {} resulting from arguments: [{},{place}]",
                         call.name,
-                        whole.to_i64_saturating()
+                        integer.to_i64_saturating()
                     ),
                 )
             })?;
-            match (whole, i32::try_from(result)) {
+            match (integer, i32::try_from(result)) {
                 (Num::Int32(_), Ok(small)) => Num::Int32(small),
                 _ => Num::Int64(result),
             }
@@ -125,8 +125,8 @@ fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
         ));
     }
     // What 32 bits do not hold is not integral to mongod.
-    let whole = number.to_i64_exact();
-    let place = whole.and_then(|whole| i32::try_from(whole).ok());
+    let integer = number.to_i64_exact();
+    let place = integer.and_then(|integer| i32::try_from(integer).ok());
     let place = place.ok_or_else(|| {
         Error::location(
             51082,

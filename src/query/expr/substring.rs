@@ -27,13 +27,13 @@ pub fn substr_bytes<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
                 ),
             )
         })?;
-        let whole = match num {
+        let integer = match num {
             // A decimal is rounded, and a double is truncated.
             Num::Decimal(decimal) => decimal.to_i64_round(),
             other => other.to_i64_trunc(),
         };
-        match (whole, num) {
-            (Some(whole), _) => Ok(whole),
+        match (integer, num) {
+            (Some(integer), _) => Ok(integer),
             // A decimal that does not fit becomes the smallest long.
             (None, Num::Decimal(_)) => Ok(i64::MIN),
             (None, _) => Err(Error::location(
@@ -84,7 +84,7 @@ pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     let start = call.arg(1, env)?;
     let length = call.arg(2, env)?;
     let text = coerce(text.as_ref())?;
-    let whole = |value: ValueRef<'_>, codes: [i32; 2], what: &str| {
+    let integer = |value: ValueRef<'_>, codes: [i32; 2], what: &str| {
         if !value.ty().is_number() {
             return Err(Error::location(
                 codes[0],
@@ -106,8 +106,8 @@ pub fn substr_cp<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
             )
         })
     };
-    let start = whole(start.as_ref(), [34450, 34451], "starting index")?;
-    let length = whole(length.as_ref(), [34452, 34453], "length")?;
+    let start = integer(start.as_ref(), [34450, 34451], "starting index")?;
+    let length = integer(length.as_ref(), [34452, 34453], "length")?;
     let Ok(length) = usize::try_from(length) else {
         return Err(Error::location(
             34454,
@@ -138,7 +138,7 @@ pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(us
         if value.is_missing() {
             return Ok(otherwise);
         }
-        let whole = integral_i32(value).ok_or_else(|| {
+        let integer = integral_i32(value).ok_or_else(|| {
             Error::location(
                 40096,
                 format!(
@@ -149,11 +149,11 @@ pub fn range(call: &Call, first: ValueRef<'_>, last: ValueRef<'_>) -> Result<(us
                 ),
             )
         })?;
-        usize::try_from(whole).map_err(|_| {
+        usize::try_from(integer).map_err(|_| {
             Error::location(
                 40097,
                 format!(
-                    "{} requires a nonnegative {which} index, found: {whole}",
+                    "{} requires a nonnegative {which} index, found: {integer}",
                     call.name
                 ),
             )

@@ -106,11 +106,11 @@ impl ExprOp for Trim {
             }
         };
         // The set is searched in binary, because it may be as long as the text.
-        let goes = |letter: char| set.binary_search(&letter).is_ok();
+        let is_trimmed = |letter: char| set.binary_search(&letter).is_ok();
         string_val(match self.side {
-            Side::Start => text.trim_start_matches(goes),
-            Side::End => text.trim_end_matches(goes),
-            Side::Both => text.trim_matches(goes),
+            Side::Start => text.trim_start_matches(is_trimmed),
+            Side::End => text.trim_end_matches(is_trimmed),
+            Side::Both => text.trim_matches(is_trimmed),
         })
     }
 

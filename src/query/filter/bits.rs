@@ -133,8 +133,8 @@ impl BitMask {
             Self::Positions(positions) => {
                 // Positions are sorted, so the ones after the first that is 63 or more add nothing.
                 let seen = positions.partition_point(|&position| position < 63) + 1;
-                let told = positions.iter().take(seen);
-                told.fold(0, |mask, &position| mask | 1 << position.min(63))
+                let reported = positions.iter().take(seen);
+                reported.fold(0, |mask, &position| mask | 1 << position.min(63))
             }
             Self::Bytes(bytes) => {
                 let mut low = [0; 8];

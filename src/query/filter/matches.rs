@@ -103,7 +103,7 @@ impl<'a> Subject<'a> for ValueRef<'a> {
     }
 }
 
-// === impl Node ===
+// === impl FilterNode ===
 
 impl FilterNode {
     pub(super) fn matches<'a>(&self, subject: impl Subject<'a>) -> Result<bool> {
@@ -183,7 +183,7 @@ pub(super) fn unless_interrupted<T>(answer: T) -> Result<T> {
     Ok(answer)
 }
 
-// === impl Field ===
+// === impl FieldTest ===
 
 impl FieldTest {
     #[inline]
@@ -324,11 +324,11 @@ mod tests {
             let parsed = check::parse(&filter).unwrap();
             let vars = check::vars();
             assert!(!parsed.matches(bytes.as_doc(), &vars).unwrap(), "{filter}");
-            let said = over.watch(|| {
+            let result = over.watch(|| {
                 assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.matches(bytes.as_doc(), &vars)
             });
-            assert!(said.is_err(), "{filter}");
+            assert!(result.is_err(), "{filter}");
             let position = over.watch(|| {
                 assert!(interrupt::tick(u32::MAX).is_err());
                 parsed.position(bytes.as_doc(), &vars)

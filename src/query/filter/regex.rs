@@ -24,16 +24,16 @@ pub(super) fn regex(
             "$regex" => {
                 if let Some(text) = elem.value.as_str() {
                     source = text;
-                } else if let Some((text, own)) = elem.value.as_regex() {
+                } else if let Some((text, inline_options)) = elem.value.as_regex() {
                     source = text;
-                    if !own.is_empty() {
+                    if !inline_options.is_empty() {
                         if !flags.is_empty() {
                             return Err(Error::location(
                                 51074,
                                 "options set in both $regex and $options",
                             ));
                         }
-                        flags = own;
+                        flags = inline_options;
                     }
                 } else {
                     return Err(Error::bad_value("$regex has to be a string"));

@@ -160,7 +160,7 @@ impl Filter {
     }
 }
 
-// === impl Node ===
+// === impl FilterNode ===
 
 impl FilterNode {
     pub(super) fn field(path: &str, test: Test) -> Self {

@@ -99,7 +99,7 @@ impl Projection {
     }
 }
 
-// === impl Tree ===
+// === impl ProjectionTree ===
 
 impl ProjectionTree {
     pub(super) fn child(&mut self, name: &str) -> Option<&mut ProjectionNode> {
@@ -173,7 +173,7 @@ impl ProjectionTree {
     }
 }
 
-// === impl Slot ===
+// === impl LeafSlot ===
 
 impl LeafSlot<'_, '_> {
     pub(super) fn fill(self, node: ProjectionNode) {
@@ -181,7 +181,7 @@ impl LeafSlot<'_, '_> {
     }
 }
 
-// === impl Mode ===
+// === impl ProjectionMode ===
 
 impl ProjectionMode {
     /// Returns whether the fields that the projection does not name stay.

@@ -12,16 +12,16 @@ struct AddFields(Projection);
 
 pub(super) fn parse_add_fields(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
-    parse_fields("$addFields", value, place)
+    parse_fields("$addFields", value, context)
 }
 
 pub(super) fn parse_set(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
-    parse_fields("$set", value, place)
+    parse_fields("$set", value, context)
 }
 
 /// Visits the fields that the stage sets.
@@ -34,7 +34,7 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 fn parse_fields(
     name: &'static str,
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
     let spec = value.as_doc().ok_or_else(|| {
         Error::location(
@@ -45,7 +45,7 @@ fn parse_fields(
             ),
         )
     })?;
-    let fields = Projection::parse_add_fields(spec, place.scope)
+    let fields = Projection::parse_add_fields(spec, context.scope)
         .map_err(|error| error.caused(&format!("Invalid {name}")))?;
     Ok(Arc::new(AddFields(fields)))
 }

@@ -20,7 +20,7 @@ struct CollStatsRows(Arc<Reports>);
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let words = "$collStats must take a nested object but found: {}";
@@ -46,7 +46,7 @@ pub(super) fn parse(
         }
     }
     push(Stage::StageOp(Arc::new(Reports {
-        on: CollectionName::new(place.db, place.coll.unwrap_or_default()),
+        on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::CollStats {
             latency,
             storage,
@@ -95,8 +95,8 @@ fn scale(options: Doc<'_>) -> Result<f64> {
             continue;
         }
         option.exactly(Type::Int32, ValueRef::as_num)?;
-        if let Some(whole) = option.int_at_least(1)? {
-            scale = whole as f64;
+        if let Some(integer) = option.int_at_least(1)? {
+            scale = integer as f64;
         }
     }
     Ok(scale)

@@ -20,10 +20,10 @@ struct DocumentsRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let expr = Expr::parse(value, place.scope)?;
+    let expr = Expr::parse(value, context.scope)?;
     push(Stage::StageOp(Arc::new(Documents { expr })));
     Ok(())
 }

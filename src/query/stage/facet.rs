@@ -26,7 +26,7 @@ struct FacetRows {
     parts: Vec<FacetBranch>,
     /// The part that processes the current batch.
     at: usize,
-    begun: bool,
+    started: bool,
     /// The bytes of all results so far.
     held: usize,
 }
@@ -79,7 +79,7 @@ pub(super) fn inner<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(Doc<'v>)) {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
@@ -104,7 +104,7 @@ pub(super) fn parse(
                 ),
             )
         })?;
-        let inside = place.inside(&WITHIN, place.scope)?;
+        let inside = context.inside(&WITHIN, context.scope)?;
         parts.push((name.into(), Pipeline::parse(stages, &inside)?));
     }
     push(Stage::StageOp(Arc::new(Facet { parts })));
@@ -125,7 +125,7 @@ impl StageOp for Facet {
             stage: self,
             parts,
             at: 0,
-            begun: false,
+            started: false,
             held: 0,
         })
     }
@@ -199,7 +199,7 @@ impl Rows for FacetRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let mut worked = false;
         loop {
-            if self.begun {
+            if self.started {
                 let mut within = cx.with_vars(cx.vars);
                 within.limits.memory = cx.limits.memory * SHARES / self.parts.len().max(SHARES);
                 while let Some(part) = self.parts.get_mut(self.at) {
@@ -234,7 +234,7 @@ impl Rows for FacetRows {
                 feed.batch = batch.clone();
             }
             self.at = 0;
-            self.begun = true;
+            self.started = true;
         }
     }
 
@@ -269,7 +269,7 @@ fn array_of(elements: &[u8]) -> Value {
     Value::array(bytes)
 }
 
-// === impl Source ===
+// === impl FacetSource ===
 
 impl Rows for FacetSource {
     fn fill(&mut self, _: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {

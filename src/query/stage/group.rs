@@ -49,7 +49,7 @@ struct GroupRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let spec = value
@@ -65,14 +65,14 @@ pub(super) fn parse(
                     "a group's _id may only be specified once",
                 ));
             }
-            "_id" => id = Some(parse_id(elem.value, place.scope)?),
+            "_id" => id = Some(parse_id(elem.value, context.scope)?),
             "$doingMerge" => {
                 return Err(Error::location(
                     17030,
                     "$doingMerge should be true if present",
                 ));
             }
-            _ => fields.add(elem.name(), elem.value, place.scope)?,
+            _ => fields.add(elem.name(), elem.value, context.scope)?,
         }
     }
     let key =
@@ -105,7 +105,7 @@ fn parse_id(value: ValueRef<'_>, scope: &Scope) -> Result<Key> {
 
 /// Returns a non-constant key as the reply shows it. MongoDB stores such keys in an internal format. In it, code becomes a
 /// string, and MinKey and MaxKey are wrapped in a document.
-fn shown(id: ValueRef<'_>) -> Value {
+fn as_shown(id: ValueRef<'_>) -> Value {
     match id.ty() {
         Type::Code => Value::new(Type::String, id.data()),
         Type::MinKey | Type::MaxKey => {
@@ -126,7 +126,7 @@ fn sole_null(name: &str) -> Value {
 /// From this many fields on, one row may take long.
 const MANY: usize = 16;
 
-// === impl Fields ===
+// === impl GroupFields ===
 
 impl GroupFields {
     pub fn parse(spec: Doc<'_>, scope: &Scope) -> Result<Self> {
@@ -220,11 +220,11 @@ impl GroupFields {
         if self.0.len() >= MANY {
             interrupt::tick(u32::try_from(self.0.len()).unwrap_or(u32::MAX))?;
         }
-        let mut grown = 0;
+        let mut growth = 0;
         for ((_, accumulator), state) in self.0.iter().zip(states) {
-            grown += accumulator.feed(&mut **state, doc, vars)?;
+            growth += accumulator.feed(&mut **state, doc, vars)?;
         }
-        Ok(grown)
+        Ok(growth)
     }
 
     pub fn finish(
@@ -323,15 +323,18 @@ impl GroupRows {
                     self.numbers
                         .insert(self.scratch.as_slice().into(), number as u32);
                     let constant = matches!(&self.stage.key, Key::Value(Expr::Const(_)));
-                    self.ids
-                        .push(if constant { id.to_value() } else { shown(id) });
+                    self.ids.push(if constant {
+                        id.to_value()
+                    } else {
+                        as_shown(id)
+                    });
                     self.stage.fields.start(id, cx.vars, &mut self.states)?;
-                    let begun = self.states.get(number * width..).unwrap_or_default();
+                    let new_states = self.states.get(number * width..).unwrap_or_default();
                     self.used += OVERHEAD
                         + self.scratch.len()
                         + id.data().len()
-                        + size_of_val(begun)
-                        + begun
+                        + size_of_val(new_states)
+                        + new_states
                             .iter()
                             .map(|state| size_of_val(&**state))
                             .sum::<usize>();
@@ -342,8 +345,8 @@ impl GroupRows {
                 .states
                 .get_mut(number * width..(number + 1) * width)
                 .unwrap_or_default();
-            let grown = self.stage.fields.feed(states, row.doc, cx.vars)?;
-            self.used = self.used.saturating_add_signed(grown);
+            let growth = self.stage.fields.feed(states, row.doc, cx.vars)?;
+            self.used = self.used.saturating_add_signed(growth);
             if self.used > cx.limits.memory {
                 return Err(too_much("$group", cx));
             }

@@ -9,7 +9,7 @@ use crate::value::{Doc, ValueRef};
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     if !value.as_doc().is_some_and(Doc::is_empty) {
@@ -19,7 +19,7 @@ pub(super) fn parse(
         ));
     }
     push(Stage::StageOp(Arc::new(Reports {
-        on: CollectionName::new(place.db, place.coll.unwrap_or_default()),
+        on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::IndexStats,
     })));
     Ok(())

@@ -73,7 +73,7 @@ impl StageOp for Lookup {
             .as_ref()
             .map_or(PipelineInput::Nothing, PipelineInput::Collection);
         if let Some(sub) = &self.sub {
-            visit(&sub.whole, on);
+            visit(&sub.full, on);
         }
         // A join by fields reads the documents even if the pipeline has a source of its own.
         if self.fields.is_some() && self.from.is_some() {
@@ -90,12 +90,12 @@ impl StageOp for Lookup {
         {
             survey.path(path);
         }
-        for (_, expr) in &self.lets {
+        for (_, expr) in &self.let_vars {
             survey.expr(expr);
         }
         survey.settle();
         if let Some(sub) = &self.sub {
-            sub.whole.survey(survey);
+            sub.full.survey(survey);
         }
         survey.carry();
     }
@@ -241,10 +241,10 @@ impl RowPipeline {
         found: &mut RowBatch,
         out: &mut RowBatch,
     ) -> Result<Option<Self>> {
-        let vars = match stage.lets.as_slice() {
+        let vars = match stage.let_vars.as_slice() {
             [] => None,
-            lets => {
-                let values: Result<Vec<_>> = lets
+            let_vars => {
+                let values: Result<Vec<_>> = let_vars
                     .iter()
                     .map(|(_, expr)| Ok(shallow(expr.eval(row.doc, cx.vars)?)?.into_value()))
                     .collect();
@@ -268,8 +268,7 @@ impl RowPipeline {
                         Ok(())
                     })?
                 {
-                    sub.whole
-                        .open(Box::new(BufferedRows(std::mem::take(found))))
+                    sub.full.open(Box::new(BufferedRows(std::mem::take(found))))
                 } else {
                     let spec = SourceSpec {
                         filter: Some(Arc::new(equal_filter(field, &keys)?)),
@@ -278,7 +277,7 @@ impl RowPipeline {
                     let rows = cx.sources.open(&cx, from, &spec)?;
                     match &stage.sub {
                         None => rows,
-                        Some(sub) => sub.whole.open(rows),
+                        Some(sub) => sub.full.open(rows),
                     }
                 }
             }
@@ -400,7 +399,7 @@ fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
 
 /// The pipeline of a `$lookup` or `$unionWith`: as a whole, and split for a source.
 pub(super) struct Sub {
-    pub whole: Pipeline,
+    pub full: Pipeline,
     spec: SourceSpec,
     rest: Pipeline,
     /// True if the same variables always give the same rows.
@@ -408,11 +407,11 @@ pub(super) struct Sub {
 }
 
 impl Sub {
-    pub fn new(whole: Pipeline) -> Self {
-        let (spec, rest) = whole.clone().split_source();
+    pub fn new(full: Pipeline) -> Self {
+        let (spec, rest) = full.clone().split_source();
         Self {
-            deterministic: whole.is_deterministic(),
-            whole,
+            deterministic: full.is_deterministic(),
+            full,
             spec,
             rest,
         }
@@ -420,7 +419,7 @@ impl Sub {
 
     /// Opens a pipeline that has rows of its own, with a filter directly after them.
     fn open_filtered(&self, filter: Arc<Filter>) -> Box<dyn Rows> {
-        let (first, rest) = self.whole.clone().split_first();
+        let (first, rest) = self.full.clone().split_first();
         rest.open(super::filter(first.open(Box::new(Empty)), filter))
     }
 
@@ -431,10 +430,10 @@ impl Sub {
         from: Option<&CollectionName>,
     ) -> Result<Box<dyn Rows>> {
         match from {
-            Some(from) if !self.whole.is_own_source() => {
+            Some(from) if !self.full.is_own_source() => {
                 Ok(self.rest.open(cx.sources.open(cx, from, &self.spec)?))
             }
-            _ => Ok(self.whole.open(Box::new(Empty))),
+            _ => Ok(self.full.open(Box::new(Empty))),
         }
     }
 }

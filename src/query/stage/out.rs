@@ -23,18 +23,18 @@ struct OutRows {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (into, timeseries) = match value.as_str() {
-        Some(coll) => (CollectionName::new(place.db, coll), false),
+        Some(coll) => (CollectionName::new(context.db, coll), false),
         None => {
             let words = "$out only supports a string or object argument, but found {}";
             document_form(object(value, 16990, words)?)?
         }
     };
     check_target(&into)?;
-    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != place.db {
+    if matches!(into.db.as_str(), "admin" | "config" | "local") && into.db != context.db {
         return Err(Error::location(
             31321,
             format!("Can't $out to internal database: {}", into.db),

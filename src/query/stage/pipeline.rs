@@ -87,7 +87,7 @@ pub enum PipelineInput<'a> {
 impl Pipeline {
     pub const EMPTY: Pipeline = Pipeline { steps: Vec::new() };
 
-    pub fn parse(stages: Doc<'_>, place: &StageContext<'_>) -> Result<Self> {
+    pub fn parse(stages: Doc<'_>, context: &StageContext<'_>) -> Result<Self> {
         let count = stages.count();
         if count > MAX_STAGES {
             return Err(Error::location(
@@ -98,15 +98,15 @@ impl Pipeline {
         let mut steps = Vec::with_capacity(count);
         for (index, elem) in stages.iter().enumerate() {
             let spec = elem.value.as_doc().ok_or_else(|| {
-                let refuse = place
+                let refuse = context
                     .within
                     .map_or(stage_is_no_document as fn(Type) -> Error, |within| {
                         within.not_a_document
                     });
                 refuse(elem.value.ty())
             })?;
-            let place = place.at(index == 0);
-            parse_stage(spec, index, index + 1 == count, &place, &mut steps)?;
+            let context = context.at(index == 0);
+            parse_stage(spec, index, index + 1 == count, &context, &mut steps)?;
         }
         Ok(Self { steps })
     }
@@ -175,7 +175,7 @@ impl Pipeline {
     /// Splits off the part that a source can handle: filter, then sort, then skip, then limit.
     pub fn split_source(mut self) -> (SourceSpec, Pipeline) {
         let mut spec = SourceSpec::default();
-        let mut taken = 0;
+        let mut split = 0;
         for step in &self.steps {
             let ordered = spec.sort.is_some() || spec.skip > 0 || spec.limit.is_some();
             match &step.stage {
@@ -191,9 +191,9 @@ impl Pipeline {
                 }
                 _ => break,
             }
-            taken += 1;
+            split += 1;
         }
-        self.steps.drain(..taken);
+        self.steps.drain(..split);
         spec.count_only = matches!(self.steps.first(), Some(PipelineStep { stage: Stage::StageOp(op), .. }) if op.only_counts());
         (spec, self)
     }
@@ -273,13 +273,13 @@ fn parse_stage(
     spec: Doc<'_>,
     index: usize,
     last: bool,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     steps: &mut Vec<PipelineStep>,
 ) -> Result<()> {
     let field = only_field(spec)?;
     let row = row_of(field.name())?;
-    check_collectionless(row, index, place)?;
-    let refusal = match (place.within, place.in_facet) {
+    check_collectionless(row, index, context)?;
+    let refusal = match (context.within, context.in_facet) {
         (Some(within), _) if !within.same_rows && !row.facts.in_sub => {
             Some(within.refuse(row.name))
         }
@@ -306,17 +306,20 @@ fn parse_stage(
             });
         };
         match parse {
-            StageParser::Stages(parse) => parse(field.value, place, &mut push)?,
+            StageParser::Stages(parse) => parse(field.value, context, &mut push)?,
             StageParser::Each(parse) => {
-                push(Stage::StageOp(Arc::new(Mapped(parse(field.value, place)?))));
+                push(Stage::StageOp(Arc::new(Mapped(parse(
+                    field.value,
+                    context,
+                )?))));
             }
         }
     }
     if let Some(refusal) = refusal {
         return Err(refusal);
     }
-    let begins = index == 0 && !place.is_over_same_rows();
-    if row.facts.runs_on == RunsOn::Collection && place.coll.is_none() && begins {
+    let begins = index == 0 && !context.is_over_same_rows();
+    if row.facts.runs_on == RunsOn::Collection && context.coll.is_none() && begins {
         return Err(Error::new(
             Code::InvalidNamespace,
             format!(
@@ -342,19 +345,19 @@ fn parse_stage(
 }
 
 /// Rejects a stage that must run without a collection, or on one certain collection.
-fn check_collectionless(row: &Entry, index: usize, place: &StageContext<'_>) -> Result<()> {
+fn check_collectionless(row: &Entry, index: usize, context: &StageContext<'_>) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::new(
             Code::InvalidNamespace,
             format!("{} {why}", row.name),
         ))
     };
-    let begins = index == 0 && !place.is_over_same_rows();
+    let begins = index == 0 && !context.is_over_same_rows();
     match row.facts.runs_on {
-        RunsOn::Database if place.coll.is_some() && begins => {
+        RunsOn::Database if context.coll.is_some() && begins => {
             refuse("can only be run with {aggregate: 1}")
         }
-        RunsOn::Only { db, coll } if (place.db, place.coll) != (db, Some(coll)) => {
+        RunsOn::Only { db, coll } if (context.db, context.coll) != (db, Some(coll)) => {
             refuse(&format!("may only be run against {db}.{coll}"))
         }
         _ => Ok(()),

@@ -38,12 +38,12 @@ pub fn found_rows(
 
 pub(super) fn parse_project(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
     let spec = value
         .as_doc()
         .ok_or_else(|| Error::location(15969, "$project specification must be an object"))?;
-    let projection = Projection::parse(spec, place.scope, Kind::Aggregate)
+    let projection = Projection::parse(spec, context.scope, Kind::Aggregate)
         .map_err(|error| error.caused("Invalid $project"))?;
     Ok(Arc::new(Project(projection)))
 }

@@ -28,10 +28,10 @@ enum Verdict {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
-    let scope = place.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
+    let scope = context.scope.with(["ROOT", "DESCEND", "PRUNE", "KEEP"]);
     let expr = Expr::parse(value, &scope)?;
     let root = scope.slot("ROOT");
     push(Stage::StageOp(Arc::new(Mapped(Arc::new(Redact {

@@ -17,13 +17,13 @@ struct ReplaceRoot {
 
 pub(super) fn parse_replace_root(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
     let words = "expected an object as specification for $replaceRoot stage, got {}";
     let mut root = None;
     for option in fields("$replaceRoot", object(value, 40229, words)?) {
         match option.name() {
-            "newRoot" => root = Some(Expr::parse(option.value(), place.scope)?),
+            "newRoot" => root = Some(Expr::parse(option.value(), context.scope)?),
             _ => return Err(option.unknown()),
         }
     }
@@ -37,10 +37,10 @@ pub(super) fn parse_replace_root(
 
 pub(super) fn parse_replace_with(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
     Ok(Arc::new(ReplaceRoot {
-        root: Expr::parse(value, place.scope)?,
+        root: Expr::parse(value, context.scope)?,
         argument: "'replacement document' ",
     }))
 }

@@ -81,7 +81,7 @@ impl StepBudget for Endless {
     }
 }
 
-// === impl Limits ===
+// === impl PipelineLimits ===
 
 impl Default for PipelineLimits {
     /// Returns MongoDB's limit of 100 MB.

@@ -21,7 +21,7 @@ pub(super) struct RunSorter {
     /// Sorted runs, each with its next row. `last` is the run that is being filled.
     runs: Vec<SortedRun>,
     last: Vec<RunEntry>,
-    came: u64,
+    sequence: u64,
     /// A heap of the runs that still have rows. The run with the least row is first.
     heap: Vec<u32>,
 }
@@ -40,7 +40,7 @@ struct RunEntry {
     at: u32,
     key: u32,
     row: u32,
-    came: u64,
+    sequence: u64,
     origin: Option<Origin>,
 }
 
@@ -108,9 +108,9 @@ impl RunSorter {
         self.size = 0;
         for entry in &entries {
             let (key, row) = bytes(&old, entry);
-            let came = entry.came;
+            let sequence = entry.sequence;
             let kept = self.store(key, row, entry.origin);
-            self.last.push(RunEntry { came, ..kept });
+            self.last.push(RunEntry { sequence, ..kept });
         }
     }
 
@@ -135,7 +135,7 @@ impl RunSorter {
         piece.extend_from_slice(key);
         piece.extend_from_slice(row);
         self.size += needed;
-        self.came += 1;
+        self.sequence += 1;
         let mut prefix = [0; 8];
         let short = key.len().min(8);
         prefix[..short].copy_from_slice(&key[..short]);
@@ -145,7 +145,7 @@ impl RunSorter {
             at,
             key: key.len() as u32,
             row: row.len() as u32,
-            came: self.came,
+            sequence: self.sequence,
             origin,
         }
     }
@@ -158,7 +158,7 @@ impl RunSorter {
         a.prefix
             .cmp(&b.prefix)
             .then_with(|| self.key(a).cmp(self.key(b)))
-            .then_with(|| a.came.cmp(&b.came))
+            .then_with(|| a.sequence.cmp(&b.sequence))
     }
 
     fn close_run(&mut self) {

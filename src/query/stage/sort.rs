@@ -54,7 +54,7 @@ pub(super) fn parse(
     Ok(())
 }
 
-// === impl By ===
+// === impl RowOrder ===
 
 impl RowOrder {
     fn key(&mut self, doc: Doc<'_>, out: &mut Vec<u8>) -> Result<()> {

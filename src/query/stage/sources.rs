@@ -96,7 +96,7 @@ pub enum Report {
     CurrentOp(CurrentOps),
 }
 
-// === impl Target ===
+// === impl CollectionName ===
 
 impl CollectionName {
     pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Self {

@@ -35,7 +35,7 @@ const WITHIN: InnerRules = InnerRules {
 
 pub(super) fn parse(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
     push: &mut dyn FnMut(Stage),
 ) -> Result<()> {
     let (mut coll, mut db, mut pipeline) = (value.as_str(), None, None);
@@ -58,12 +58,12 @@ pub(super) fn parse(
                 return Err(option.duplicate());
             }
         }
-        if db.is_some_and(|db| db != place.db) {
+        if db.is_some_and(|db| db != context.db) {
             return Err(Error::not_implemented("$unionWith across databases"));
         }
     }
-    let from = coll.map(|coll| collection(place.db, coll)).transpose()?;
-    let mut inside = place.inside(&WITHIN, place.scope)?;
+    let from = coll.map(|coll| collection(context.db, coll)).transpose()?;
+    let mut inside = context.inside(&WITHIN, context.scope)?;
     inside.coll = coll;
     if from.is_none() && !pipeline.is_some_and(brings_rows) {
         return Err(if pipeline.is_some() {
@@ -74,13 +74,13 @@ pub(super) fn parse(
             Error::missing_field("$unionWith", "coll")
         });
     }
-    let whole = match pipeline {
+    let full = match pipeline {
         Some(stages) => Pipeline::parse(stages, &inside)?,
         None => Pipeline::default(),
     };
     push(Stage::StageOp(Arc::new(UnionWith {
         from,
-        sub: Sub::new(whole),
+        sub: Sub::new(full),
     })));
     Ok(())
 }
@@ -101,11 +101,11 @@ impl StageOp for UnionWith {
             .from
             .as_ref()
             .map_or(PipelineInput::Nothing, PipelineInput::Collection);
-        visit(&self.sub.whole, on);
+        visit(&self.sub.full, on);
     }
 
     fn survey(&self, survey: &mut Survey<'_>) {
-        self.sub.whole.survey(survey);
+        self.sub.full.survey(survey);
     }
 }
 

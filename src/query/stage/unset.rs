@@ -19,7 +19,7 @@ pub(super) fn written<'v>(spec: ValueRef<'v>, visit: &mut dyn FnMut(&'v str)) {
 
 pub(super) fn parse_unset(
     value: ValueRef<'_>,
-    place: &StageContext<'_>,
+    context: &StageContext<'_>,
 ) -> Result<Arc<dyn DocumentMap>> {
     let mut fields = Vec::new();
     match value.ty() {
@@ -62,7 +62,7 @@ pub(super) fn parse_unset(
             doc.put_i32(field, 0);
         }
     });
-    let projection = Projection::parse(exclusion.as_doc(), place.scope, Kind::Aggregate)
+    let projection = Projection::parse(exclusion.as_doc(), context.scope, Kind::Aggregate)
         .map_err(|error| error.caused("Invalid $unset"))?;
     Ok(Arc::new(Project(projection)))
 }

@@ -21,15 +21,15 @@ pub fn patch(fields: &FieldNodes, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Pat
     while waiting > 0 {
         // A field that is missing needs a new document too.
         let elem = elems.next()?;
-        let Some(place) = fields.find(elem.name_bytes()) else {
+        let Some(position) = fields.find(elem.name_bytes()) else {
             continue;
         };
         // If a document has two fields of one name, only the first one counts.
-        if std::mem::replace(&mut found[place], true) {
+        if std::mem::replace(&mut found[position], true) {
             continue;
         }
         waiting -= 1;
-        let child = &fields.children[place];
+        let child = &fields.children[position];
         let UpdateNode::Leaf(leaf) = &child.node else {
             return None;
         };

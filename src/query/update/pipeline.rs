@@ -18,7 +18,7 @@ pub struct PipelineUpdate {
     pub is_slow: bool,
 }
 
-// === impl Pipeline ===
+// === impl PipelineUpdate ===
 
 impl PipelineUpdate {
     pub fn parse(stages: Doc<'_>, scope: &Scope) -> Result<Self> {

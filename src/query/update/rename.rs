@@ -74,7 +74,7 @@ fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
     Ok(text)
 }
 
-// === impl From ===
+// === impl RenameFrom ===
 
 impl Modify for RenameFrom {
     fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
@@ -95,7 +95,7 @@ impl Modify for RenameFrom {
     }
 }
 
-// === impl To ===
+// === impl RenameTo ===
 
 impl RenameTo {
     /// Returns the value to move, or `None` if there is none.

@@ -69,9 +69,9 @@ impl Rewrite<'_> {
             let Some(elem) = elems.next() else { break };
             let end = body.len() - elems.rest().len();
             // If a document has two fields of one name, only the first one counts.
-            if let Some(place) = fields.find(elem.name_bytes())
-                && open.take(place)
-                && let Some(child) = fields.children.get(place)
+            if let Some(position) = fields.find(elem.name_bytes())
+                && open.take(position)
+                && let Some(child) = fields.children.get(position)
             {
                 waiting -= 1;
                 self.copy(body, copied, at);
@@ -83,8 +83,8 @@ impl Rewrite<'_> {
         }
         self.copy(body, copied, body.len());
         if waiting > 0 {
-            for (place, child) in fields.children.iter().enumerate() {
-                if open.has(place) && self.create(&child.node, &child.name, trail, false)? {
+            for (position, child) in fields.children.iter().enumerate() {
+                if open.has(position) && self.create(&child.node, &child.name, trail, false)? {
                     created_below_id(trail, doc)?;
                     changed = true;
                 }
@@ -120,8 +120,8 @@ impl Rewrite<'_> {
             count += 1;
         }
         let obstacle = ValueRef::array(doc);
-        for (place, child) in fields.children.iter().enumerate() {
-            if !open.has(place) {
+        for (position, child) in fields.children.iter().enumerate() {
+            if !open.has(position) {
                 continue;
             }
             let Some(wanted) = index(&child.name) else {
@@ -179,7 +179,7 @@ impl Rewrite<'_> {
             let looked_at = 1 + node.children.len() + merged.len();
             interrupt::tick(u32::try_from(looked_at).unwrap_or(u32::MAX))?;
             let mut chosen: SmallVec<[usize; 4]> = SmallVec::new();
-            for (place, each) in node.children.iter().enumerate() {
+            for (position, each) in node.children.iter().enumerate() {
                 let matches = match each.filter.and_then(|filter| self.filters?.at(filter)) {
                     None => true,
                     Some((_, filter)) => {
@@ -187,7 +187,7 @@ impl Rewrite<'_> {
                     }
                 };
                 if matches {
-                    chosen.push(place);
+                    chosen.push(position);
                 }
             }
             let below = Trail::child(Some(trail), elem.name(), true);
@@ -200,8 +200,8 @@ impl Rewrite<'_> {
                             merged.clear();
                         }
                         let mut all = node.children[chosen[0]].node.clone();
-                        for &place in &chosen[1..] {
-                            all = merge(&all, &node.children[place].node, &below)?;
+                        for &position in &chosen[1..] {
+                            all = merge(&all, &node.children[position].node, &below)?;
                         }
                         merged.push((chosen.clone(), all));
                     }
@@ -453,18 +453,18 @@ impl Open {
     }
 
     #[inline]
-    fn has(&self, place: usize) -> bool {
+    fn has(&self, position: usize) -> bool {
         self.0
-            .get(place / 64)
-            .is_some_and(|word| word & (1 << (place % 64)) != 0)
+            .get(position / 64)
+            .is_some_and(|word| word & (1 << (position % 64)) != 0)
     }
 
     /// Removes a child from the set, and returns whether it was there.
     #[inline]
-    fn take(&mut self, place: usize) -> bool {
-        let was = self.has(place);
-        if let Some(word) = self.0.get_mut(place / 64) {
-            *word &= !(1 << (place % 64));
+    fn take(&mut self, position: usize) -> bool {
+        let was = self.has(position);
+        if let Some(word) = self.0.get_mut(position / 64) {
+            *word &= !(1 << (position % 64));
         }
         was
     }

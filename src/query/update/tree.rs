@@ -55,7 +55,7 @@ pub struct ElementNode {
 /// Finds the array filter with an identifier, and notes that it is used.
 pub type FindFilter<'f> = dyn FnMut(&str) -> Option<usize> + 'f;
 
-// === impl Fields ===
+// === impl FieldNodes ===
 
 impl FieldNodes {
     /// Inserts a leaf at the end of `path`.
@@ -242,21 +242,21 @@ impl<'p> Parent<'p> {
                         .children
                         .binary_search_by(|each| (*each.identifier).cmp(identifier))
                 };
-                let place = match search(elements) {
-                    Ok(place) => place,
-                    Err(place) => {
+                let position = match search(elements) {
+                    Ok(position) => position,
+                    Err(position) => {
                         elements.children.insert(
-                            place,
+                            position,
                             ElementNode {
                                 identifier: identifier.into(),
                                 filter,
                                 node: make(),
                             },
                         );
-                        place
+                        position
                     }
                 };
-                Ok(&mut elements.children[place].node)
+                Ok(&mut elements.children[position].node)
             }
         }
     }

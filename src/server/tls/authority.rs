@@ -83,10 +83,10 @@ impl Authority {
         let key_file = directory.join(KEY);
         if !key_file.exists() {
             let key = KeyPair::generate().map_err(|problem| problem.to_string())?;
-            match place(&key_file, &key.serialize_pem(), 0o600, false) {
+            match write_atomically(&key_file, &key.serialize_pem(), 0o600, false) {
                 // Another server was faster: its key is as good.
                 Err(problem) if problem.kind() == io::ErrorKind::AlreadyExists => {}
-                placed => placed.map_err(text)?,
+                result => result.map_err(text)?,
             }
         }
         let mode = fs::metadata(&key_file).map_err(text)?.permissions().mode();
@@ -105,7 +105,7 @@ impl Authority {
         match known {
             // Clients may already trust this certificate, so it stays.
             Some(known) => authority.certificate = known,
-            None => place(&file, &pem, 0o644, true).map_err(text)?,
+            None => write_atomically(&file, &pem, 0o644, true).map_err(text)?,
         }
         Ok(authority)
     }
@@ -147,9 +147,9 @@ fn authority_params(key: &KeyPair, now: Millis) -> CertificateParams {
 }
 
 fn common_name(name: &str) -> DistinguishedName {
-    let mut whole = DistinguishedName::new();
-    whole.push(DnType::CommonName, name);
-    whole
+    let mut distinguished_name = DistinguishedName::new();
+    distinguished_name.push(DnType::CommonName, name);
+    distinguished_name
 }
 
 /// Sets the period for which the certificate is valid.
@@ -161,7 +161,7 @@ fn limit(params: &mut CertificateParams, now: Millis, seconds: u64) {
 }
 
 /// Writes a file atomically.
-fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
+fn write_atomically(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
     let temporary = file.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
         .write(true)
@@ -169,7 +169,7 @@ fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
         .mode(mode)
         .open(&temporary)
         .and_then(|mut out| out.write_all(text.as_bytes()).and_then(|()| out.sync_all()));
-    let placed = written.and_then(|()| {
+    let result = written.and_then(|()| {
         if replace {
             return fs::rename(&temporary, file);
         }
@@ -182,5 +182,5 @@ fn place(file: &Path, text: &str, mode: u32, replace: bool) -> io::Result<()> {
         }
     });
     let _ = fs::remove_file(&temporary);
-    placed
+    result
 }

@@ -103,7 +103,7 @@ impl From<&str> for Path {
     }
 }
 
-// === impl Part ===
+// === impl PathPart ===
 
 impl PathPart {
     #[inline]

@@ -120,7 +120,7 @@ mod tests {
         let document = DocBuf::from(document);
         let mut all = Vec::new();
         let _ = Path::parse(path).hits(document.as_doc(), leaf, |hit| {
-            let place = hit.index.map_or(String::new(), |at| format!("@{at}"));
+            let position = hit.index.map_or(String::new(), |at| format!("@{at}"));
             let text = if hit.value.is_missing() {
                 "-".to_string()
             } else {
@@ -128,7 +128,7 @@ mod tests {
                     .replace("Some(", "")
                     .replace(')', "")
             };
-            all.push(format!("{text}{place}"));
+            all.push(format!("{text}{position}"));
             ControlFlow::<()>::Continue(())
         });
         all

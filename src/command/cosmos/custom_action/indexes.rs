@@ -18,7 +18,7 @@ use crate::value::{Doc, DocBuf};
 #[derive(Default)]
 pub struct IndexChanges<'a> {
     first: Vec<Doc<'a>>,
-    gone: Vec<DocBuf>,
+    old: Vec<DocBuf>,
     last: Vec<Doc<'a>>,
 }
 
@@ -86,7 +86,7 @@ fn key(spec: Doc<'_>) -> Doc<'_> {
     spec.get("key").as_doc().unwrap_or(Doc::EMPTY)
 }
 
-// === impl Plan ===
+// === impl IndexChanges ===
 
 impl<'a> IndexChanges<'a> {
     pub fn new(
@@ -95,8 +95,8 @@ impl<'a> IndexChanges<'a> {
         wanted: Vec<(Doc<'a>, WantedIndex)>,
     ) -> Result<Self> {
         let there = call.context.catalog.get(call.database(), collection)?;
-        let mut gone = there.map_or_else(Vec::new, |there| indexes_of(&there, call.read_point()));
-        gone.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
+        let mut old = there.map_or_else(Vec::new, |there| indexes_of(&there, call.read_point()));
+        old.retain(|index| !key(index.as_doc()).has("_id") || key(index.as_doc()).count() > 1);
         let mut plan = Self::default();
         let mut new = Vec::new();
         for (spec, wanted) in wanted {
@@ -104,13 +104,13 @@ impl<'a> IndexChanges<'a> {
                 WantedIndex::Id => {}
                 // A new default TTL replaces the old one by itself.
                 WantedIndex::Default { .. } => {
-                    gone.retain(|index| !is_ts_key(key(index.as_doc())));
+                    old.retain(|index| !is_ts_key(key(index.as_doc())));
                     plan.last.push(spec);
                 }
                 WantedIndex::Index(index) => {
                     let described = DocBuf::build(|doc| index.describe(doc));
-                    match gone.iter().position(|old| old.bytes() == described.bytes()) {
-                        Some(same) => _ = gone.swap_remove(same),
+                    match old.iter().position(|old| old.bytes() == described.bytes()) {
+                        Some(same) => _ = old.swap_remove(same),
                         None => new.push(spec),
                     }
                 }
@@ -121,36 +121,36 @@ impl<'a> IndexChanges<'a> {
                 let old = old.as_doc();
                 name(old) == name(spec) || key(old).bytes() == key(spec).bytes()
             };
-            match gone.iter().any(clashes) {
+            match old.iter().any(clashes) {
                 true => plan.last.push(spec),
                 false => plan.first.push(spec),
             }
         }
-        plan.gone = gone;
+        plan.old = old;
         Ok(plan)
     }
 
-    pub fn deeds(self, call: &Call<'_>, collection: &str) -> Vec<UndoableCommand> {
-        let mut deeds = Vec::new();
-        let Self { first, gone, last } = self;
+    pub fn commands(self, call: &Call<'_>, collection: &str) -> Vec<UndoableCommand> {
+        let mut commands = Vec::new();
+        let Self { first, old, last } = self;
         if !first.is_empty() {
-            deeds.push(UndoableCommand {
+            commands.push(UndoableCommand {
                 work: make(call, collection, first.iter().copied()),
                 undo: Some(take_away(call, collection, first.iter().copied())),
             });
         }
-        if !gone.is_empty() {
-            deeds.push(UndoableCommand {
-                work: take_away(call, collection, gone.iter().map(DocBuf::as_doc)),
-                undo: Some(make(call, collection, gone.iter().map(DocBuf::as_doc))),
+        if !old.is_empty() {
+            commands.push(UndoableCommand {
+                work: take_away(call, collection, old.iter().map(DocBuf::as_doc)),
+                undo: Some(make(call, collection, old.iter().map(DocBuf::as_doc))),
             });
         }
         if !last.is_empty() {
-            deeds.push(UndoableCommand {
+            commands.push(UndoableCommand {
                 work: make(call, collection, last.iter().copied()),
                 undo: None,
             });
         }
-        deeds
+        commands
     }
 }

@@ -46,12 +46,12 @@ impl CustomActionWork {
     pub fn begin(
         call: &Call<'_>,
         collection: &str,
-        mut deeds: Vec<UndoableCommand>,
+        mut commands: Vec<UndoableCommand>,
         sale: NewProvision,
     ) -> Outcome {
-        deeds.reverse();
+        commands.reverse();
         Outcome::Work(Box::new(Self {
-            left: deeds,
+            left: commands,
             undo: Vec::new(),
             failed: None,
             context: Arc::clone(call.context),
@@ -94,15 +94,15 @@ impl Task for CustomActionWork {
                 }
             });
         }
-        let Some(deed) = self.left.last_mut() else {
+        let Some(command) = self.left.last_mut() else {
             self.sell()?;
             return Ok(Step::Done);
         };
-        match run(&mut *deed.work) {
+        match run(&mut *command.work) {
             Ok(Some(step)) => return Ok(step),
             Ok(None) => {
                 let done = self.left.pop();
-                self.undo.extend(done.and_then(|deed| deed.undo));
+                self.undo.extend(done.and_then(|command| command.undo));
                 if self.left.is_empty() {
                     self.sell()?;
                     return Ok(Step::Done);

@@ -290,7 +290,7 @@ fn which_index_wins() {
         let (filter, sorting) = (filter(&query), sorting(&sort));
         let plan = plan(&filter, &keys_of(&sorting), None, &facts).unwrap();
         let first = match &plan.access {
-            AccessPath::Union(ways) => &ways[0],
+            AccessPath::Union(accesses) => &accesses[0],
             access => access,
         };
         let found = match first {

@@ -172,7 +172,7 @@ impl ExprOp for Convert {
     }
 }
 
-// === impl To ===
+// === impl ToType ===
 
 impl ExprOp for ToType {
     fn eval<'a>(&'a self, env: Env<'a>) -> Result<Val<'a>> {

@@ -26,11 +26,11 @@ pub fn cast(num: Num, target: Type) -> Result<Value> {
                     "Attempt to convert infinity value to integer type in $convert with no onError value",
                 ));
             }
-            let whole = num.to_i64_trunc().ok_or_else(|| overflow(num))?;
+            let integer = num.to_i64_trunc().ok_or_else(|| overflow(num))?;
             if target == Type::Int64 {
-                return Ok(Value::int64(whole));
+                return Ok(Value::int64(integer));
             }
-            i32::try_from(whole)
+            i32::try_from(integer)
                 .map(Value::int32)
                 .map_err(|_| overflow(num))
         }
@@ -116,12 +116,12 @@ fn hex_double(text: &str) -> Option<f64> {
         Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
         None => (rest, 0),
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() + fraction.len() == 0 {
+    let (integer, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if integer.len() + fraction.len() == 0 {
         return None;
     }
     let mut value = 0f64;
-    for letter in whole.chars() {
+    for letter in integer.chars() {
         value = value * 16.0 + f64::from(letter.to_digit(16)?);
     }
     let mut scale = 1.0 / 16.0;

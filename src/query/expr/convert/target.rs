@@ -102,11 +102,11 @@ fn to_string(value: ValueRef<'_>, options: ConvertOptions) -> Option<Result<Valu
 fn to_date(value: ValueRef<'_>) -> Option<Result<Value>> {
     let millis = match value.ty() {
         Type::Double => match number::cast(Num::Double(value.as_f64()?), Type::Int64) {
-            Ok(whole) => whole.as_ref().as_i64()?,
+            Ok(integer) => integer.as_ref().as_i64()?,
             Err(error) => return Some(Err(error)),
         },
         Type::Decimal => match number::cast(Num::Decimal(value.as_decimal()?), Type::Int64) {
-            Ok(whole) => whole.as_ref().as_i64()?,
+            Ok(integer) => integer.as_ref().as_i64()?,
             Err(error) => return Some(Err(error)),
         },
         Type::Int64 => value.as_i64()?,
@@ -166,7 +166,7 @@ fn to_binary(value: ValueRef<'_>, options: ConvertOptions) -> Option<Result<Valu
     Some(Ok(Value::binary(options.subtype, &bytes)))
 }
 
-// === impl Options ===
+// === impl ConvertOptions ===
 
 impl ConvertOptions {
     pub fn auto() -> Self {

@@ -41,7 +41,7 @@ pub fn sunday_week(local: &Local) -> i64 {
     (local.date.day_of_year() + 6 - weekday) / 7
 }
 
-// === impl Part ===
+// === impl DatePart ===
 
 impl DatePart {
     fn of(self) -> fn(&Local) -> i64 {

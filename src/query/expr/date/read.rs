@@ -132,7 +132,7 @@ fn formatted(text: &str, format: &str) -> Option<DateFields> {
     cursor.rest.is_empty().then_some(found)
 }
 
-// === impl Found ===
+// === impl DateFields ===
 
 impl DateFields {
     fn days(&self) -> Option<i64> {

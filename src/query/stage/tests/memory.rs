@@ -132,8 +132,8 @@ pub fn run_with(
     let scope = Scope::new();
     let first = stages.first().and_then(|stage| stage.keys().next());
     let coll = (first.map(String::as_str) != Some("$documents")).then_some("a");
-    let place = StageContext::new(&scope, "db", coll);
-    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place)?;
+    let context = StageContext::new(&scope, "db", coll);
+    let pipeline = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context)?;
     let vars = Vars::at(Millis(1_000));
     let mut cx = RowContext {
         vars: &vars,

@@ -347,7 +347,7 @@ fn rows_keep_the_document_they_stand_for() {
 #[test]
 fn the_front_of_a_pipeline_goes_to_the_source() {
     let scope = Scope::new();
-    let place = StageContext::new(&scope, "db", Some("a"));
+    let context = StageContext::new(&scope, "db", Some("a"));
     for (pipeline, filter, sort, skip, limit, rest, count_only) in [
         (
             bson!([{"$match": {"a": 1}}, {"$sort": {"b": 1}}, {"$skip": 1}, {"$skip": 2}, {"$limit": 9}, {"$limit": 3}, {"$skip": 1}]),
@@ -405,7 +405,7 @@ fn the_front_of_a_pipeline_goes_to_the_source() {
         ),
     ] {
         let spec = DocBuf::from(doc! {"p": pipeline.clone()});
-        let parsed = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &place).unwrap();
+        let parsed = Pipeline::parse(spec.as_doc().get("p").as_array().unwrap(), &context).unwrap();
         let (spec, left) = parsed.split_source();
         let found = (
             spec.filter.is_some(),
