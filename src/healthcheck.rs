@@ -22,7 +22,7 @@ use crate::wire::{Codec, Form, Incoming, Outgoing};
 
 /// A verifier that accepts any certificate: the identity of a server says nothing about its health.
 #[derive(Debug)]
-struct Anyone(WebPkiSupportedAlgorithms);
+struct AnyCertificate(WebPkiSupportedAlgorithms);
 
 /// Fails unless a server at `host:port` answers `{ok: 1}`. Each step must end within `timeout`.
 pub fn ping(host: &str, port: u16, timeout: Duration, encrypted: bool) -> io::Result<()> {
@@ -81,7 +81,7 @@ fn ask(mut stream: impl Read + Write) -> io::Result<()> {
 
 fn session(address: IpAddr) -> Result<ClientConnection, Error> {
     let provider = ring::default_provider();
-    let anyone = Anyone(provider.signature_verification_algorithms);
+    let anyone = AnyCertificate(provider.signature_verification_algorithms);
     let config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()?
         .dangerous()
@@ -100,9 +100,9 @@ fn asks_for_certificate(problem: &io::Error) -> bool {
     )
 }
 
-// === impl Anyone ===
+// === impl AnyCertificate ===
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -32,7 +32,7 @@ pub struct Users {
 
 /// A user with this name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exists;
+pub struct UserExists;
 
 // === impl Users ===
 
@@ -98,10 +98,10 @@ impl Users {
         self.all.read().values().cloned().collect()
     }
 
-    pub fn add(&self, user: User) -> Result<(), Exists> {
+    pub fn add(&self, user: User) -> Result<(), UserExists> {
         let mut all = self.all.write();
         if all.contains_key(&user.name) {
-            return Err(Exists);
+            return Err(UserExists);
         }
         self.changed(&user);
         all.insert(user.name.clone(), Arc::new(user));
@@ -254,7 +254,7 @@ mod tests {
         };
         users.add(user("a", &[])).unwrap();
         moved("add");
-        assert_eq!(users.add(user("a", &[])), Err(Exists));
+        assert_eq!(users.add(user("a", &[])), Err(UserExists));
         let read = vec![RoleName::new("read", "shop")];
         users
             .change(&name, |user| user.set_roles(read))

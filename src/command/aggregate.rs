@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cursor::{self, Opening};
+use super::cursor::{self, CursorOptions};
 use super::rows::RowSource;
 use super::write::{collation, hint};
 use super::{
@@ -227,7 +227,7 @@ impl<'a> Aggregate<'a> {
     }
 
     /// Prepares the pipeline and opens it on its source.
-    fn open(&self, call: &Call<'_>) -> Result<(RowSource, Opening)> {
+    fn open(&self, call: &Call<'_>) -> Result<(RowSource, CursorOptions)> {
         let PreparedAggregate {
             pipeline,
             sources,
@@ -246,9 +246,9 @@ impl<'a> Aggregate<'a> {
             }
             _ => pipeline.open(Box::new(Empty)),
         };
-        let opening = Opening {
+        let opening = CursorOptions {
             is_slow,
-            ..Opening::plain(namespace, self.batch_size)
+            ..CursorOptions::plain(namespace, self.batch_size)
         };
         Ok((RowSource::new(rows, sources, vars, limits), opening))
     }

@@ -194,9 +194,9 @@ mod tests {
         let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
         let refused = ask(&mut server, convert.clone());
         assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
-        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
-        assert_eq!(told.len(), keys as usize);
-        for (n, shared) in (0..keys).zip(told) {
+        let reported: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
+        assert_eq!(reported.len(), keys as usize);
+        for (n, shared) in (0..keys).zip(reported) {
             assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
         }
         let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::scan::{self, Gather, Scan};
+use super::scan::{self, ScanTask, ScanVisitor};
 use super::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::args::required;
 use crate::auth::{Action, Target};
@@ -46,7 +46,7 @@ struct DataSize<'a> {
 }
 
 /// Sums up the sizes of documents.
-struct Measuring {
+struct SumSizes {
     estimate: bool,
     /// Counting stops above these totals. 0 means no limit.
     most: Totals,
@@ -70,7 +70,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     let all = collection
         .as_ref()
         .map_or_else(Totals::default, |found| totals(found, call.read_point()));
-    let mut measuring = Measuring {
+    let mut measuring = SumSizes {
         estimate: arguments.estimate,
         most: arguments.most,
         average: all
@@ -103,7 +103,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
     measuring.found = Totals::default();
     let walk = Some(Walk::new(collection, access));
     let filter = Arc::new(Filter::all());
-    let scan = Scan::new(walk, filter, call.vars(), measuring, call);
+    let scan = ScanTask::new(walk, filter, call.vars(), measuring, call);
     scan::begin(call, scan, false, reply)
 }
 
@@ -135,9 +135,9 @@ impl<'a> DataSize<'a> {
     }
 }
 
-// === impl Measuring ===
+// === impl SumSizes ===
 
-impl Gather for Measuring {
+impl ScanVisitor for SumSizes {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
         let bytes = doc.bytes().len() as u64;
         self.found.count += 1;

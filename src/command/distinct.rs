@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::scan::{self, Gather};
+use super::scan::{self, ScanVisitor};
 use super::write::{self, Selecting};
 use super::{Access, Call, Command, Flags, Needs, Outcome, collection_uuid};
 use crate::args;
@@ -127,7 +127,7 @@ impl DistinctValues {
     }
 }
 
-impl Gather for Values {
+impl ScanVisitor for Values {
     fn take(&mut self, doc: Doc<'_>) -> Result<ControlFlow<()>> {
         self.path
             .distinct_values(doc, &mut |value| self.distinct.add(value))

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::collection_uuid;
-use super::cursor::{self, Opening};
+use super::cursor::{self, CursorOptions};
 use super::rows::RowSource;
-use super::stream::{InOrder, WalkSource};
+use super::stream::{SortSource, WalkSource};
 use super::write::{collation, hint};
 use super::{Access, Call, Command, Counter, Counters, Flags, Needs, Outcome, record_ids};
 use crate::args::Arg;
@@ -220,7 +220,7 @@ impl<'a> Find<'a> {
         {
             return point(call, self.collection, id, reply);
         }
-        let opening = Opening {
+        let opening = CursorOptions {
             namespace: call.namespace(self.collection),
             batch_size: self.batch_size,
             single_batch: self.single_batch,
@@ -310,7 +310,7 @@ impl<'a> Find<'a> {
                 let walk = opened.walk.tailing(tailing);
                 let mut stream = WalkSource::new(walk, filter, vars, self.skip, self.limit);
                 if reading.sort.is_some() {
-                    stream = stream.in_order(InOrder {
+                    stream = stream.in_order(SortSource {
                         reading,
                         sources,
                         limits,

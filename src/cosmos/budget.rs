@@ -18,7 +18,7 @@ pub const TOO_MANY_REQUESTS: i32 = 16500;
 pub struct Budgets {
     allowances: Vec<Allowance>,
     /// Keyed by the name of the collection or database that pays.
-    spent: DashMap<String, Spent, ahash::RandomState>,
+    spent: DashMap<String, SpentUnits, ahash::RandomState>,
 }
 
 /// A number of request units per second: `400` for each collection, `shop=1000` for a database, `shop.carts=400` for a
@@ -31,7 +31,7 @@ pub struct Allowance {
 }
 
 #[derive(Default)]
-struct Spent {
+struct SpentUnits {
     second: i64,
     units: f64,
     /// The limit per second at the last update.
@@ -169,9 +169,9 @@ impl std::fmt::Display for Allowance {
     }
 }
 
-// === impl Spent ===
+// === impl SpentUnits ===
 
-impl Spent {
+impl SpentUnits {
     /// Starts a new second if the clock has reached one. If the clock was set back, all debts are cancelled.
     fn turn(&mut self, now: Millis, limit: f64) {
         let second = now.0.div_euclid(1000);

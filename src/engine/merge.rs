@@ -45,7 +45,7 @@ pub struct Resources {
 }
 
 /// The handling of the document that a row matches.
-enum Meeting {
+enum MatchHandling {
     /// No lookup: the insert fails if the document exists.
     None,
     /// A lookup that leaves the document as it is, `_ts` included.
@@ -245,13 +245,13 @@ impl Merging {
     }
 
     /// Prepares what `whenMatched` asks for on the document that the row matches.
-    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<Meeting> {
+    fn meeting(&self, row: Doc<'_>, vars: &Vars) -> Result<MatchHandling> {
         let filter = self.filter(row)?;
         let new = |row: Doc<'_>| Value::document(row.bytes().to_vec());
         let values = match &self.merge.when_matched {
-            WhenMatched::Fail => return Ok(Meeting::None),
+            WhenMatched::Fail => return Ok(MatchHandling::None),
             WhenMatched::KeepExisting => {
-                return Ok(Meeting::Look(self.selection(filter, vars.clone())));
+                return Ok(MatchHandling::Look(self.selection(filter, vars.clone())));
             }
             WhenMatched::Replace => vec![new(row)],
             WhenMatched::Merge => vec![new(by_name(row).as_doc())],
@@ -271,7 +271,7 @@ impl Merging {
             }
         };
         let selection = self.selection(filter, vars.with(values));
-        Ok(Meeting::Change(Search::new(selection, None)))
+        Ok(MatchHandling::Change(Search::new(selection, None)))
     }
 
     /// Returns the selection of the document that a row matches.
@@ -289,13 +289,13 @@ impl Merging {
     /// Looks up or changes the matching document. Returns whether it exists.
     fn match_exists(
         &self,
-        meeting: &mut Meeting,
+        meeting: &mut MatchHandling,
         target: &WriteTarget<'_>,
         effort: &mut Effort,
     ) -> Result<bool> {
         match (meeting, &self.update) {
-            (Meeting::Look(selection), _) => is_there(selection, target, effort),
-            (Meeting::Change(search), Some(update)) => {
+            (MatchHandling::Look(selection), _) => is_there(selection, target, effort),
+            (MatchHandling::Change(search), Some(update)) => {
                 search.start_over();
                 loop {
                     match search.change_next(target, &Endless, update, false, effort)? {

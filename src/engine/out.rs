@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::ObjectIds;
 use super::ddl::{
-    CreateCollection, DropCollection, ReplaceCollection, SchemaChange, Setup, check_created,
-    default_of, dropped,
+    CollectionSetup, CreateCollection, DropCollection, ReplaceCollection, SchemaChange,
+    check_created, default_of, dropped,
 };
 use super::sources::WriteEffort;
 use super::write::{BATCH, Intake, insert_batch};
@@ -24,7 +24,7 @@ pub struct Out {
     temporary: Arc<Collection>,
     into: Namespace,
     /// The setup of the target at the start.
-    target: Setup,
+    target: CollectionSetup,
     effort: WriteEffort,
     /// When the stage began.
     now: Millis,
@@ -51,7 +51,7 @@ pub fn begin(
         Some(found) => found.read_present(now, |view| {
             let ready = view.indexes().filter(|index| index.ready);
             let specs: Vec<_> = ready.map(|index| IndexSpec::clone(&index.spec)).collect();
-            (Setup::of(Some(view)), specs, default_of(view))
+            (CollectionSetup::of(Some(view)), specs, default_of(view))
         }),
         None => Default::default(),
     };

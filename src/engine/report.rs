@@ -9,7 +9,7 @@ use crate::storage::{Catalog, ReadPoint, View};
 use crate::value::{DocBuf, DocBuilder, Millis};
 
 /// The context that a report needs besides the collection.
-pub struct About<'a> {
+pub struct ReportContext<'a> {
     pub catalog: &'a Catalog,
     /// `HOST:PORT` of this server.
     pub host: &'a str,
@@ -21,7 +21,7 @@ pub struct About<'a> {
 pub type ListOperations = Box<dyn Fn(&CurrentOps) -> Vec<DocBuf> + Send + Sync>;
 
 pub fn report(
-    about: &About<'_>,
+    about: &ReportContext<'_>,
     on: &CollectionName,
     what: &Report,
     out: &mut RowBatch,
@@ -42,7 +42,7 @@ pub fn report(
 }
 
 fn coll_stats(
-    about: &About<'_>,
+    about: &ReportContext<'_>,
     on: &CollectionName,
     what: &Report,
     out: &mut RowBatch,
@@ -111,7 +111,7 @@ fn put_latency(doc: &mut DocBuilder<'_>, histograms: bool) {
     stats.end();
 }
 
-fn index_stats(about: &About<'_>, on: &CollectionName, out: &mut RowBatch) -> Result<()> {
+fn index_stats(about: &ReportContext<'_>, on: &CollectionName, out: &mut RowBatch) -> Result<()> {
     let Some(collection) = about.catalog.get(&on.db, &on.coll)? else {
         return Ok(());
     };

@@ -19,10 +19,10 @@ use crate::value::Doc;
 /// The collections that the rows of one cursor come from, with their read point and the work done so far. A row names its
 /// collection by number, so that its document can be checked again when the row leaves the cursor.
 #[derive(Debug, Clone)]
-pub struct SourceHandles(Arc<Shared>);
+pub struct SourceHandles(Arc<SharedHandles>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedHandles {
     known: Mutex<Vec<Arc<Collection>>>,
     /// The number of the cursor's running command, counted from its first.
     command: AtomicU32,
@@ -59,7 +59,7 @@ pub struct CollectionRows {
 impl SourceHandles {
     /// Creates handles without collections, to be read at `at`.
     pub fn new(at: ReadPoint) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedHandles {
             known: Mutex::default(),
             command: AtomicU32::default(),
             at: Mutex::new(at),

@@ -6,11 +6,11 @@ use parking_lot::Mutex;
 
 use super::access::Walk;
 use super::choose::choose;
-use super::holders::holders;
 use super::id_order::order_ids;
 use super::key_bounds::{MinMaxBounds, between};
+use super::matching_records::matching_records;
 use super::plan::{Hint, Plan, winning_plan};
-use super::report::{About, ListOperations, report};
+use super::report::{ListOperations, ReportContext, report};
 use super::write::append_ts;
 use super::{CollectionRows, ObjectIds, SourceHandles, merge, out};
 use crate::effort::{Effort, Weigh};
@@ -31,11 +31,11 @@ pub struct EngineSources {
     /// Every document is shown with its `_ts`.
     show_ts: bool,
     /// Set for pipelines, which may write or report.
-    more: Option<More>,
+    more: Option<PipelineResources>,
 }
 
 /// The resources that only pipelines need.
-struct More {
+struct PipelineResources {
     ids: Arc<ObjectIds>,
     host: String,
     /// For `$merge`: see [`super::write::WriteTarget`].
@@ -139,7 +139,7 @@ impl EngineSources {
         operations: Option<ListOperations>,
         weigh: Weigh,
     ) -> Self {
-        self.more = Some(More {
+        self.more = Some(PipelineResources {
             ids,
             host,
             outside_lock,
@@ -149,7 +149,7 @@ impl EngineSources {
         self
     }
 
-    fn more(&self) -> Result<&More> {
+    fn more(&self) -> Result<&PipelineResources> {
         self.more
             .as_ref()
             .ok_or_else(|| Error::new(Code::InternalError, "only a pipeline writes and reports"))
@@ -275,11 +275,11 @@ impl Sources for EngineSources {
         let source = self.handles.add(&collection);
         let mut effort = Effort::default();
         let found = collection.read(self.handles.read_point(), |view| {
-            let Some(holders) = holders(view, field, keys) else {
+            let Some(matching_records) = matching_records(view, field, keys) else {
                 return Ok(false);
             };
             let mut scratch = Vec::new();
-            for (id, stored) in holders {
+            for (id, stored) in matching_records {
                 effort.documents += 1;
                 let mut doc = Doc::new(stored.bytes);
                 if self.show_ts {
@@ -330,7 +330,7 @@ impl Sources for EngineSources {
         out: &mut RowBatch,
     ) -> Result<()> {
         let more = self.more()?;
-        let about = About {
+        let about = ReportContext {
             catalog: &self.catalog,
             host: &more.host,
             at: self.handles.read_point(),

@@ -42,7 +42,7 @@ pub struct Survey<'f> {
 
 /// The result of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct SurveyResult {
     /// True if the trees name the root field in question.
     pub names_field: bool,
     pub is_slow: bool,
@@ -55,7 +55,7 @@ pub const MANY: usize = 16;
 
 impl<'f> Survey<'f> {
     /// Surveys one tree, or several in sequence, for a root field.
-    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> Surveyed {
+    pub fn of(field: &'f str, visit: impl FnOnce(&mut Self)) -> SurveyResult {
         let mut survey = Self {
             field,
             found: false,
@@ -65,7 +65,7 @@ impl<'f> Survey<'f> {
         };
         visit(&mut survey);
         survey.settle();
-        Surveyed {
+        SurveyResult {
             names_field: survey.found,
             is_slow: survey.slow,
         }

@@ -14,7 +14,7 @@ use crate::value::{DocBuf, Value};
 /// A session that a command has checked out, and the statements of its transaction number. Dropping it returns the session.
 pub struct Retry {
     session: Arc<Session>,
-    pub(super) done: Done,
+    pub(super) done: CompletedStatements,
     number: i64,
 }
 
@@ -36,7 +36,7 @@ pub enum Outcome {
 
 /// The statements that have run, by number. Neighbours with the same outcome share one entry, so that a large insert takes
 /// a single one. The entries are sorted, so that a search among a hundred thousand upserts is fast.
-pub(super) type Done = SmallVec<[OutcomeRun; 1]>;
+pub(super) type CompletedStatements = SmallVec<[OutcomeRun; 1]>;
 
 #[derive(Debug, Clone)]
 pub(super) struct OutcomeRun {
@@ -48,7 +48,7 @@ pub(super) struct OutcomeRun {
 // === impl Retry ===
 
 impl Retry {
-    pub(super) fn new(session: Arc<Session>, number: i64, done: Done) -> Self {
+    pub(super) fn new(session: Arc<Session>, number: i64, done: CompletedStatements) -> Self {
         Self {
             session,
             done,
@@ -107,7 +107,7 @@ impl Outcome {
 }
 
 /// Returns the bytes that the outcomes take besides their session.
-pub(super) fn weight(done: &Done) -> usize {
+pub(super) fn weight(done: &CompletedStatements) -> usize {
     let entries = if done.spilled() {
         done.capacity() * size_of::<OutcomeRun>()
     } else {

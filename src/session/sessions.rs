@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use super::outcome_budget::{self, OutcomeBudget, OutcomeShare};
-use super::retry::{Done, weight};
+use super::retry::{CompletedStatements, weight};
 use super::{Idle, Retry, SessionId};
 use crate::error::{Code, Error, Result};
 
@@ -45,7 +45,7 @@ pub struct Session {
 struct RetryState {
     checked_out: bool,
     number: i64,
-    done: Done,
+    done: CompletedStatements,
     /// The outcomes' share of the memory budget, if they are large.
     part: Option<OutcomeShare>,
     /// The session has written since it got its position in the queue.
@@ -119,7 +119,7 @@ impl Sessions {
                 state: Mutex::new(RetryState {
                     checked_out: false,
                     number: -1,
-                    done: Done::new(),
+                    done: CompletedStatements::new(),
                     part: None,
                     wrote: false,
                     forgotten: false,
@@ -207,7 +207,7 @@ impl Session {
         }
         if number > state.number {
             state.number = number;
-            state.done = Done::new();
+            state.done = CompletedStatements::new();
             state.forgotten = false;
         }
         if state.forgotten {
@@ -225,7 +225,7 @@ impl Session {
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
-    pub(super) fn give_back(self: &Arc<Self>, number: i64, done: Done) {
+    pub(super) fn give_back(self: &Arc<Self>, number: i64, done: CompletedStatements) {
         let counted = outcome_budget::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);
@@ -261,7 +261,7 @@ impl Session {
             return;
         }
         state.part = None;
-        state.done = Done::new();
+        state.done = CompletedStatements::new();
         state.forgotten = true;
     }
 
@@ -269,7 +269,7 @@ impl Session {
     fn close(&self) {
         self.over.store(true, Ordering::Release);
         let mut state = self.state.lock();
-        state.done = Done::new();
+        state.done = CompletedStatements::new();
         state.part = None;
     }
 }

@@ -24,7 +24,7 @@ mod validate;
 
 pub use build::{ArrayBuilder, DocBuf, DocBuilder, put_index};
 pub use compare::{compare, compare_docs, equal};
-pub use decimal::{Decimal, Rounding, Unread};
+pub use decimal::{Decimal, DecimalError, Rounding};
 pub use doc::{Doc, Elem, Iter};
 pub use number::Num;
 pub use owned::{Val, Value};

@@ -18,12 +18,12 @@ pub struct Results {
     /// Only failures get a row.
     errors_only: bool,
     repeats: Repeats,
-    sums: Sums,
+    sums: WriteCounts,
     rows: Vec<DocBuf>,
 }
 
 #[derive(Default)]
-struct Sums {
+struct WriteCounts {
     errors: u64,
     inserted: u64,
     matched: u64,
@@ -51,7 +51,7 @@ impl Results {
             ordered,
             errors_only,
             repeats: Repeats::new(numbers),
-            sums: Sums::default(),
+            sums: WriteCounts::default(),
             rows: Vec::new(),
         }
     }

@@ -53,7 +53,7 @@ enum Verbosity {
 }
 
 /// An explain that is running.
-struct Explaining {
+struct ExplainTask {
     subject: ExplainSubject,
     verbosity: Verbosity,
     /// The explained command, with its database.
@@ -144,7 +144,7 @@ fn explain(
 ) -> Result<Outcome> {
     let started = monotonic();
     let subject = ExplainSubject::of(call)?;
-    let mut explaining = Explaining {
+    let mut explaining = ExplainTask {
         subject,
         verbosity,
         command: command_shown(call),
@@ -172,9 +172,9 @@ fn command_shown(call: &Call<'_>) -> DocBuf {
     })
 }
 
-// === impl Explaining ===
+// === impl ExplainTask ===
 
-impl Task for Explaining {
+impl Task for ExplainTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         if self.verbosity != Verbosity::QueryPlanner && !self.subject.work.step(self.at)? {
             return Ok(Step::More);
@@ -188,7 +188,7 @@ impl Task for Explaining {
     }
 }
 
-impl Explaining {
+impl ExplainTask {
     fn reply(&self, reply: &mut DocBuilder<'_>) {
         let subject = &self.subject;
         let passed = monotonic() - self.started;

@@ -15,7 +15,7 @@ pub(super) struct Shape {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ShapeKind {
     Plan,
     Query,
 }
@@ -29,8 +29,8 @@ impl Shape {
             plan: "find ".to_owned(),
             query: format!("{namespace} "),
         };
-        shape.plan.push_str(&node(filter, Of::Plan));
-        shape.query.push_str(&node(filter, Of::Query));
+        shape.plan.push_str(&node(filter, ShapeKind::Plan));
+        shape.query.push_str(&node(filter, ShapeKind::Query));
         shape
     }
 
@@ -86,20 +86,20 @@ fn hash(text: &str, salt: u64) -> u64 {
 }
 
 /// Describes a conjunction of conditions.
-fn node(doc: Doc<'_>, of: Of) -> String {
+fn node(doc: Doc<'_>, of: ShapeKind) -> String {
     let mut parts = Vec::new();
     conjunction(doc, of, &mut parts);
     together("and", parts, of)
 }
 
-fn together(name: &str, mut parts: Vec<String>, of: Of) -> String {
-    if of == Of::Plan {
+fn together(name: &str, mut parts: Vec<String>, of: ShapeKind) -> String {
+    if of == ShapeKind::Plan {
         parts.sort();
     }
     format!("{name}[{}]", parts.join(", "))
 }
 
-fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
+fn conjunction(doc: Doc<'_>, of: ShapeKind, parts: &mut Vec<String>) {
     for elem in doc {
         let name = elem.name();
         match (name, elem.value.as_array(), elem.value.as_doc()) {
@@ -112,7 +112,7 @@ fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
                 let inner = array.iter().filter_map(|elem| elem.value.as_doc());
                 parts.push(together(name, inner.map(|doc| node(doc, of)).collect(), of));
             }
-            ("$expr", ..) if of == Of::Plan => parts.push(name.to_owned()),
+            ("$expr", ..) if of == ShapeKind::Plan => parts.push(name.to_owned()),
             ("$expr", ..) => parts.push(format!("$expr {}", anything(elem.value))),
             ("$jsonSchema", ..) => parts.push(format!("$jsonSchema {}", elem.value)),
             (_, _, Some(tests)) if !name.starts_with('$') => {
@@ -124,7 +124,7 @@ fn conjunction(doc: Doc<'_>, of: Of, parts: &mut Vec<String>) {
 }
 
 /// Describes the operators of one field.
-fn condition(tests: Doc<'_>, of: Of) -> String {
+fn condition(tests: Doc<'_>, of: ShapeKind) -> String {
     let parts = tests.iter().map(|elem| {
         let (name, value) = (elem.name(), elem.value);
         match (name, value.as_doc(), of) {
@@ -138,12 +138,12 @@ fn condition(tests: Doc<'_>, of: Of) -> String {
                     false => format!("$elemMatch {}", node(inner, of)),
                 }
             }
-            ("$exists", ..) | ("$type", _, Of::Query) => format!("{name} {value}"),
-            ("$in", _, Of::Plan) | ("$all", ..) => {
+            ("$exists", ..) | ("$type", _, ShapeKind::Query) => format!("{name} {value}"),
+            ("$in", _, ShapeKind::Plan) | ("$all", ..) => {
                 format!("{name} {}", value.as_array().map_or(0, Doc::count))
             }
-            (_, _, Of::Plan) => name.to_owned(),
-            (_, _, Of::Query) => format!("{name} {}", kind(value)),
+            (_, _, ShapeKind::Plan) => name.to_owned(),
+            (_, _, ShapeKind::Query) => format!("{name} {}", kind(value)),
         }
     });
     together("", parts.collect(), of)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::shape::Shape;
-use super::tree::{Outer, PlanTree};
-use super::work::{self, ExplainWork, ExplainWrite, Tallied};
+use super::tree::{OuterStage, PlanTree};
+use super::work::{self, CountedRows, ExplainWork, ExplainWrite};
 use crate::command::aggregate::Aggregate;
 use crate::command::count::Count;
 use crate::command::delete::Deletes;
@@ -34,18 +34,18 @@ pub(super) struct ExplainSubject {
     pub shape: Shape,
     pub work: ExplainWork,
     /// The stages after the source, if there are any.
-    pub stages: Vec<StageShown>,
+    pub stages: Vec<StageDescription>,
 }
 
-pub(super) struct StageShown {
+pub(super) struct StageDescription {
     pub name: &'static str,
     pub spec: Value,
     n: Arc<AtomicU64>,
 }
 
-// === impl StageShown ===
+// === impl StageDescription ===
 
-impl StageShown {
+impl StageDescription {
     pub fn returned(&self) -> u64 {
         self.n.load(Ordering::Relaxed)
     }
@@ -107,17 +107,17 @@ impl ExplainSubject {
         let mut shape = Shape::new(&call.namespace(find.collection), filter.as_doc());
         let mut outer = Vec::new();
         if let Some(limit) = find.limit {
-            outer.push(Outer::Limit(limit));
+            outer.push(OuterStage::Limit(limit));
         }
         if let Some(fields) = find.projection {
-            outer.push(Outer::Projection {
+            outer.push(OuterStage::Projection {
                 simple: is_simple(fields),
                 spec: DocBuf::from(fields),
             });
             shape.projection(fields);
         }
         if find.skip > 0 {
-            outer.push(Outer::Skip(find.skip));
+            outer.push(OuterStage::Skip(find.skip));
         }
         if let Some(sort) = find.sort {
             shape.sort(sort);
@@ -162,7 +162,7 @@ impl ExplainSubject {
         let selecting = Selecting::plain(count.filter, count.hint);
         Self::of_scan(call, collection, selecting, |reading| {
             (reading.skip, reading.limit, reading.count_only) = (skip, limit, true);
-            vec![Outer::Count]
+            vec![OuterStage::Count]
         })
     }
 
@@ -178,7 +178,7 @@ impl ExplainSubject {
         call: &Call<'_>,
         collection: &str,
         selecting: Selecting<'_>,
-        adapt: impl FnOnce(&mut Reading) -> Vec<Outer>,
+        adapt: impl FnOnce(&mut Reading) -> Vec<OuterStage>,
     ) -> Result<Self> {
         let (selection, _) = selecting.parse(&call.vars())?;
         let Selection {
@@ -212,7 +212,7 @@ impl ExplainSubject {
         sources: Arc<EngineSources>,
         vars: Vars,
         limits: PipelineLimits,
-        mut outer: Vec<Outer>,
+        mut outer: Vec<OuterStage>,
         shape: Shape,
     ) -> Result<Self> {
         let namespace = call.namespace(collection);
@@ -225,7 +225,7 @@ impl ExplainSubject {
                 tree: Some(PlanTree {
                     outer: outer
                         .into_iter()
-                        .filter(|outer| matches!(outer, Outer::Count))
+                        .filter(|outer| matches!(outer, OuterStage::Count))
                         .collect(),
                     access: nothing(),
                     sort_limit: None,
@@ -244,11 +244,11 @@ impl ExplainSubject {
             sort_limit = reading
                 .limit
                 .map(|limit| limit.saturating_add(reading.skip));
-            outer.retain(|outer| !matches!(outer, Outer::Limit(_)));
+            outer.retain(|outer| !matches!(outer, OuterStage::Limit(_)));
         }
         let (rows, counted) = sources.rows_counted(opened, reading);
         let returned = Arc::new(AtomicU64::new(0));
-        let rows = Box::new(Tallied {
+        let rows = Box::new(CountedRows {
             rows,
             n: Arc::clone(&returned),
         });
@@ -290,9 +290,9 @@ impl ExplainSubject {
             Some(name) if !prepared.pipeline.is_own_source() => {
                 let (spec, rest) = prepared.pipeline.clone().split_source();
                 let mut outer = Vec::new();
-                outer.extend(spec.limit.map(Outer::Limit));
+                outer.extend(spec.limit.map(OuterStage::Limit));
                 if spec.skip > 0 {
-                    outer.push(Outer::Skip(spec.skip));
+                    outer.push(OuterStage::Skip(spec.skip));
                 }
                 let reading = Reading::new(spec, aggregate.hint.clone(), prepared.show_ts);
                 let shape = Shape::new(&namespace, reading.filter.describe()?.as_doc());
@@ -341,16 +341,16 @@ impl ExplainSubject {
                 if step.spec.is_missing()
                     && let Some(shown) = stages.last_mut()
                 {
-                    let shown: &mut StageShown = shown;
+                    let shown: &mut StageDescription = shown;
                     shown.n = Arc::clone(&n);
                 } else {
-                    stages.push(StageShown {
+                    stages.push(StageDescription {
                         name: step.row.name,
                         spec: step.spec.clone(),
                         n: Arc::clone(&n),
                     });
                 }
-                Box::new(Tallied { rows, n })
+                Box::new(CountedRows { rows, n })
             })
         };
         if let ExplainWork::Read(reading) = &mut subject.work {
@@ -360,7 +360,7 @@ impl ExplainSubject {
             drop(open(Box::new(Empty)));
         }
         // The output stage is shown, but it does not write.
-        stages.extend(output.map(|step| StageShown {
+        stages.extend(output.map(|step| StageDescription {
             name: step.row.name,
             spec: step.spec,
             n: Arc::default(),
@@ -403,8 +403,8 @@ impl ExplainSubject {
             }
         };
         let outer = match update {
-            Some(_) => Outer::Update,
-            None => Outer::Delete {
+            Some(_) => OuterStage::Update,
+            None => OuterStage::Delete {
                 multi: selection.multi,
             },
         };

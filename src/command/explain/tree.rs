@@ -8,14 +8,14 @@ pub(super) const MEMORY: i32 = 100 * 1024 * 1024;
 
 /// The stages of a plan: the stages around the access, outermost first, and the access as the planner prints it.
 pub(super) struct PlanTree {
-    pub outer: Vec<Outer>,
+    pub outer: Vec<OuterStage>,
     pub access: DocBuf,
     /// The number of rows that a blocking sort keeps, if it does not keep all.
     pub sort_limit: Option<u64>,
 }
 
 /// A stage around the access.
-pub(super) enum Outer {
+pub(super) enum OuterStage {
     Limit(u64),
     Skip(u64),
     /// A projection. It is simple if it has plain names only.
@@ -175,9 +175,9 @@ fn put_own(stage: &str, figures: &ExecutionStats, out: &mut DocBuilder<'_>) {
     }
 }
 
-// === impl Outer ===
+// === impl OuterStage ===
 
-impl Outer {
+impl OuterStage {
     fn name(&self) -> &'static str {
         match self {
             Self::Limit(_) => "LIMIT",

@@ -54,7 +54,7 @@ pub(super) struct ExplainWrite {
 }
 
 /// Rows that are counted as they pass.
-pub(super) struct Tallied {
+pub(super) struct CountedRows {
     pub rows: Box<dyn Rows>,
     pub n: Arc<AtomicU64>,
 }
@@ -186,9 +186,9 @@ impl ExplainWrite {
     }
 }
 
-// === impl Tallied ===
+// === impl CountedRows ===
 
-impl Rows for Tallied {
+impl Rows for CountedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let before = out.len();
         let flow = self.rows.fill(cx, out)?;

@@ -21,7 +21,7 @@ use crate::wait::Wait;
 pub const FIRST_BATCH: u32 = 101;
 
 /// How to open a cursor.
-pub struct Opening {
+pub struct CursorOptions {
     /// `db.collection`
     pub namespace: String,
     /// The most rows of the first batch; `None` for MongoDB's default.
@@ -37,7 +37,7 @@ pub struct Opening {
 
 /// The limits of one batch.
 #[derive(Clone, Copy)]
-struct Terms {
+struct BatchLimits {
     /// The most rows.
     limit: u32,
     /// How long to wait for a first row.
@@ -47,11 +47,11 @@ struct Terms {
 }
 
 /// A batch that takes several slices.
-struct Filling {
+struct BatchTask {
     context: Arc<Context>,
     at: ReadPoint,
     rows: u32,
-    terms: Terms,
+    terms: BatchLimits,
     /// The elements so far, and the work of finding them.
     bytes: Vec<u8>,
     effort: Effort,
@@ -107,7 +107,7 @@ pub fn open(
     call: &mut Call<'_>,
     reply: &mut DocBuilder<'_>,
     source: Box<dyn Source>,
-    opening: Opening,
+    opening: CursorOptions,
 ) -> Result<Outcome> {
     let body = call.request.body.clone();
     let at = call.read_point();
@@ -122,7 +122,7 @@ pub fn open(
         info,
         single_batch: opening.single_batch,
     };
-    let terms = Terms {
+    let terms = BatchLimits {
         limit,
         until: None,
         deadline: call.deadline,
@@ -143,7 +143,7 @@ pub(in crate::command) fn resume(
         cursor,
         exhaust: call.request.exhaust_allowed,
     };
-    let terms = Terms {
+    let terms = BatchLimits {
         limit,
         until,
         deadline: call.deadline,
@@ -154,7 +154,7 @@ pub(in crate::command) fn resume(
 fn answer(
     call: &mut Call<'_>,
     at: ReadPoint,
-    terms: Terms,
+    terms: BatchLimits,
     mut what: BatchCursor,
     reply: &mut DocBuilder<'_>,
 ) -> Result<Outcome> {
@@ -191,7 +191,7 @@ fn answer(
                     Outcome::Reply
                 })
             }
-            Some((rows, bytes)) => Ok(Outcome::Work(Box::new(Filling {
+            Some((rows, bytes)) => Ok(Outcome::Work(Box::new(BatchTask {
                 context: Arc::clone(context),
                 at,
                 rows,
@@ -223,9 +223,9 @@ fn failed(error: Error, opened: Option<&CursorInfo>) -> Error {
     ))
 }
 
-// === impl Opening ===
+// === impl CursorOptions ===
 
-impl Opening {
+impl CursorOptions {
     /// Returns the options of an ordinary cursor.
     pub fn plain(namespace: String, batch_size: Option<u32>) -> Self {
         Self {
@@ -239,9 +239,9 @@ impl Opening {
     }
 }
 
-// === impl Terms ===
+// === impl BatchLimits ===
 
-impl Terms {
+impl BatchLimits {
     /// Returns the rest of the command's time, which is left for the getMore commands of its cursor.
     fn time_left(&self) -> Option<Duration> {
         self.deadline
@@ -323,7 +323,7 @@ impl BatchCursor {
     fn close(
         self,
         context: &Context,
-        terms: Terms,
+        terms: BatchLimits,
         fill: Fill,
         cursor: &mut DocBuilder<'_>,
     ) -> Result<bool> {
@@ -372,9 +372,9 @@ impl BatchCursor {
     }
 }
 
-// === impl Filling ===
+// === impl BatchTask ===
 
-impl Task for Filling {
+impl Task for BatchTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         let Some(what) = &mut self.what else {
             return Ok(Step::Done);
@@ -425,7 +425,7 @@ impl Task for Filling {
 }
 
 /// A command that is abandoned in the middle of a batch leaves no cursor behind, because no client could use it.
-impl Drop for Filling {
+impl Drop for BatchTask {
     fn drop(&mut self) {
         if let Some(what) = self.what.take() {
             what.abandon(&self.context);

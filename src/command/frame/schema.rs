@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::value::DocBuilder;
 
 /// A schema change that takes longer than a step.
-struct Changing {
+struct SchemaTask {
     context: Arc<Context>,
     steps: Box<dyn Steps>,
 }
@@ -26,7 +26,7 @@ pub(in crate::command) fn run(
         }
         Begun::Steps(steps) => steps,
     };
-    let mut changing = Changing {
+    let mut changing = SchemaTask {
         context: Arc::clone(call.context),
         steps,
     };
@@ -36,9 +36,9 @@ pub(in crate::command) fn run(
     }
 }
 
-// === impl Changing ===
+// === impl SchemaTask ===
 
-impl Task for Changing {
+impl Task for SchemaTask {
     fn step(&mut self, reply: &mut DocBuilder<'_>) -> Result<Step> {
         Ok(match self.steps.step(self.context.clock.now())? {
             Advance::Done(done) => {

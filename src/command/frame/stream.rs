@@ -31,13 +31,13 @@ pub(in crate::command) struct WalkSource {
     /// A batch has left already, so the current command is a later one.
     later: bool,
     /// What is read, if the client relies on the order of the walk.
-    in_order: Option<Box<InOrder>>,
+    in_order: Option<Box<SortSource>>,
     /// The same documents, sorted, if the walk turns out not to give the order.
     sorted: Option<Box<RowSource>>,
 }
 
 /// What is needed to sort.
-pub(in crate::command) struct InOrder {
+pub(in crate::command) struct SortSource {
     pub reading: Reading,
     pub sources: Arc<EngineSources>,
     pub limits: PipelineLimits,
@@ -63,14 +63,14 @@ impl WalkSource {
 
     /// Declares that the client relies on the order of the walk.
     #[must_use]
-    pub fn in_order(mut self, order: InOrder) -> Self {
+    pub fn in_order(mut self, order: SortSource) -> Self {
         self.in_order = Some(Box::new(order));
         self
     }
 
     /// Sorts the documents because the walk cannot give the order. No document is known yet.
-    fn sort(&mut self, order: InOrder) -> &mut RowSource {
-        let InOrder {
+    fn sort(&mut self, order: SortSource) -> &mut RowSource {
+        let SortSource {
             reading,
             sources,
             limits,

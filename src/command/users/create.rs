@@ -2,7 +2,9 @@
 
 use super::{may_with_roles, named, no_such_role, no_such_user, refuse_restrictions, roles};
 use crate::args::{Arg, required};
-use crate::auth::{Action, Credentials, Mechanism, Password, RoleName, Target, Unusable, User};
+use crate::auth::{
+    Action, Credentials, Mechanism, Password, RoleName, Target, UnusablePassword, User,
+};
 use crate::command::{Access, Call, Command, Flags, Needs, Outcome};
 use crate::error::{Error, Result};
 use crate::interrupt::run_blocking;
@@ -153,7 +155,7 @@ fn mechanisms(arg: &Arg<'_>) -> Result<Option<Vec<Mechanism>>> {
         .map(Some)
 }
 
-// === impl Said ===
+// === impl UserArguments ===
 
 impl<'a> UserArguments<'a> {
     fn read(call: &Call<'a>) -> Result<Self> {
@@ -184,6 +186,6 @@ impl<'a> UserArguments<'a> {
         let mechanisms = self.mechanisms.as_deref().unwrap_or(Mechanism::ALL);
         run_blocking(|| Credentials::new(user, password, mechanisms))
             .map(Some)
-            .map_err(|problem: Unusable| Error::bad_value(problem.to_string()))
+            .map_err(|problem: UnusablePassword| Error::bad_value(problem.to_string()))
     }
 }

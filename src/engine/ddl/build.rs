@@ -46,7 +46,7 @@ pub struct BuiltIndexes {
 }
 
 /// A [`BuildIndexes`] that has begun.
-struct Creating {
+struct RunningBuild {
     catalog: Arc<Catalog>,
     change: BuildIndexes,
     created_collection: bool,
@@ -60,7 +60,7 @@ struct IndexBuild {
     /// The time of the last step.
     now: Millis,
     /// The indexes that are not complete yet, the current one last.
-    unfinished: Vec<Unfinished>,
+    unfinished: Vec<UnfinishedIndex>,
     /// The filled indexes. They are dropped again if a later one fails.
     finished: Vec<IndexNumber>,
     default: Option<(DefaultTtl, TsIndex)>,
@@ -71,7 +71,7 @@ struct IndexBuild {
     over: bool,
 }
 
-struct Unfinished {
+struct UnfinishedIndex {
     number: IndexNumber,
     from: RecordId,
 }
@@ -87,7 +87,7 @@ impl BuildIndexes {
         if name.starts_with("system.") && self.indexes.iter().any(hides) {
             return Err(hides_system_index());
         }
-        Ok(Begun::Steps(Box::new(Creating {
+        Ok(Begun::Steps(Box::new(RunningBuild {
             catalog: Arc::clone(catalog),
             change: self,
             created_collection: false,
@@ -96,9 +96,9 @@ impl BuildIndexes {
     }
 }
 
-// === impl Creating ===
+// === impl RunningBuild ===
 
-impl Creating {
+impl RunningBuild {
     /// Begins to build, unless the collection was dropped after it was found. Returns a wait if another client builds one
     /// of the indexes.
     fn begin(&mut self, now: Millis) -> Result<Option<Wait>> {
@@ -128,7 +128,7 @@ impl Creating {
     }
 }
 
-impl Steps for Creating {
+impl Steps for RunningBuild {
     fn step(&mut self, now: Millis) -> Result<Advance> {
         if self.build.is_none()
             && let Some(wait) = self.begin(now)?
@@ -154,7 +154,7 @@ impl IndexBuild {
         before: i32,
     ) -> Self {
         let dates = DateRuleChange::Finish(numbers.clone());
-        let unfinished = |number| Unfinished {
+        let unfinished = |number| UnfinishedIndex {
             number,
             from: RecordId::FIRST,
         };
@@ -203,7 +203,7 @@ impl IndexBuild {
     }
 
     /// Indexes the next hundred documents. Returns `true` when the index is complete.
-    fn fill(&self, current: &mut Unfinished) -> Result<bool> {
+    fn fill(&self, current: &mut UnfinishedIndex) -> Result<bool> {
         let filled = self
             .collection
             .write(self.now, |writer| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::drain::{Draining, RuleChange};
+use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::{Begun, IndexName, default_ttl};
 use crate::engine::describe::count_indexes;
@@ -42,7 +42,8 @@ impl DropIndexes {
         let which = collection.read_present(now, |view| self.find(view))?;
         // Documents may expire by one of these indexes. Those that have expired must not come back when it is dropped.
         let dates = DateRuleChange::Drop(which.clone());
-        let draining = Draining::new(collection, Some(dates), RuleChange::DropIndexes(which));
+        let draining =
+            DrainThenChange::new(collection, Some(dates), RuleChange::DropIndexes(which));
         Ok(Begun::Steps(Box::new(draining)))
     }
 

@@ -35,7 +35,7 @@ pub use find_index::IndexName;
 pub use missing::WantedIndex;
 pub use modify::{ModifiedIndex, ModifyCollection, ModifyIndex};
 pub use names::{check_collection, check_created, check_database, check_read, check_written};
-pub use replace::{ReplaceCollection, Setup};
+pub use replace::{CollectionSetup, ReplaceCollection};
 pub(super) use replace::{default_of, dropped};
 
 // Types of storage that describe a change.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::default_ttl;
-use super::drain::{Draining, RuleChange};
+use super::drain::{DrainThenChange, RuleChange};
 use super::find_index::{has_index, names_by_key};
 use super::unique::ConvertToUnique;
 use super::{Begun, Done, IndexName, no_collection};
@@ -100,7 +100,7 @@ impl ModifyCollection {
         }
         if resolved.is_rule() {
             let draining =
-                Draining::new(collection, resolved.date_rules(), RuleChange::Modify(self));
+                DrainThenChange::new(collection, resolved.date_rules(), RuleChange::Modify(self));
             return Ok(Begun::Steps(Box::new(draining)));
         }
         // Resolved again in the lock hold that makes the change, because another client may have changed the collection

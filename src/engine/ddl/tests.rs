@@ -199,8 +199,8 @@ fn a_replacement_is_a_change_like_any_other() {
     }
     let there = |name| first.get("db", name).unwrap().unwrap();
     let (target, filled) = (there("a"), there("filled"));
-    let expected = target.read(ReadPoint::at(NOW), |view| Setup::of(Some(view)));
-    let replace = |uuid, expected: &Setup| {
+    let expected = target.read(ReadPoint::at(NOW), |view| CollectionSetup::of(Some(view)));
+    let replace = |uuid, expected: &CollectionSetup| {
         SchemaChange::ReplaceCollection(ReplaceCollection {
             from: name("filled"),
             uuid,
@@ -213,7 +213,10 @@ fn a_replacement_is_a_change_like_any_other() {
             replace(Some(target.uuid()), &expected),
             Code::NamespaceNotFound,
         ),
-        (replace(None, &Setup::default()), Code::CommandFailed),
+        (
+            replace(None, &CollectionSetup::default()),
+            Code::CommandFailed,
+        ),
     ] {
         let refusal = make(&first, change.clone()).map_err(|error| error.code());
         assert_eq!(refusal, Err(code), "{change:?}");

@@ -3,7 +3,7 @@
 //! There are three forms of the question: for the bytes of a filter ([`plain_id`], before anything is parsed), for its tree
 //! ([`id_equality`]), and for one of its predicates ([`id_values`], in the planner). All of them use [`has_one_key`].
 
-use super::predicates::{Ask, Predicate};
+use super::predicates::{Predicate, PredicateTest};
 use crate::{
     error::Result,
     interrupt,
@@ -49,10 +49,10 @@ pub fn plain_id(filter: Doc<'_>) -> Option<ValueRef<'_>> {
 /// Returns the `_id`s that a predicate on `_id` allows, in order and each once, if it lists them.
 pub(super) fn id_values<'f>(predicate: &Predicate<'f>) -> Result<Option<&'f [Value]>> {
     let values = match predicate.test {
-        Ask::Is(Test::Compare(comparison)) if comparison.op == CompareOp::Eq => {
+        PredicateTest::Is(Test::Compare(comparison)) if comparison.op == CompareOp::Eq => {
             std::slice::from_ref(&comparison.value)
         }
-        Ask::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
+        PredicateTest::Is(Test::In(members)) if members.patterns().is_empty() => members.values(),
         _ => return Ok(None),
     };
     interrupt::tick_each(values)?;

@@ -21,13 +21,13 @@ pub struct Interval {
 /// of other sets.
 #[derive(Debug, Clone)]
 pub struct IntervalEnd {
-    at: Rc<Mark>,
+    at: Rc<KeyedValue>,
     pub included: bool,
 }
 
 /// A value with its key bytes. All comparisons use the key bytes.
 #[derive(Debug)]
-struct Mark {
+struct KeyedValue {
     value: Value,
     key: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl IntervalEnd {
         key::encode(value, false, &mut bytes);
         let value = value.to_value();
         Self {
-            at: Rc::new(Mark { value, key: bytes }),
+            at: Rc::new(KeyedValue { value, key: bytes }),
             included,
         }
     }

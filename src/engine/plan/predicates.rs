@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Predicate<'f> {
     pub path: Cow<'f, Path>,
-    pub test: Ask<'f>,
+    pub test: PredicateTest<'f>,
     /// The part of the top conjunction that the predicate comes from.
     pub part: usize,
     /// The predicate is the whole part, and its bounds express it completely, at least if there are no arrays.
@@ -24,7 +24,7 @@ pub struct Predicate<'f> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Ask<'f> {
+pub enum PredicateTest<'f> {
     Is(&'f Test),
     Not(&'f Test),
     /// Some element passes all of these.
@@ -40,10 +40,10 @@ impl Predicate<'_> {
             multikey,
         };
         match self.test {
-            Ask::Is(test) => bounds::of_test(test, path_facts),
-            Ask::Not(test) => bounds::of_negation(test, path_facts),
-            Ask::Element(_) if path_facts.digits => Ok(None),
-            Ask::Element(nodes) => {
+            PredicateTest::Is(test) => bounds::of_test(test, path_facts),
+            PredicateTest::Not(test) => bounds::of_negation(test, path_facts),
+            PredicateTest::Element(_) if path_facts.digits => Ok(None),
+            PredicateTest::Element(nodes) => {
                 // One element has one key, so the bounds of several tests can be intersected.
                 let mut tests = Vec::new();
                 for node in nodes {
@@ -60,9 +60,9 @@ impl Predicate<'_> {
     /// Returns whether only documents that have the field can pass.
     pub fn needs_field(&self) -> bool {
         match self.test {
-            Ask::Is(test) => needs_field(test),
-            Ask::Not(_) => false,
-            Ask::Element(_) => true,
+            PredicateTest::Is(test) => needs_field(test),
+            PredicateTest::Not(_) => false,
+            PredicateTest::Element(_) => true,
         }
     }
 }
@@ -96,11 +96,11 @@ pub struct Predicates<'f> {
     /// How many parts the top conjunction has.
     pub parts: usize,
     /// A cache of the bounds computed so far: several indexes may begin with the same field.
-    known: RefCell<Vec<Known>>,
+    known: RefCell<Vec<CachedBounds>>,
 }
 
 /// The bounds of a path, multikey or not, if it has any.
-struct Known {
+struct CachedBounds {
     path: String,
     multikey: bool,
     bounds: Option<Rc<FieldBounds>>,
@@ -163,12 +163,12 @@ impl<'f> Predicates<'f> {
     /// Returns the strongest bounds for a path. If an array can give one document many keys, different keys may satisfy
     /// different predicates, so the bounds come from one predicate alone.
     pub fn bounds(&self, path: &str, multikey: bool) -> Result<Option<Rc<FieldBounds>>> {
-        let same = |known: &&Known| known.path == path && known.multikey == multikey;
+        let same = |known: &&CachedBounds| known.path == path && known.multikey == multikey;
         if let Some(known) = self.known.borrow().iter().find(same) {
             return Ok(known.bounds.clone());
         }
         let bounds = self.best_bounds(path, multikey)?.map(Rc::new);
-        self.known.borrow_mut().push(Known {
+        self.known.borrow_mut().push(CachedBounds {
             path: path.to_owned(),
             multikey,
             bounds: bounds.clone(),
@@ -222,7 +222,7 @@ fn add<'f>(
             if let FilterNode::Field(field) = &**inner {
                 found.push(Predicate {
                     path: Cow::Borrowed(&field.path),
-                    test: Ask::Not(&field.test),
+                    test: PredicateTest::Not(&field.test),
                     part,
                     is_complete: false,
                 });
@@ -242,7 +242,7 @@ fn add_field<'f>(
     match &field.test {
         Test::ElemValue(nodes) => found.push(Predicate {
             path: Cow::Borrowed(&field.path),
-            test: Ask::Element(nodes),
+            test: PredicateTest::Element(nodes),
             part,
             is_complete: false,
         }),
@@ -254,7 +254,7 @@ fn add_field<'f>(
             let mut inner = Vec::new();
             add(node, part, false, &mut inner)?;
             for predicate in inner {
-                if has_digits(&predicate.path) || matches!(predicate.test, Ask::Not(_)) {
+                if has_digits(&predicate.path) || matches!(predicate.test, PredicateTest::Not(_)) {
                     continue;
                 }
                 let path = format!("{}.{}", field.path.as_str(), predicate.path.as_str());
@@ -266,7 +266,7 @@ fn add_field<'f>(
         }
         test => found.push(Predicate {
             path: Cow::Borrowed(&field.path),
-            test: Ask::Is(test),
+            test: PredicateTest::Is(test),
             part,
             is_complete: is_complete && bounds::is_exact(test)?,
         }),

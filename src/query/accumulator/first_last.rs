@@ -14,7 +14,7 @@ struct FirstOrLast {
 }
 
 /// The first or the last `n` values.
-struct EdgeN {
+struct FirstOrLastN {
     kept: BoundedValues,
     last: bool,
 }
@@ -34,11 +34,15 @@ pub fn last() -> Box<dyn AccumulatorState> {
 }
 
 pub fn first_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
-    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
+    bounded::parse(arg, 5787801, |kept| {
+        Box::new(FirstOrLastN { kept, last: false })
+    })
 }
 
 pub fn last_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
-    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
+    bounded::parse(arg, 5787801, |kept| {
+        Box::new(FirstOrLastN { kept, last: true })
+    })
 }
 
 /// Turns a missing value into null, because every group has the field and an array has no gaps.
@@ -74,9 +78,9 @@ impl AccumulatorState for FirstOrLast {
     }
 }
 
-// === impl EdgeN ===
+// === impl FirstOrLastN ===
 
-impl AccumulatorState for EdgeN {
+impl AccumulatorState for FirstOrLastN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.kept.is_full() {
             if !self.last {

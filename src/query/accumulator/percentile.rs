@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::rule::Accumulator;
 use super::state::{AccumulatorRule, AccumulatorState, Input};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::expr::ExprArgument;
 use crate::query::{Expr, Scope, Vars};
@@ -38,15 +38,15 @@ pub fn percentile(arg: ExprArgument<'_>) -> Result<Accumulator> {
     Ok(Accumulator::new(Arc::new(spec), input))
 }
 
-fn words(arg: ExprArgument<'_>, not_an_object: i32) -> impl Fn(Wrong<'_>) -> Error + Copy {
+fn words(arg: ExprArgument<'_>, not_an_object: i32) -> impl Fn(ArgumentError<'_>) -> Error + Copy {
     let ExprArgument { name, value, .. } = arg;
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => Error::location(
+        ArgumentError::NotAnObject(_) => Error::location(
             not_an_object,
             format!("specification must be an object; found {name} :{value}"),
         ),
-        Wrong::Unknown(field) => Error::unknown_field(name, field),
-        Wrong::Missing(field) => Error::missing_field(name, field),
+        ArgumentError::Unknown(field) => Error::unknown_field(name, field),
+        ArgumentError::Missing(field) => Error::missing_field(name, field),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::bounded::ValueCount;
 use super::rule::Accumulator;
 use super::state::{AccumulatorRule, AccumulatorState, Input};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::expr::{ExprArgument, array_of};
 use crate::query::{Expr, Vars, sort::Sort};
@@ -103,14 +103,14 @@ fn check_object(sort_by: Option<ValueRef<'_>>) -> Result<()> {
     }
 }
 
-fn words(arg: ExprArgument<'_>) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+fn words(arg: ExprArgument<'_>) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => (5788001, arg.not_an_object()),
-        Wrong::Unknown(field) => {
+        ArgumentError::NotAnObject(_) => (5788001, arg.not_an_object()),
+        ArgumentError::Unknown(field) => {
             let words = format!("Unknown argument to {} '{field}'", arg.name);
             (5788002, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let number = match field {
                 "n" => 5788003,
                 "output" => 5788004,

@@ -3,7 +3,7 @@
 use super::Env;
 use super::node::Expr;
 use super::parse;
-use crate::args::{self, NamedArg, Wrong};
+use crate::args::{self, ArgumentError, NamedArg};
 use crate::error::{Error, Result};
 use crate::query::Scope;
 use crate::value::{Doc, Val, Value, ValueRef};
@@ -24,17 +24,17 @@ pub fn unrecognized(
     name: &str,
     [not_an_object, unknown]: [i32; 2],
     missing: fn(&str) -> i32,
-) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(_) => {
+        ArgumentError::NotAnObject(_) => {
             let words = format!("{name} only supports an object as its argument");
             (not_an_object, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("Unrecognized {what} to {name}: {field}");
             (unknown, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("Missing '{field}' parameter to {name}");
             (missing(field), words)
         }
@@ -46,17 +46,17 @@ pub fn found_unknown(
     name: &str,
     [not_an_object, unknown]: [i32; 2],
     missing: fn(&str) -> i32,
-) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} requires an object as an argument, found: {ty}");
             (not_an_object, words)
         }
-        Wrong::Unknown(field) => (
+        ArgumentError::Unknown(field) => (
             unknown,
             format!("{name} found an unknown argument: {field}"),
         ),
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("{name} requires '{field}' to be specified");
             (missing(field), words)
         }
@@ -70,13 +70,13 @@ pub fn n_and_input<'a>(
     not_an_object: i32,
 ) -> Result<(ValueRef<'a>, ValueRef<'a>)> {
     let [n, input] = arg.named(["n", "input"], |wrong| match wrong {
-        Wrong::NotAnObject(_) => (not_an_object, arg.not_an_object()),
-        Wrong::Unknown(field) => {
+        ArgumentError::NotAnObject(_) => (not_an_object, arg.not_an_object()),
+        ArgumentError::Unknown(field) => {
             let words = format!("Unknown argument for 'n' operator: {field}");
             (5787901, words)
         }
-        Wrong::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
-        Wrong::Missing(field) => (5787907, format!("Missing value for '{field}'")),
+        ArgumentError::Missing("n") => (5787906, "Missing value for 'n'".to_owned()),
+        ArgumentError::Missing(field) => (5787907, format!("Missing value for '{field}'")),
     })?;
     Ok((n.required()?, input.required()?))
 }
@@ -127,7 +127,7 @@ impl<'a> ExprArgument<'a> {
         words: W,
     ) -> Result<[NamedArg<'a, W>; N]>
     where
-        W: Fn(Wrong<'_>) -> E + Copy,
+        W: Fn(ArgumentError<'_>) -> E + Copy,
         E: Into<Error>,
     {
         args::named(self.value, names, words)

@@ -2,9 +2,9 @@
 
 use super::args::{ExprArgument, integral_i32, show};
 use super::array::items;
-use super::node::{Call, Expr, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::{Env, LiveValues, fuel};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{ArrayBuilder, MAX_INTERNAL_DOCUMENT, Val, Value, ValueRef, check_size};
 
@@ -15,7 +15,7 @@ struct Zip {
     longest: bool,
 }
 
-pub fn range<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn range<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let integer = |at: usize, code: i32, what: &str| -> Result<i64> {
         let value = call.arg(at, env)?;
         let value = value.as_ref();
@@ -80,12 +80,12 @@ pub fn zip(arg: ExprArgument<'_>) -> Result<Expr> {
     let [inputs, defaults, longest] = arg.named(
         ["inputs", "defaults", "useLongestLength"],
         |wrong| match wrong {
-            Wrong::NotAnObject(ty) => {
+            ArgumentError::NotAnObject(ty) => {
                 let words = format!("$zip only supports an object as an argument, found {ty}");
                 (34460, words)
             }
             // No argument is required, so `Missing` does not occur.
-            Wrong::Unknown(field) | Wrong::Missing(field) => {
+            ArgumentError::Unknown(field) | ArgumentError::Missing(field) => {
                 (34464, format!("$zip found an unknown argument: {field}"))
             }
         },

@@ -2,7 +2,7 @@
 
 use super::Env;
 use super::args::{ExprArgument, bool_val};
-use super::node::{Call, Eval, Expr};
+use super::node::{Eval, Expr, ExprCall};
 use crate::error::Result;
 use crate::value::{Val, Value, is_true};
 
@@ -29,7 +29,7 @@ pub fn or(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 /// Returns false at the first false argument. Without arguments the result is true.
-fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn all<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if !is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(false);
@@ -39,7 +39,7 @@ fn all<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Returns true at the first true argument. Without arguments the result is false.
-fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn any<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     for arg in &call.args {
         if is_true(arg.eval_in(env)?.as_ref()) {
             return bool_val(true);
@@ -48,7 +48,7 @@ fn any<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(false)
 }
 
-pub fn not<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn not<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(!is_true(call.arg(0, env)?.as_ref()))
 }
 

@@ -1,9 +1,9 @@
 //! `$cond`, `$ifNull`, `$switch`: only the chosen part is evaluated.
 
 use super::args::{ExprArgument, found_unknown, unrecognized};
-use super::node::{Call, Expr, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::{Arity, Env};
-use crate::args::{Wrong, named};
+use crate::args::{ArgumentError, named};
 use crate::error::{Error, Result};
 use crate::value::{Doc, Val, ValueRef, is_true};
 
@@ -66,7 +66,7 @@ pub fn if_null(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 /// Returns the first argument that is not null. If all are null, returns the last one, which may be null or missing.
-fn first_not_null<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+fn first_not_null<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut last = Val::MISSING;
     for arg in &call.args {
         last = arg.eval_in(env)?;
@@ -135,19 +135,19 @@ fn prune(branches: Vec<(Expr, Expr)>, mut default: Option<Expr>) -> Result<Expr>
 
 fn branch(value: ValueRef<'_>, arg: ExprArgument<'_>) -> Result<(Expr, Expr)> {
     let [case, then] = named(value, ["case", "then"], |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("$switch expected each branch to be an object, found: {ty}");
             (40062, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("$switch found an unknown argument to a branch: {field}");
             (40063, words)
         }
-        Wrong::Missing("case") => {
+        ArgumentError::Missing("case") => {
             let words = "$switch requires each branch have a 'case' expression";
             (40064, words.to_owned())
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let words = format!("$switch requires each branch have a '{field}' expression.");
             (40065, words)
         }

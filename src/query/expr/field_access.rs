@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::{ExprArgument, found_unknown, show};
 use super::node::{Expr, ExprOp};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::query::Survey;
 use crate::value::{Doc, DocBuilder, Type, Val, Value, ValueRef, check_size};
@@ -72,17 +72,17 @@ pub fn unset_field(arg: ExprArgument<'_>) -> Result<Expr> {
     set(arg, field, input.required()?, Expr::Const(Value::missing()))
 }
 
-fn words(name: &str) -> impl Fn(Wrong<'_>) -> (i32, String) + Copy {
+fn words(name: &str) -> impl Fn(ArgumentError<'_>) -> (i32, String) + Copy {
     move |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} only supports an object as its argument, found {ty}");
             (4161100, words)
         }
-        Wrong::Unknown(field) => {
+        ArgumentError::Unknown(field) => {
             let words = format!("{name} found an unknown argument: {field}");
             (4161101, words)
         }
-        Wrong::Missing(field) => {
+        ArgumentError::Missing(field) => {
             let number = match field {
                 "field" => 4161102,
                 "value" => 4161103,

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use super::Env;
 use super::args::{ExprArgument, bool_val, count_val};
-use super::node::{Call, Expr, ExprOp};
+use super::node::{Expr, ExprCall, ExprOp};
 use super::text::string_val;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
@@ -71,7 +71,7 @@ pub fn rand(arg: ExprArgument<'_>) -> Result<Expr> {
 }
 
 /// Returns the number of bytes in a string or in binary data.
-pub fn binary_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn binary_size<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -93,7 +93,7 @@ pub fn binary_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn bson_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn bson_size<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -111,24 +111,24 @@ pub fn bson_size<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     }
 }
 
-pub fn type_<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn type_<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     string_val(call.arg(0, env)?.ty().alias())
 }
 
-pub fn is_number<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn is_number<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     bool_val(call.arg(0, env)?.ty().is_number())
 }
 
-pub fn ts_second<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ts_second<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     timestamp(call, env, 5687301, |(seconds, _)| seconds)
 }
 
-pub fn ts_increment<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ts_increment<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     timestamp(call, env, 5687302, |(_, increment)| increment)
 }
 
 fn timestamp<'a>(
-    call: &'a Call,
+    call: &'a ExprCall,
     env: Env<'a>,
     code: i32,
     part: impl Fn((u32, u32)) -> u32,

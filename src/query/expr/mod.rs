@@ -50,5 +50,5 @@ pub use binding::shallow;
 pub use env::{Env, VariableFrame};
 pub use field::{FieldPath, check_name};
 pub use live_values::{LiveValues, MAX_LIVE_BYTES};
-pub use node::{Call, Expr, ExprOp, MAX_DEPTH, check_depth, nesting};
+pub use node::{Expr, ExprCall, ExprOp, MAX_DEPTH, check_depth, nesting};
 pub use table::{Arity, EXPRESSIONS, ExprParser};

@@ -3,7 +3,7 @@
 use super::Env;
 use super::args::show;
 use super::array::items;
-use super::node::Call;
+use super::node::ExprCall;
 use crate::error::{Error, Result};
 use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Type, Val, Value, ValueRef, check_size};
 
@@ -31,7 +31,7 @@ pub fn merge(base: Doc<'_>, over: Doc<'_>) -> Result<DocBuf> {
     Ok(merged)
 }
 
-pub fn merge_objects<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn merge_objects<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let mut result = DocBuf::new();
     for arg in &call.args {
         let value = arg.eval_in(env)?;
@@ -66,7 +66,7 @@ fn take_in(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
     Ok(())
 }
 
-pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn object_to_array<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -94,7 +94,7 @@ pub fn object_to_array<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
 }
 
 /// Builds a document from `[[k, v], ...]` or `[{k, v}, ...]`. A later value replaces an earlier one with the same name.
-pub fn array_to_object<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn array_to_object<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {

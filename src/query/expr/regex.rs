@@ -3,7 +3,7 @@
 use super::args::{ExprArgument, bool_val, eval_or};
 use super::node::{Expr, ExprOp};
 use super::{Env, fuel};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::query::Survey;
@@ -49,13 +49,19 @@ fn parse(arg: ExprArgument<'_>, wanted: MatchesWanted) -> Result<Expr> {
     let name = arg.name;
     let [input, regex, options] =
         arg.named(["input", "regex", "options"], |wrong| match wrong {
-            Wrong::NotAnObject(ty) => {
+            ArgumentError::NotAnObject(ty) => {
                 let words = format!("{name} expects an object of named arguments but found: {ty}");
                 (51103, words)
             }
-            Wrong::Unknown(field) => (31024, format!("{name} found unknown argument: {field}")),
-            Wrong::Missing("input") => (31022, format!("{name} requires 'input' parameter")),
-            Wrong::Missing(field) => (31023, format!("{name} requires '{field}' parameter")),
+            ArgumentError::Unknown(field) => {
+                (31024, format!("{name} found unknown argument: {field}"))
+            }
+            ArgumentError::Missing("input") => {
+                (31022, format!("{name} requires 'input' parameter"))
+            }
+            ArgumentError::Missing(field) => {
+                (31023, format!("{name} requires '{field}' parameter"))
+            }
         })?;
     let (input, regex) = (input.required()?, regex.required()?);
     let input = arg.operand(input)?;

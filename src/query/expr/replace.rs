@@ -10,14 +10,14 @@ use crate::value::Val;
 #[derive(Debug)]
 struct Replace {
     name: &'static str,
-    run: Run,
+    run: ReplaceFn,
     input: Expr,
     find: Expr,
     replacement: Expr,
 }
 
 /// A function that replaces a string inside a text with another string.
-type Run = fn(&str, &str, &str) -> Result<Val<'static>>;
+type ReplaceFn = fn(&str, &str, &str) -> Result<Val<'static>>;
 
 pub fn replace_one(arg: ExprArgument<'_>) -> Result<Expr> {
     parse(arg, |text, find, replacement| {
@@ -37,7 +37,7 @@ pub fn replace_all(arg: ExprArgument<'_>) -> Result<Expr> {
     })
 }
 
-fn parse(arg: ExprArgument<'_>, run: Run) -> Result<Expr> {
+fn parse(arg: ExprArgument<'_>, run: ReplaceFn) -> Result<Expr> {
     let [input, find, replacement] = arg.named(
         ["input", "find", "replacement"],
         found_unknown(arg.name, [51751, 51750], |field| match field {

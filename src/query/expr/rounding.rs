@@ -2,11 +2,11 @@
 
 use super::args::show;
 use super::arithmetic::{num_val, single};
-use super::{Call, Env};
+use super::{Env, ExprCall};
 use crate::error::{Error, Result};
 use crate::value::{Decimal, Num, Rounding, Val};
 
-pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn ceil<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
@@ -17,7 +17,7 @@ pub fn ceil<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn floor<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     let Some(num) = single(call, env)? else {
         return Ok(Val::NULL);
     };
@@ -28,16 +28,16 @@ pub fn floor<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
     })
 }
 
-pub fn round<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn round<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     to_place(call, env, Rounding::HalfEven)
 }
 
-pub fn trunc<'a>(call: &'a Call, env: Env<'a>) -> Result<Val<'a>> {
+pub fn trunc<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
     to_place(call, env, Rounding::Zero)
 }
 
 /// Rounds to a number of decimal places. A negative number means places before the decimal point.
-fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
+fn to_place<'a>(call: &'a ExprCall, env: Env<'a>, rounding: Rounding) -> Result<Val<'a>> {
     let value = call.arg(0, env)?;
     let value = value.as_ref();
     if value.is_nullish() {
@@ -99,7 +99,7 @@ fn to_place<'a>(call: &'a Call, env: Env<'a>, rounding: Rounding) -> Result<Val<
 }
 
 /// Evaluates the second argument, which is 0 by default. `None` means null.
-fn place<'a>(call: &'a Call, env: Env<'a>) -> Result<Option<i32>> {
+fn place<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Option<i32>> {
     if call.args.len() < 2 {
         return Ok(Some(0));
     }

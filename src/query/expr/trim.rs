@@ -6,7 +6,7 @@ use super::Env;
 use super::args::{ExprArgument, show};
 use super::node::{Expr, ExprOp};
 use super::text::string_val;
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::value::{Val, ValueRef};
 
@@ -48,12 +48,14 @@ pub fn rtrim(arg: ExprArgument<'_>) -> Result<Expr> {
 fn parse(arg: ExprArgument<'_>, side: Side) -> Result<Expr> {
     let name = arg.name;
     let [input, chars] = arg.named(["input", "chars"], |wrong| match wrong {
-        Wrong::NotAnObject(ty) => {
+        ArgumentError::NotAnObject(ty) => {
             let words = format!("{name} only supports an object as an argument, found {ty}");
             (50696, words)
         }
-        Wrong::Unknown(field) => (50694, format!("{name} found an unknown argument: {field}")),
-        Wrong::Missing(field) => (50695, format!("{name} requires an '{field}' field")),
+        ArgumentError::Unknown(field) => {
+            (50694, format!("{name} found an unknown argument: {field}"))
+        }
+        ArgumentError::Missing(field) => (50695, format!("{name} requires an '{field}' field")),
     })?;
     Ok(Expr::op(Trim {
         name,

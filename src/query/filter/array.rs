@@ -2,7 +2,7 @@
 
 use super::{
     CompareOp, Comparison, FilterNode, Members, Test, integer,
-    parse::{self, ParseContext, Site, is_operator_document},
+    parse::{self, OperatorSite, ParseContext, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -17,7 +17,7 @@ const ELEM_MATCH: &str = "$elemMatch";
 /// Parses `$all`, which tests each entry separately: `{$all: [1, 2]}` is an equality with 1 and an equality with 2.
 pub(super) fn all(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let Some(array) = arg.as_array() else {
@@ -76,7 +76,7 @@ fn starts_with_field_operator(value: ValueRef<'_>) -> bool {
 
 pub(super) fn elem_match(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     elem_match_node(cx, site.path, arg).map(Some)
@@ -104,7 +104,7 @@ fn elem_match_node(cx: &ParseContext<'_>, path: &str, arg: ValueRef<'_>) -> Resu
 
 pub(super) fn size(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let size = integer::non_negative_int(site.name, arg)

@@ -5,7 +5,7 @@
 
 use super::{
     FilterNode, Test, integer,
-    parse::{ParseContext, Site},
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -48,7 +48,7 @@ impl Bits {
         Self { test, mask, bits }
     }
 
-    fn parse(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+    fn parse(test: BitTest, site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Self> {
         if let Some(array) = arg.as_array() {
             let mut positions = Vec::new();
             for elem in array {
@@ -198,7 +198,7 @@ fn position(elem: Elem<'_>) -> Result<u32> {
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
+fn node(test: BitTest, site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     debug_assert!(arg.ty() != Type::Missing);
     let bits = Bits::parse(test, site, arg)?;
     Ok(Some(FilterNode::field(site.path, Test::Bits(bits))))
@@ -206,7 +206,7 @@ fn node(test: BitTest, site: &Site<'_>, arg: ValueRef<'_>) -> Result<Option<Filt
 
 pub(super) fn all_set(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(BitTest::AllSet, site, arg)
@@ -214,7 +214,7 @@ pub(super) fn all_set(
 
 pub(super) fn all_clear(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(BitTest::AllClear, site, arg)
@@ -222,7 +222,7 @@ pub(super) fn all_clear(
 
 pub(super) fn any_set(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(BitTest::AnySet, site, arg)
@@ -230,7 +230,7 @@ pub(super) fn any_set(
 
 pub(super) fn any_clear(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(BitTest::AnyClear, site, arg)

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use super::{
     FilterNode, Test,
-    parse::{ParseContext, Site},
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -115,7 +115,7 @@ pub(super) fn is_nan(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn node(site: &Site<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
+fn node(site: &OperatorSite<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<FilterNode>> {
     let comparison = Comparison::parse(site.path, op, arg)?;
     Ok(Some(FilterNode::field(
         site.path,
@@ -125,7 +125,7 @@ fn node(site: &Site<'_>, op: CompareOp, arg: ValueRef<'_>) -> Result<Option<Filt
 
 pub(super) fn eq(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Eq, arg)
@@ -133,7 +133,7 @@ pub(super) fn eq(
 
 pub(super) fn gt(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Gt, arg)
@@ -141,7 +141,7 @@ pub(super) fn gt(
 
 pub(super) fn gte(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Gte, arg)
@@ -149,7 +149,7 @@ pub(super) fn gte(
 
 pub(super) fn lt(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Lt, arg)
@@ -157,7 +157,7 @@ pub(super) fn lt(
 
 pub(super) fn lte(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, CompareOp::Lte, arg)
@@ -165,7 +165,7 @@ pub(super) fn lte(
 
 pub(super) fn ne(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     if arg.ty() == Type::Regex {

@@ -2,7 +2,7 @@
 
 use super::{
     FilterNode, Test, TypeSet,
-    parse::{ParseContext, Site},
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::Result,
@@ -11,7 +11,7 @@ use crate::{
 
 pub(super) fn exists(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let node = FilterNode::field(site.path, Test::Exists);
@@ -24,7 +24,7 @@ pub(super) fn exists(
 
 pub(super) fn is_type(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let types = TypeSet::parse(site.path, arg)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     CompareOp, Comparison, FieldTest, FilterNode, Members, Test, integer,
-    parse::{self, ParseContext, Site},
+    parse::{self, OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -115,7 +115,7 @@ pub(super) fn nor(
 
 pub(super) fn not(
     cx: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let node = match arg.ty() {

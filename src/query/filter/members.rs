@@ -2,7 +2,7 @@
 
 use super::{
     FilterNode, Test,
-    parse::{ParseContext, Site, is_operator_document},
+    parse::{OperatorSite, ParseContext, is_operator_document},
 };
 use crate::{
     error::{Error, Result},
@@ -22,7 +22,7 @@ pub struct Members {
 // === impl Members ===
 
 impl Members {
-    fn parse(site: &Site<'_>, arg: ValueRef<'_>) -> Result<Self> {
+    fn parse(site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Self> {
         let Some(array) = arg.as_array() else {
             return Err(Error::bad_value(format!("{} needs an array", site.name)));
         };
@@ -104,7 +104,7 @@ impl Members {
     }
 }
 
-fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<FilterNode> {
+fn node(site: &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<FilterNode> {
     Ok(FilterNode::field(
         site.path,
         Test::In(Members::parse(site, arg)?),
@@ -113,7 +113,7 @@ fn node(site: &Site<'_>, arg: ValueRef<'_>) -> Result<FilterNode> {
 
 pub(super) fn is_in(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     node(site, arg).map(Some)
@@ -121,7 +121,7 @@ pub(super) fn is_in(
 
 pub(super) fn not_in(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     Ok(Some(FilterNode::not(node(site, arg)?)))

@@ -2,7 +2,7 @@
 
 use super::{
     FilterNode, Test, integer,
-    parse::{ParseContext, Site},
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -28,7 +28,7 @@ impl Modulo {
 
 pub(super) fn modulo(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     arg: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let malformed = |what: &str| Error::bad_value(format!("malformed mod, {what}"));

@@ -17,7 +17,7 @@ pub type TopParser =
     fn(&ParseContext<'_>, name: &str, arg: ValueRef<'_>) -> Result<Option<FilterNode>>;
 /// Parses an operator inside a field's condition.
 pub type FieldParser =
-    fn(&ParseContext<'_>, &Site<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>>;
+    fn(&ParseContext<'_>, &OperatorSite<'_>, arg: ValueRef<'_>) -> Result<Option<FilterNode>>;
 
 /// The conditions of one document. Usually there is only one.
 pub(super) type Nodes = SmallVec<[FilterNode; 1]>;
@@ -34,7 +34,7 @@ pub struct ParseContext<'a> {
 }
 
 /// The place of a field operator.
-pub struct Site<'a> {
+pub struct OperatorSite<'a> {
     /// The path of the field; empty inside the value form of `$elemMatch`.
     pub path: &'a str,
     /// The name of the operator.
@@ -173,7 +173,7 @@ pub(super) fn conditions(
 ) -> Result<()> {
     for elem in doc {
         let name = elem.name();
-        let site = Site {
+        let site = OperatorSite {
             path,
             name,
             siblings: doc,

@@ -2,7 +2,7 @@
 
 use super::{
     FilterNode, Test,
-    parse::{ParseContext, Site},
+    parse::{OperatorSite, ParseContext},
 };
 use crate::{
     error::{Error, Result},
@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) fn regex(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     _: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     let mut source = "";
@@ -61,7 +61,7 @@ pub(super) fn regex(
 /// Checks that `$options` comes with a `$regex`, which reads it.
 pub(super) fn options(
     _: &ParseContext<'_>,
-    site: &Site<'_>,
+    site: &OperatorSite<'_>,
     _: ValueRef<'_>,
 ) -> Result<Option<FilterNode>> {
     interrupt::tick_read(site.siblings.bytes().len())?;

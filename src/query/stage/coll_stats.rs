@@ -11,12 +11,12 @@ use crate::query::Survey;
 use crate::value::{Doc, Type, ValueRef};
 
 /// A stage that reports on a collection or on the server and reads no input.
-pub(super) struct Reports {
+pub(super) struct ReportStage {
     pub on: CollectionName,
     pub what: Report,
 }
 
-struct CollStatsRows(Arc<Reports>);
+struct CollStatsRows(Arc<ReportStage>);
 
 pub(super) fn parse(
     value: ValueRef<'_>,
@@ -45,7 +45,7 @@ pub(super) fn parse(
             _ => return Err(option.unknown()),
         }
     }
-    push(Stage::StageOp(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(ReportStage {
         on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::CollStats {
             latency,
@@ -102,9 +102,9 @@ fn scale(options: Doc<'_>) -> Result<f64> {
     Ok(scale)
 }
 
-// === impl Reports ===
+// === impl ReportStage ===
 
-impl StageOp for Reports {
+impl StageOp for ReportStage {
     fn open(self: Arc<Self>, _: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(CollStatsRows(self))
     }

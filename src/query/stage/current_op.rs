@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::coll_stats::Reports;
+use super::coll_stats::ReportStage;
 use super::{CollectionName, Report, Stage, StageContext};
 use crate::args::fields;
 use crate::error::{Code, Error, Result};
@@ -56,7 +56,7 @@ pub(super) fn parse(
             "$currentOp must be run against the 'admin' database with {aggregate: 1}",
         ));
     }
-    push(Stage::StageOp(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(ReportStage {
         on: CollectionName::new(context.db, ""),
         what: Report::CurrentOp(wanted),
     })));

@@ -24,7 +24,7 @@ pub(super) struct Depth {
     since_check: usize,
 }
 
-struct Checked(Box<dyn Rows>);
+struct DepthCheckedRows(Box<dyn Rows>);
 
 /// Returns how many levels a stage can add.
 pub(super) fn levels(spec: ValueRef<'_>) -> usize {
@@ -42,7 +42,7 @@ impl Depth {
             return rows;
         }
         self.since_check = 0;
-        Box::new(Checked(rows))
+        Box::new(DepthCheckedRows(rows))
     }
 
     /// Checks the output of the last stage if needed.
@@ -50,13 +50,13 @@ impl Depth {
         if self.since_check == 0 || self.added <= ROOM {
             return rows;
         }
-        Box::new(Checked(rows))
+        Box::new(DepthCheckedRows(rows))
     }
 }
 
-// === impl Checked ===
+// === impl DepthCheckedRows ===
 
-impl Rows for Checked {
+impl Rows for DepthCheckedRows {
     fn fill(&mut self, cx: &mut RowContext<'_>, out: &mut RowBatch) -> Result<Flow> {
         let first = out.len();
         let flow = self.0.fill(cx, out)?;

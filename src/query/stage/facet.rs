@@ -36,7 +36,7 @@ const SHARES: usize = 10;
 
 struct FacetBranch {
     rows: Box<dyn Rows>,
-    feed: Arc<Mutex<Feed>>,
+    feed: Arc<Mutex<BranchInput>>,
     found: RowBatch,
     /// The elements of the result, as the body of an array.
     result: Vec<u8>,
@@ -46,14 +46,14 @@ struct FacetBranch {
 
 /// The current input of a pipeline.
 #[derive(Default)]
-struct Feed {
+struct BranchInput {
     batch: Arc<RowBatch>,
     fresh: bool,
     end: bool,
 }
 
 /// The source of a pipeline in `$facet`.
-struct FacetSource(Arc<Mutex<Feed>>);
+struct FacetSource(Arc<Mutex<BranchInput>>);
 
 const WITHIN: InnerRules = InnerRules {
     same_rows: true,
@@ -148,7 +148,7 @@ impl StageOp for Facet {
 
 impl FacetBranch {
     fn open(pipeline: &Pipeline) -> Self {
-        let feed = Arc::new(Mutex::new(Feed::default()));
+        let feed = Arc::new(Mutex::new(BranchInput::default()));
         Self {
             rows: pipeline.open(Box::new(FacetSource(feed.clone()))),
             feed,

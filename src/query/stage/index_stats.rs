@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::coll_stats::Reports;
+use super::coll_stats::ReportStage;
 use super::{CollectionName, Report, Stage, StageContext};
 use crate::error::{Error, Result};
 use crate::value::{Doc, ValueRef};
@@ -18,7 +18,7 @@ pub(super) fn parse(
             "The $indexStats stage specification must be an empty object",
         ));
     }
-    push(Stage::StageOp(Arc::new(Reports {
+    push(Stage::StageOp(Arc::new(ReportStage {
         on: CollectionName::new(context.db, context.coll.unwrap_or_default()),
         what: Report::IndexStats,
     })));

@@ -395,10 +395,10 @@ fn equal_filter(field: &str, keys: &[ValueRef<'_>]) -> Result<Filter> {
     Filter::parse(filter.as_doc(), &Scope::new())
 }
 
-// === impl Sub ===
+// === impl SubPipeline ===
 
 /// The pipeline of a `$lookup` or `$unionWith`: as a whole, and split for a source.
-pub(super) struct Sub {
+pub(super) struct SubPipeline {
     pub full: Pipeline,
     spec: SourceSpec,
     rest: Pipeline,
@@ -406,7 +406,7 @@ pub(super) struct Sub {
     pub deterministic: bool,
 }
 
-impl Sub {
+impl SubPipeline {
     pub fn new(full: Pipeline) -> Self {
         let (spec, rest) = full.clone().split_source();
         Self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::levels::brings_rows;
-use super::lookup::Sub;
+use super::lookup::SubPipeline;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
 use super::{CollectionName, Pipeline, Stage, StageContext};
 use crate::args::{Arg, fields, required};
@@ -20,7 +20,7 @@ pub(super) struct Lookup {
     /// `localField` and `foreignField`.
     pub fields: Option<(Path, Path)>,
     pub let_vars: Vec<(Box<str>, Expr)>,
-    pub sub: Option<Sub>,
+    pub sub: Option<SubPipeline>,
 }
 
 /// The options as given, before they are checked.
@@ -83,7 +83,7 @@ pub(super) fn parse(
             let mut inside = context.inside(&WITHIN, &inner)?;
             inside.coll = from.as_ref().map(|from| from.coll.as_str());
             let stages = stages_of(pipeline.value())?;
-            Some(Sub::new(Pipeline::parse(stages, &inside)?))
+            Some(SubPipeline::new(Pipeline::parse(stages, &inside)?))
         }
     };
     if fields.is_none() && sub.is_none() {

@@ -12,7 +12,7 @@ use crate::query::Survey;
 use crate::value::{Doc, ValueRef};
 
 /// A stage that writes.
-pub(super) struct Writes(Arc<Output>);
+pub(super) struct WriteStage(Arc<Output>);
 
 struct OutRows {
     input: Box<dyn Rows>,
@@ -54,7 +54,7 @@ pub(super) fn parse(
 }
 
 pub(super) fn writes(output: Output) -> Stage {
-    Stage::StageOp(Arc::new(Writes(Arc::new(output))))
+    Stage::StageOp(Arc::new(WriteStage(Arc::new(output))))
 }
 
 /// Parses `{db, coll, timeseries}`. Returns the target, and whether a time-series collection is requested.
@@ -93,9 +93,9 @@ pub(super) fn check_target(into: &CollectionName) -> Result<()> {
     Ok(())
 }
 
-// === impl Writes ===
+// === impl WriteStage ===
 
-impl StageOp for Writes {
+impl StageOp for WriteStage {
     fn open(self: Arc<Self>, input: Box<dyn Rows>) -> Box<dyn Rows> {
         Box::new(OutRows {
             input,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::levels::brings_rows;
-use super::lookup::Sub;
+use super::lookup::SubPipeline;
 use super::lookup_spec::collection;
 use super::stage_context::{InnerRules, stage_is_no_document, stages_of};
 use super::{
@@ -17,7 +17,7 @@ use crate::value::{Type, ValueRef};
 
 struct UnionWith {
     from: Option<CollectionName>,
-    sub: Sub,
+    sub: SubPipeline,
 }
 
 struct UnionWithRows {
@@ -80,7 +80,7 @@ pub(super) fn parse(
     };
     push(Stage::StageOp(Arc::new(UnionWith {
         from,
-        sub: Sub::new(full),
+        sub: SubPipeline::new(full),
     })));
     Ok(())
 }

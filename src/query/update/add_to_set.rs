@@ -8,7 +8,7 @@ use crate::value::{Doc, Val, Value, ValueRef, compare, equal};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 use super::push::append;
 
 /// The distinct candidates, in the client's order.
@@ -60,7 +60,11 @@ fn each(value: ValueRef<'_>) -> Result<Option<Doc<'_>>> {
 // === impl AddToSet ===
 
 impl Modify for AddToSet {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value(format!(
                 "Cannot apply $addToSet to non-array field. Field named '{}' has non-array type {}",
@@ -94,7 +98,7 @@ impl Modify for AddToSet {
         ))))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let values = self.values.iter().map(Value::as_ref);
         Ok(OnMissing::Create(Val::Own(append(Doc::EMPTY, values))))
     }

@@ -7,7 +7,7 @@ use crate::value::{Num, Val, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Arithmetic {
     op: ArithmeticOp,
@@ -57,7 +57,11 @@ impl ArithmeticOp {
 
 impl Modify for Arithmetic {
     #[inline]
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(number) = old.as_num() else {
             return Err(Error::type_mismatch(format!(
                 "Cannot apply {} to a value of non-numeric type. {{{}}} has the field '{}' of non-numeric type {}",
@@ -91,7 +95,7 @@ impl Modify for Arithmetic {
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let new = match self.op {
             ArithmeticOp::Add => self.operand,
             // A missing field counts as a zero of the operand's type.

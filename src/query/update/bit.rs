@@ -9,7 +9,7 @@ use crate::value::{Type, Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Bit(SmallVec<[(BitOp, Integer); 2]>);
 
@@ -115,7 +115,11 @@ impl Bit {
 }
 
 impl Modify for Bit {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(old) = Integer::of(old) else {
             return Err(Error::bad_value(format!(
                 "Cannot apply $bit to a value of non-integral type.{} has the field {} of non-integer type {}",
@@ -132,7 +136,7 @@ impl Modify for Bit {
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Create(self.run(Integer::Int(0)).value()))
     }
     fn is_quick(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::value::{Val, Value, ValueRef, compare};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Compare {
     value: Value,
@@ -33,14 +33,18 @@ pub fn parse_max(argument: &UpdateArgument<'_>) -> Result<Leaf> {
 // === impl Compare ===
 
 impl Modify for Compare {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, _: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        _: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         if compare(self.value.as_ref(), old) != self.wins {
             return Ok(ValueChange::Same);
         }
         Ok(ValueChange::Put(Val::Ref(self.value.as_ref())))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Create(Val::Ref(self.value.as_ref())))
     }
 

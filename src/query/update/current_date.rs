@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::value::{Millis, Type, Val, Value, ValueRef};
 
 use super::UpdateArgument;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 enum CurrentDate {
     Date,
@@ -66,11 +66,15 @@ impl CurrentDate {
 }
 
 impl Modify for CurrentDate {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         Ok(ValueChange::Put(self.value(at.apply.now)))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Create(self.value(at.apply.now)))
     }
     fn is_quick(&self) -> bool {

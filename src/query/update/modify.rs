@@ -13,10 +13,14 @@ use super::check::element;
 /// A leaf of the tree: one operator on one path.
 pub trait Modify: Send + Sync {
     /// Decides the change to the value at the end of the path.
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>>;
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>>;
 
     /// Decides what to do if the path does not exist.
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<OnMissing<'v>>;
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>>;
 
     /// Returns how deep the values nest that this operator adds, or `None` if that is known only at run time.
     fn depth(&self) -> Option<usize> {
@@ -65,7 +69,7 @@ pub enum OnMissing<'v> {
 }
 
 /// The context in which a leaf runs.
-pub struct At<'t, 'v> {
+pub struct LeafContext<'t, 'v> {
     pub trail: &'t Trail<'t>,
     /// The document before the update.
     pub root: Doc<'v>,
@@ -128,9 +132,9 @@ impl<'t> Trail<'t> {
     }
 }
 
-// === impl At ===
+// === impl LeafContext ===
 
-impl At<'_, '_> {
+impl LeafContext<'_, '_> {
     /// Returns `_id: 1`, as messages name a document.
     pub fn id(&self) -> String {
         document_id(self.root)

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::value::{Doc, Patch};
 
 use super::Apply;
-use super::modify::{At, Trail, ValueChange};
+use super::modify::{LeafContext, Trail, ValueChange};
 use super::tree::{FieldNodes, UpdateNode};
 
 /// Returns the changes that the leaves of root fields make to a document, or `None` if a change does not fit.
@@ -33,7 +33,7 @@ pub fn patch(fields: &FieldNodes, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Pat
         let UpdateNode::Leaf(leaf) = &child.node else {
             return None;
         };
-        let at = At {
+        let at = LeafContext {
             trail: &Trail::child(None, &child.name, false),
             root: doc,
             apply,

@@ -7,7 +7,7 @@ use crate::value::{ArrayBuilder, Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::element;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Pop {
     first: bool,
@@ -40,7 +40,11 @@ fn integer(argument: &UpdateArgument<'_>) -> Result<i64> {
 // === impl Pop ===
 
 impl Modify for Pop {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::type_mismatch(format!(
                 "Path '{}' contains an element of non-array type '{}'",
@@ -61,7 +65,7 @@ impl Modify for Pop {
         Ok(ValueChange::Put(Val::Own(Value::array(bytes))))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Viable)
     }
 }

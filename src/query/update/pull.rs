@@ -9,7 +9,7 @@ use crate::query::filter::{FILTERS, Filter, Level};
 use crate::value::{ArrayBuilder, Doc, DocBuilder, Type, Val, Value, ValueRef, compare, equal};
 
 use super::UpdateArgument;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 enum Pull {
     /// Removes elements equal to this value.
@@ -89,7 +89,11 @@ impl Pull {
 }
 
 impl Modify for Pull {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value("Cannot apply $pull to a non-array value"));
         };
@@ -113,7 +117,7 @@ impl Modify for Pull {
         })
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Viable)
     }
 

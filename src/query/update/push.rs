@@ -9,7 +9,7 @@ use crate::value::{ArrayBuilder, Doc, Path, Val, Value, ValueRef, put_index};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Push {
     values: Vec<Value>,
@@ -184,7 +184,11 @@ pub fn append<'v>(old: Doc<'_>, values: impl Iterator<Item = ValueRef<'v>>) -> V
 }
 
 impl Modify for Push {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(array) = old.as_array() else {
             return Err(Error::bad_value(format!(
                 "The field '{}' must be an array but is of type {} in document {{{}}}",
@@ -201,7 +205,7 @@ impl Modify for Push {
         Ok(ValueChange::Put(Val::Own(new)))
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Create(Val::Own(self.run(Doc::EMPTY))))
     }
 

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Doc, Type, Val, ValueRef};
 
 use super::check::element;
-use super::modify::{At, Leaf, Modify, OnMissing, UpdateArgument, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, UpdateArgument, ValueChange};
 use super::path::{UpdatePath, index};
 
 /// The leaf at the old path. It removes the value, and prevents other operators on that path.
@@ -77,7 +77,11 @@ fn target<'a>(field: &str, value: ValueRef<'a>) -> Result<&'a str> {
 // === impl RenameFrom ===
 
 impl Modify for RenameFrom {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         if at.trail.root_name() == "_id" {
             return Err(Error::new(
                 Code::ImmutableField,
@@ -90,7 +94,7 @@ impl Modify for RenameFrom {
         Ok(ValueChange::Remove)
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Nothing)
     }
 }
@@ -99,7 +103,7 @@ impl Modify for RenameFrom {
 
 impl RenameTo {
     /// Returns the value to move, or `None` if there is none.
-    fn source<'v>(&self, root: Doc<'v>, at: &At<'_, 'v>) -> Result<Option<ValueRef<'v>>> {
+    fn source<'v>(&self, root: Doc<'v>, at: &LeafContext<'_, 'v>) -> Result<Option<ValueRef<'v>>> {
         let mut current = ValueRef::document(root);
         let mut name = "";
         let mut array = None;
@@ -140,7 +144,7 @@ impl RenameTo {
         }
     }
 
-    fn check_target(at: &At<'_, '_>) -> Result<()> {
+    fn check_target(at: &LeafContext<'_, '_>) -> Result<()> {
         match at.trail.array_above() {
             None => Ok(()),
             Some(array) => Err(Error::bad_value(format!(
@@ -153,7 +157,11 @@ impl RenameTo {
 }
 
 impl Modify for RenameTo {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        _: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         let Some(source) = self.source(at.root, at)? else {
             return Ok(ValueChange::Same);
         };
@@ -162,7 +170,7 @@ impl Modify for RenameTo {
         Ok(ValueChange::Put(Val::Ref(source)))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         let Some(source) = self.source(at.root, at)? else {
             return Ok(OnMissing::Nothing);
         };

@@ -9,7 +9,7 @@ use crate::value::{Doc, Elem, Type, ValueRef, put_index};
 use super::Apply;
 use super::array_filter::ArrayFilters;
 use super::check::{self, element};
-use super::modify::{At, Modify, OnMissing, Trail, ValueChange};
+use super::modify::{LeafContext, Modify, OnMissing, Trail, ValueChange};
 use super::path::index;
 use super::tree::{Elements, FieldNodes, UpdateNode, merge};
 
@@ -40,7 +40,7 @@ struct Obstacle<'t> {
 }
 
 /// The set of children whose field was not found yet.
-struct Open(SmallVec<[u64; 2]>);
+struct UnfoundChildren(SmallVec<[u64; 2]>);
 
 // === impl Rewrite ===
 
@@ -59,7 +59,7 @@ impl Rewrite<'_> {
         let fields = fields.resolved(self.apply.position, trail)?;
         let start = self.begin();
         let body = doc.body();
-        let mut open = Open::all(fields.children.len());
+        let mut open = UnfoundChildren::all(fields.children.len());
         let mut waiting = fields.children.len();
         let mut changed = false;
         // The old bytes are written up to `copied` and examined up to `at`.
@@ -98,7 +98,7 @@ impl Rewrite<'_> {
     fn array(&mut self, fields: &FieldNodes, doc: Doc<'_>, trail: &Trail<'_>) -> Result<bool> {
         let fields = fields.resolved(self.apply.position, Some(trail))?;
         let start = self.begin();
-        let mut open = Open::all(fields.children.len());
+        let mut open = UnfoundChildren::all(fields.children.len());
         let mut changed = false;
         let mut count = 0;
         // Children that are indexes come first, in ascending order.
@@ -258,7 +258,7 @@ impl Rewrite<'_> {
     }
 
     fn leaf(&mut self, leaf: &dyn Modify, elem: Elem<'_>, trail: &Trail<'_>) -> Result<bool> {
-        let at = At {
+        let at = LeafContext {
             trail,
             root: self.root,
             apply: self.apply,
@@ -296,7 +296,7 @@ impl Rewrite<'_> {
         let trail = Trail::child(parent, name, in_array);
         match node {
             UpdateNode::Leaf(leaf) => {
-                let at = At {
+                let at = LeafContext {
                     trail: &trail,
                     root: self.root,
                     apply: self.apply,
@@ -334,7 +334,7 @@ impl Rewrite<'_> {
     fn blocked(&self, node: &UpdateNode, trail: &Trail<'_>, obstacle: &Obstacle<'_>) -> Result<()> {
         match node {
             UpdateNode::Leaf(leaf) => {
-                let at = At {
+                let at = LeafContext {
                     trail,
                     root: self.root,
                     apply: self.apply,
@@ -442,9 +442,9 @@ fn created_below_id(trail: Option<&Trail<'_>>, doc: Doc<'_>) -> Result<()> {
     }
 }
 
-// === impl Open ===
+// === impl UnfoundChildren ===
 
-impl Open {
+impl UnfoundChildren {
     #[inline]
     fn all(count: usize) -> Self {
         let mut words = SmallVec::new();

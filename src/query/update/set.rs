@@ -7,7 +7,7 @@ use crate::value::{Val, Value, ValueRef};
 
 use super::UpdateArgument;
 use super::check::depth;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 pub struct Set {
     pub value: Value,
@@ -31,7 +31,11 @@ pub fn parse_set_on_insert(argument: &UpdateArgument<'_>) -> Result<Leaf> {
 // === impl Set ===
 
 impl Modify for Set {
-    fn existing<'v>(&'v self, old: ValueRef<'v>, at: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(
+        &'v self,
+        old: ValueRef<'v>,
+        at: &LeafContext<'_, 'v>,
+    ) -> Result<ValueChange<'v>> {
         // Identical bytes are no change. 1 and 1.0 differ here.
         if (self.only_on_insert && !at.apply.inserting) || old == self.value.as_ref() {
             return Ok(ValueChange::Same);
@@ -39,7 +43,7 @@ impl Modify for Set {
         Ok(ValueChange::Put(Val::Ref(self.value.as_ref())))
     }
 
-    fn missing<'v>(&'v self, at: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, at: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         if self.only_on_insert && !at.apply.inserting {
             return Ok(OnMissing::Nothing);
         }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::value::ValueRef;
 
 use super::UpdateArgument;
-use super::modify::{At, Leaf, Modify, OnMissing, ValueChange};
+use super::modify::{Leaf, LeafContext, Modify, OnMissing, ValueChange};
 
 struct Unset;
 
@@ -18,11 +18,11 @@ pub fn parse(_: &UpdateArgument<'_>) -> Result<Leaf> {
 // === impl Unset ===
 
 impl Modify for Unset {
-    fn existing<'v>(&'v self, _: ValueRef<'v>, _: &At<'_, 'v>) -> Result<ValueChange<'v>> {
+    fn existing<'v>(&'v self, _: ValueRef<'v>, _: &LeafContext<'_, 'v>) -> Result<ValueChange<'v>> {
         Ok(ValueChange::Remove)
     }
 
-    fn missing<'v>(&'v self, _: &At<'_, 'v>) -> Result<OnMissing<'v>> {
+    fn missing<'v>(&'v self, _: &LeafContext<'_, 'v>) -> Result<OnMissing<'v>> {
         Ok(OnMissing::Nothing)
     }
 

@@ -21,7 +21,7 @@ use crate::server::stream::Stream;
 
 /// A guard of the task that waits for a step on another thread. Dropping it abandons the step.
 #[derive(Default)]
-struct Abandons(Arc<Flag>);
+struct AbandonGuard(Arc<Flag>);
 
 impl<H: Handler, S: Stream> Connection<H, S> {
     /// Completes a request: runs its work, and sends the further replies of a stream. Each reply is sent as soon as it is
@@ -127,7 +127,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         wanted: bool,
     ) -> Result<(Box<dyn Work>, Progress), ConnectionEnd> {
         let mut output = std::mem::take(&mut self.output);
-        let abandons = Abandons::default();
+        let abandons = AbandonGuard::default();
         let limit = Limit::until_abandoned(Arc::clone(&abandons.0));
         let stepping = spawn_blocking(move || {
             let progress = limit.watch(|| work.step(&mut output));
@@ -213,9 +213,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 }
 
-// === impl Abandons ===
+// === impl AbandonGuard ===
 
-impl Drop for Abandons {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         self.0.set();
     }

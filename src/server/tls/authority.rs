@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tracing::{info, warn};
 
-use super::identity::Certified;
+use super::identity::CertifiedKey;
 use crate::clock::Millis;
 
 const CERTIFICATE: &str = "ca.pem";
@@ -39,7 +39,7 @@ pub(super) fn issue(
     directory: Option<&Path>,
     names: &[String],
     now: Millis,
-) -> Result<Certified, String> {
+) -> Result<CertifiedKey, String> {
     let authority = match directory {
         Some(directory) => {
             let file = directory.join(CERTIFICATE);
@@ -110,7 +110,7 @@ impl Authority {
         Ok(authority)
     }
 
-    fn certify(&self, names: &[String], now: Millis) -> Result<Certified, rcgen::Error> {
+    fn certify(&self, names: &[String], now: Millis) -> Result<CertifiedKey, rcgen::Error> {
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name = common_name("sundown");
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -19,7 +19,7 @@ pub(super) struct PathPart {
 
 /// The remaining parts of a path.
 #[derive(Clone, Copy)]
-pub(super) struct Rest<'p> {
+pub(super) struct PathRest<'p> {
     text: &'p str,
     parts: &'p [PathPart],
 }
@@ -77,8 +77,8 @@ impl Path {
         self.part(0)
     }
 
-    pub(super) fn rest(&self) -> Rest<'_> {
-        Rest {
+    pub(super) fn rest(&self) -> PathRest<'_> {
+        PathRest {
             text: &self.text,
             parts: &self.parts,
         }
@@ -112,9 +112,9 @@ impl PathPart {
     }
 }
 
-// === impl Rest ===
+// === impl PathRest ===
 
-impl<'p> Rest<'p> {
+impl<'p> PathRest<'p> {
     /// Returns the first name, the array index that it spells, and the remaining parts.
     #[inline]
     pub fn split(self) -> Option<(&'p str, Option<u32>, Self)> {

@@ -7,12 +7,12 @@ use super::super::*;
 use super::dice::{Dice, is_operand, value_at};
 use super::filter;
 use crate::clock::monotonic;
-use crate::engine::holders::holders;
+use crate::engine::matching_records::matching_records;
 use crate::query::Vars;
 use crate::storage::{Collection, Namespace, Options, ReadPoint, RecordId, Stored, Writer};
 use crate::value::{Doc, DocBuf, Millis};
 
-/// Compares the results of [`holders`] in a collection with a scan of all documents.
+/// Compares the results of [`matching_records`] in a collection with a scan of all documents.
 fn check_joins(rounds: u64, first_seed: u64) {
     let vars = Vars::at(Millis(0));
     let (mut answered, mut found_some) = (0, 0);
@@ -70,7 +70,7 @@ fn check_joins(rounds: u64, first_seed: u64) {
             let keys = keys.as_doc().get("k").as_array().unwrap();
             let keys: Vec<_> = keys.iter().map(|elem| elem.value).collect();
             collection.read(ReadPoint::at(Millis(0)), |view| {
-                let Some(found) = holders(view, &field, &keys) else {
+                let Some(found) = matching_records(view, &field, &keys) else {
                     return;
                 };
                 let mut found: Vec<RecordId> = found.iter().map(|(id, _)| *id).collect();

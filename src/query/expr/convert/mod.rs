@@ -12,7 +12,7 @@ use target::{ConvertOptions, convert};
 use super::Env;
 use super::args::{ExprArgument, eval_or, integral_i64};
 use super::node::{Expr, ExprOp};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Type, Val, ValueRef};
 
@@ -40,11 +40,13 @@ pub fn parse(arg: ExprArgument<'_>) -> Result<Expr> {
         ["input", "to", "format", "byteOrder", "onError", "onNull"],
         |wrong| {
             Error::failed_to_parse(match wrong {
-                Wrong::NotAnObject(ty) => {
+                ArgumentError::NotAnObject(ty) => {
                     format!("$convert expects an object of named arguments but found: {ty}")
                 }
-                Wrong::Unknown(field) => format!("$convert found an unknown argument: {field}"),
-                Wrong::Missing(field) => format!("Missing '{field}' parameter to $convert"),
+                ArgumentError::Unknown(field) => {
+                    format!("$convert found an unknown argument: {field}")
+                }
+                ArgumentError::Missing(field) => format!("Missing '{field}' parameter to $convert"),
             })
         },
     )?;

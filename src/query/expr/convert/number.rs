@@ -2,7 +2,7 @@
 
 use super::target::fail;
 use crate::error::Result;
-use crate::value::{Decimal, Num, Type, Unread, Value};
+use crate::value::{Decimal, DecimalError, Num, Type, Value};
 
 /// Converts a number to another type. A number that does not fit is an error; a fraction is cut off.
 pub fn cast(num: Num, target: Type) -> Result<Value> {
@@ -84,9 +84,9 @@ pub fn read(text: &str, target: Type) -> Result<Value> {
         _ => {
             let decimal = Decimal::parse(text).map_err(|why| {
                 refuse(match why {
-                    Unread::NoNumber => "Failed to parse string to decimal",
-                    Unread::TooLarge => "Conversion from string to decimal would overflow",
-                    Unread::TooSmall => "Conversion from string to decimal would underflow",
+                    DecimalError::NoNumber => "Failed to parse string to decimal",
+                    DecimalError::TooLarge => "Conversion from string to decimal would overflow",
+                    DecimalError::TooSmall => "Conversion from string to decimal would underflow",
                 })
             })?;
             Ok(Num::Decimal(decimal).to_value())

@@ -6,7 +6,7 @@ use super::super::node::{Expr, ExprOp};
 use super::civil::{iso_week, iso_weekday};
 use super::zone::Local;
 use super::{ZoneArg, moment_or_null};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Error, Result};
 use crate::value::{Val, Value};
 
@@ -68,13 +68,13 @@ pub fn extract(arg: ExprArgument<'_>, part: DatePart) -> Result<Expr> {
     let ExprArgument { name, value, .. } = arg;
     let (date, zone) = if arg.plain_object().is_some() {
         let [date, zone] = arg.named(["date", "timezone"], |wrong| match wrong {
-            Wrong::Missing(field) => {
+            ArgumentError::Missing(field) => {
                 let words =
                     format!("missing '{field}' argument to {name}, provided: {name}: {value}");
                 (40539, words)
             }
             // A value that is not an object is the date, so `NotAnObject` does not occur.
-            Wrong::Unknown(field) | Wrong::NotAnObject(field) => {
+            ArgumentError::Unknown(field) | ArgumentError::NotAnObject(field) => {
                 (40535, format!("unrecognized option to {name}: \"{field}\""))
             }
         })?;

@@ -7,7 +7,7 @@ use super::civil::{Civil, MILLIS_PER_DAY, days_in_month};
 use super::unit::Unit;
 use super::zone::Zone;
 use super::{ZoneArg, moment};
-use crate::args::Wrong;
+use crate::args::ArgumentError;
 use crate::error::{Code, Error, Result};
 use crate::value::{Val, Value};
 
@@ -35,9 +35,13 @@ fn parse(arg: ExprArgument<'_>, back: bool) -> Result<Expr> {
     let [start, unit, amount, zone] = arg.named(
         ["startDate", "unit", "amount", "timezone"],
         |wrong| match wrong {
-            Wrong::NotAnObject(_) => (5166400, format!("{name} expects an object as its argument")),
-            Wrong::Unknown(field) => (5166401, format!("Unrecognized argument to {name}: {field}")),
-            Wrong::Missing(_) => {
+            ArgumentError::NotAnObject(_) => {
+                (5166400, format!("{name} expects an object as its argument"))
+            }
+            ArgumentError::Unknown(field) => {
+                (5166401, format!("Unrecognized argument to {name}: {field}"))
+            }
+            ArgumentError::Missing(_) => {
                 let words = format!("{name} requires startDate, unit, and amount to be present");
                 (5166402, words)
             }
