@@ -384,7 +384,7 @@ mod tests {
     use crate::value::{DocBuf, Value};
 
     #[test]
-    fn wrong_types_are_named_as_mongod_does() {
+    fn wrong_types_have_the_messages_of_mongod() {
         let doc = DocBuf::build(|d| {
             d.put_str("limit", "x")
                 .put_i32("filter", 1)
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn own_words_have_a_hole_for_what_was_given() {
+    fn custom_messages_contain_the_given_value() {
         let doc = DocBuf::build(|d| {
             d.put_i32("path", 1).put_null("index");
         });
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn named_arguments_are_known_and_given() {
+    fn unknown_and_missing_named_arguments_are_errors() {
         let read = |doc: &DocBuf| {
             let value = ValueRef::document(doc.as_doc());
             let words = |wrong: ArgumentError<'_>| (1, format!("{wrong:?}"));

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frozen_time_moves_only_by_hand() {
+    fn frozen_time_moves_only_when_it_is_set() {
         let clock = Clock::frozen(Millis(1_000));
         assert_eq!(clock.now(), Millis(1_000));
         clock.advance(500);
@@ -280,7 +280,7 @@ mod tests {
 
     /// A reader that had read the time before the move, and gets it only now, must not keep time from going back.
     #[test]
-    fn time_goes_back_whoever_is_asking_meanwhile() {
+    fn time_goes_back_while_others_read_it() {
         let clock = Clock::system();
         let asking: Vec<_> = (0..2)
             .map(|_| {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn how_time_goes_fits_one_word() {
+    fn the_clock_mode_fits_into_one_word() {
         for moment in [0, 1, -1, 1_893_456_000_000, FAR, -FAR, 2 * FAR, -2 * FAR] {
             for mode in [ClockMode::Frozen(moment), ClockMode::Running(moment)] {
                 assert_eq!(ClockMode::decode(mode.encode()), mode);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn watchers_hear_of_a_step_back_before_it_happens() {
+    fn watchers_are_notified_before_time_goes_back() {
         struct Heard(Clock, Mutex<Vec<(Millis, Millis)>>);
         impl Watcher for Heard {
             fn before_rewind(&self, now: Millis) {

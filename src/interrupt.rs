@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn work_ends_at_its_limit_and_the_next_one_has_none() {
+    fn work_ends_at_its_limit_and_the_next_work_has_no_limit() {
         let over = Limit {
             deadline: Some(monotonic()),
             ..Limit::default()
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_is_abandoned_ends_inside_the_limits_of_its_command() {
+    fn abandoned_work_keeps_the_limit_of_its_command() {
         let abandoned = Arc::new(Flag::default());
         let outside = Limit::until_abandoned(Arc::clone(&abandoned));
         let long = Limit::within(Duration::from_secs(3600));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_taken_back_from_a_step_that_panics() {
+    fn a_limit_is_removed_after_a_panic() {
         let over = Limit {
             deadline: Some(monotonic()),
             ..Limit::default()

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_ends_a_wait_whether_it_is_set_before_or_meanwhile() {
+    fn a_flag_ends_a_wait_if_set_before_or_during_it() {
         let flag = Arc::new(Flag::default());
         let forever = || Wait::until(std::future::pending()).unless(Arc::clone(&flag));
         let (mut before, mut late) = (forever(), forever());
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_heard_by_those_who_listened_before_it() {
+    fn a_signal_wakes_those_who_waited_before_it() {
         let signal = Signal::default();
         signal.give();
         let mut polled = Wait::until(signal.listen());

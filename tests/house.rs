@@ -296,7 +296,7 @@ const KEPT_APART: &[(&[&str], &[&str], &str)] = &[
 ];
 
 #[test]
-fn collections_are_looked_at_and_changed_in_their_rooms() {
+fn only_the_right_modules_read_and_change_collections() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
         if file.ends_with("/tests.rs") || file.contains("/tests/") {
@@ -319,7 +319,7 @@ fn collections_are_looked_at_and_changed_in_their_rooms() {
 
 /// That names are sorted is checked at compile time.
 #[test]
-fn every_word_has_a_name_of_its_own() {
+fn every_word_of_a_vocabulary_has_its_own_name() {
     for listed in vocabularies() {
         let mut names = BTreeSet::new();
         for name in listed.words.iter().flat_map(Word::names) {

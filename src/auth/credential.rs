@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pretended_credential_is_always_the_same_and_looks_real() {
+    fn the_credential_of_an_unknown_user_is_stable_and_looks_real() {
         for &mechanism in Mechanism::ALL {
             let one = Credential::pretended(mechanism, b"secret", "ann", "shop");
             let real = Credential::derive(
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_has_no_secret_in_it() {
+    fn debug_output_contains_no_secret() {
         let credentials = Credentials {
             sha256: Some(Credential::derive(Mechanism::Sha256, "x", b"salt", 1)),
             sha1: None,

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_exist_proves_nothing() {
+    fn unknown_users_cannot_log_in() {
         for vector in VECTORS {
             let (exchange, _) = begin(vector, false);
             assert_eq!(exchange.prove(vector.proof.as_bytes()), Err(LoginFailed));

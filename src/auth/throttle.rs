@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_cost_more_and_more_time_up_to_a_bound() {
+    fn failed_logins_wait_longer_up_to_a_limit() {
         let throttle = Throttle::default();
         let ann = guess(1, "ann");
         let mut now = monotonic();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_queue_up_and_the_last_are_turned_away() {
+    fn simultaneous_logins_queue_up_and_the_last_are_rejected() {
         let throttle = Throttle::default();
         let ann = guess(1, "ann");
         let now = monotonic();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tries_many_names_slows_down_only_themselves() {
+    fn trying_many_names_slows_down_only_that_address() {
         let throttle = Throttle::default();
         let now = monotonic();
         for n in 0..NAMES + 50 {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_oldest_goes_first() {
+    fn memory_is_bounded_and_the_oldest_record_is_removed_first() {
         let throttle = Throttle::default();
         let now = monotonic();
         let from = |n: u32| LoginAttempt {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_the_sixth_version_is_one_address() {
+    fn an_ipv6_network_counts_as_one_address() {
         for (address, same) in [
             ("2001:db8::1", "2001:db8::ffff:0:0:2"),
             ("::ffff:10.0.0.1", "10.0.0.1"),

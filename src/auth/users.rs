@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_locked_out_by_a_user_who_cannot_let_others_in() {
+    fn access_control_starts_with_the_first_user_admin() {
         let users = Users::new(&[], false);
         users
             .add(user("a", &[("readWriteAnyDatabase", "admin")]))
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_known_in_every_database_only_if_that_is_said() {
+    fn accounts_work_in_other_databases_only_if_configured() {
         let shop_name = || UserName::new("ann", "shop");
         let users = Users::new(&[user("ann", &[])], true);
         assert_eq!(users.meant(shop_name()), shop_name());

@@ -318,7 +318,7 @@ mod tests {
 
     /// A stage outside the stable API is refused at every nesting level, before the pipeline is parsed.
     #[test]
-    fn the_stable_api_has_no_back_door() {
+    fn the_stable_api_is_enforced_in_inner_pipelines() {
         let mut server = server(Config::default());
         ask(
             &mut server,

@@ -178,7 +178,7 @@ mod tests {
     /// There are more keys than one step examines, and one key has documents on both sides of the boundary between two
     /// steps.
     #[test]
-    fn all_who_share_a_key_are_told_of() {
+    fn all_documents_that_share_a_key_are_reported() {
         let mut server = server(Config::default());
         let keys = 193;
         let docs: Vec<Document> = (0..2 * keys)

@@ -152,7 +152,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn values_come_once_and_in_order() {
+    fn distinct_values_are_returned_once_and_in_order() {
         let mut server = server(Config::default());
         let documents = vec![
             doc! {"_id": 1, "x": 3, "a": [{"b": 1, "0": 9}, {"b": [2, 3]}], "n": [[1, 2], 5]},

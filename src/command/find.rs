@@ -409,7 +409,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn ways_that_a_client_sets_itself() {
+    fn bounds_and_directions_that_a_client_sets() {
         let mut server = server(Config::default());
         let documents: Vec<Document> = (0..6)
             .map(|i| doc! {"_id": i, "a": 10 - i, "v": [1, 2, 3]})
@@ -478,7 +478,7 @@ mod tests {
     /// The cursor is opened on an index that gives the order. An array enters that index before the cursor is read, so the
     /// result must be sorted instead. This holds for a plain find, for one with a projection and for a pipeline.
     #[test]
-    fn an_array_that_comes_before_the_first_batch_does_not_break_the_order() {
+    fn an_array_inserted_before_the_first_batch_keeps_the_order() {
         let sort = doc! {"b": 1};
         let filter = doc! {"a": 5};
         let find = doc! {"find": "c", "filter": &filter, "sort": &sort, "skip": 1, "limit": 8, "batchSize": 0};
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn later_batches_see_what_was_added_and_notice_a_drop() {
+    fn later_batches_see_new_documents_and_a_drop() {
         let mut server = server(Config::default());
         let documents: Vec<Document> = (0..4).map(|i| doc! {"_id": i}).collect();
         ask(

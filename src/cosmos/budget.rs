@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_has_its_budget_and_debts_are_carried_over() {
+    fn each_second_has_a_budget_and_debts_are_carried_over() {
         let budgets = budgets(&["10"]);
         let offers = Offers::default();
         // (the time, Ok(the cost of an admitted request) or Err(the milliseconds until a retry))
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pays() {
+    fn requests_are_charged_to_the_collection_or_database() {
         let budgets = budgets(&["5", "shop=10", "shop.own=20", "bought=30"]);
         let offers = Offers::default();
         offers.set_database("sold", Some(Offer::Manual(400)));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_allowance_says() {
+    fn allowances_are_parsed() {
         for text in ["400", "shop=1000", "shop.a=b=7"] {
             assert_eq!(text.parse::<Allowance>().unwrap().to_string(), text);
         }

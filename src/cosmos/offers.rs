@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_a_collection() {
+    fn offers_of_collections() {
         let offers = Offers::default();
         let provisioned = Provisioned {
             uuid: [1; 16],

@@ -72,7 +72,7 @@ mod tests {
 
     /// Readers and writers of the collection do not wait while a long filter is planned.
     #[test]
-    fn a_long_filter_is_planned_when_the_lock_is_free() {
+    fn a_long_filter_is_planned_outside_the_lock() {
         let collection = Collection::new(Namespace::new("db", "c"), Options::default());
         let collection = Arc::new(collection);
         let at = ReadPoint::at(Millis(0));

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_keeps_a_default_that_it_was_given_meanwhile() {
+    fn the_target_keeps_a_default_set_during_the_replacement() {
         let catalog = Arc::new(Catalog::new());
         let (first, _) = catalog.get_or_create("db", "c").unwrap();
         for default in [DefaultTtl::Seconds(5), DefaultTtl::Never, DefaultTtl::Off] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_was_set_up_otherwise_meanwhile_is_left_alone() {
+    fn a_target_with_changed_options_is_not_replaced() {
         type Change = fn(&Catalog);
         fn writes(catalog: &Catalog, change: impl FnOnce(&mut Rules<'_>)) {
             changes(&catalog.get("db", "c").unwrap().unwrap(), change);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_was_made_meanwhile_is_left_alone() {
+    fn a_target_created_while_out_runs_is_not_replaced() {
         let catalog = Arc::new(Catalog::new());
         let made = || drop(catalog.get_or_create("db", "c").unwrap());
         assert!(out(&catalog, made).is_err());
@@ -301,7 +301,7 @@ mod tests {
 
     /// Another client drops or renames the temporary collection, and creates another one with its name.
     #[test]
-    fn what_has_come_to_the_name_aside_is_not_touched() {
+    fn a_collection_with_the_temporary_name_is_not_touched() {
         type Change = fn(&Catalog, &Namespace);
         let changes: [(Change, bool); 2] = [
             (

@@ -154,7 +154,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn the_uses_of_an_index_are_counted_until_it_is_hidden_or_shown() {
+    fn index_usage_counts_restart_when_the_index_is_hidden_or_unhidden() {
         let catalog = Catalog::new();
         let (collection, _) = catalog.get_or_create("db", "c").unwrap();
         let write =

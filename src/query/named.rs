@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_are_found_alike() {
+    fn small_and_large_maps_find_the_same() {
         let mut named = Named::default();
         for n in 0..100 {
             for known in 0..n {

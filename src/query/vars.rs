@@ -147,7 +147,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn let_entries_see_those_before_them() {
+    fn let_entries_see_earlier_entries() {
         let bind = |spec: bson::Document| {
             bind_let(
                 &Vars::at(Millis(5)),

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_killed_in_use_does_not_come_back() {
+    fn a_cursor_killed_while_in_use_is_not_returned() {
         let cursors = Cursors::new(Idle::default());
         let id = cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
         let open = cursors.check_out(id).unwrap();
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_cursors_time_out_unless_told_not_to() {
+    fn idle_cursors_time_out_unless_no_timeout_is_set() {
         let idle = Idle::default();
         let cursors = Cursors::new(idle.clone());
         cursors.keep(Box::new(NumberSource(3)), info()).unwrap();
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_cursors_hold_is_bounded_and_counted_while_they_hold_it() {
+    fn the_memory_of_all_cursors_is_limited_and_counted() {
         let idle = Idle::default();
         let cursors = Cursors::holding(100_000, idle.clone());
         let keep = |bytes| cursors.keep(Box::new(Heavy(bytes)), info());

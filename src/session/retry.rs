@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_are_found_whatever_their_numbers_and_their_order() {
+    fn statements_are_found_in_any_order_of_numbers() {
         let sessions = Sessions::new(Idle::default());
         let id = SessionId::new([1; 16]);
         let session = sessions.get(&id, &mut None).unwrap();

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_finds_the_outcome_and_an_older_number_is_refused() {
+    fn a_retry_finds_the_outcome_and_an_older_number_is_refused() {
         let sessions = Sessions::new(Idle::default());
         let session = session(&sessions, 1);
         let mut first = session.check_out(5).unwrap().unwrap();
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_counted_for_as_long_as_they_are_kept() {
+    fn outcomes_are_counted_while_they_are_kept() {
         let sessions = Sessions::remembering(160 << 10, Idle::default());
         let bytes = || sessions.outcomes.bytes();
         let first = session(&sessions, 1);

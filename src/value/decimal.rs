@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_come_in_with_fifteen_digits() {
+    fn doubles_are_converted_with_fifteen_digits() {
         for (double, printed) in [
             (1.0, "1.00000000000000"),
             (0.1, "0.100000000000000"),

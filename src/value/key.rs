@@ -388,7 +388,7 @@ mod tests {
 
         /// No key is a prefix of another, so compound keys compare part by part.
         #[test]
-        fn keys_delimit_themselves(a in values(), b in values(), x in values(), y in values(), down: bool) {
+        fn no_key_is_a_prefix_of_another(a in values(), b in values(), x in values(), y in values(), down: bool) {
             let join = |first: &Value, second: &Value| {
                 let mut out = key(first, down);
                 encode(second.as_ref(), !down, &mut out);

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_documents_pass_and_cut_ones_do_not() {
+    fn complete_documents_are_valid_and_truncated_ones_are_not() {
         let complete = everything();
         assert_eq!(fault(&complete), None);
         for cut in 0..complete.len() {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_name() {
+    fn each_validation_error_has_a_name() {
         for (bytes, expected) in [
             (vec![], ValidationError::Truncated),
             (vec![4, 0, 0, 0], ValidationError::Length),

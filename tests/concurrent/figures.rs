@@ -58,20 +58,20 @@ fn exact_counts(documents: i64) {
 }
 
 #[test]
-fn counts_are_exact_while_the_ended_wait() {
+fn counts_are_exact_before_expired_documents_are_freed() {
     exact_counts(200_000);
 }
 
 #[test]
 #[ignore = "long: run by name, in a release build"]
-fn counts_are_exact_while_a_million_wait() {
+fn counts_are_exact_before_a_million_expired_documents_are_freed() {
     exact_counts(1_000_000);
 }
 
 /// A hot document under a long default leaves nothing behind per write.
 #[test]
 #[ignore = "minutes: run by name, in a release build"]
-fn ten_million_increments_leave_memory_where_it_was() {
+fn ten_million_increments_do_not_grow_memory() {
     const TOTAL: u64 = 10_000_000;
     const FIRST: u64 = 100_000;
     const BATCH: u64 = 1_000;
@@ -178,13 +178,13 @@ fn memory_after(living: impl Fn(i64) -> bool + Copy, index: bool) {
 
 #[test]
 #[ignore = "a minute: run by name, in a release build"]
-fn memory_comes_back_when_nearly_all_end() {
+fn memory_is_freed_when_nearly_all_documents_expire() {
     memory_after(|id| id % 1_000 == 0, false);
 }
 
 #[test]
 #[ignore = "a minute: run by name, in a release build"]
-fn memory_comes_back_when_a_random_tenth_survives() {
+fn memory_is_freed_when_a_random_tenth_survives() {
     memory_after(
         |id| (id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xff < 26,
         false,

@@ -6,8 +6,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod back_and_forth;
 mod figures;
+mod time_travel;
 mod workers;
 
 use bson::Document;

@@ -3,7 +3,7 @@
 use mongodb::bson::{Document, doc};
 use mongodb::{Collection, IndexModel};
 
-use crate::house::default_house;
+use crate::server::default_house;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn collections_and_indexes() {

@@ -6,7 +6,7 @@ use mongodb::options::{IndexOptions, ReturnDocument};
 use mongodb::{Collection, IndexModel};
 use serde::{Deserialize, Serialize};
 
-use crate::house::{code, default_house};
+use crate::server::{code, default_house};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -155,7 +155,7 @@ async fn bulk_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ids_are_made_and_errors_have_their_kinds() {
+async fn ids_are_generated_and_errors_have_their_kinds() {
     let house = default_house().await;
     let things: Collection<Document> = house.database.collection("things");
     let id = things.insert_one(doc! {"a": 1}).await.unwrap().inserted_id;

@@ -7,7 +7,7 @@ use mongodb::bson::{DateTime, Document, doc, oid::ObjectId};
 use mongodb::options::IndexOptions;
 use mongodb::{Collection, IndexModel};
 
-use crate::house::{START, default_house};
+use crate::server::{START, default_house};
 
 /// A TTL index.
 fn expiring(field: &str, seconds: u64) -> IndexModel {
@@ -104,7 +104,7 @@ async fn documents_end_on_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cursor_that_outlives_its_documents() {
+async fn a_cursor_skips_documents_that_have_expired() {
     let house = default_house().await;
     house
         .database

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod house;
 #[path = "../support/raw.rs"]
 mod raw;
+mod server;
 
 mod collections;
 mod documents;

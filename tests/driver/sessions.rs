@@ -5,7 +5,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use sundown::config::Topology;
 
-use crate::house::{default_house, house};
+use crate::server::{default_house, house};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_and_retryable_writes() {
@@ -58,7 +58,7 @@ async fn sessions_and_retryable_writes() {
 
 /// What is not there says so, by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_built_is_refused_by_name() {
+async fn planned_features_are_refused_by_name() {
     let house = default_house().await;
     let things: Collection<Document> = house.database.collection("things");
     let mut session = house.client.start_session().await.unwrap();

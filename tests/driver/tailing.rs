@@ -6,8 +6,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::CursorType;
 use mongodb::{Collection, Database};
 
-use crate::house::{House, default_house};
 use crate::raw::{Client, PATIENCE, body, msg};
+use crate::server::{House, default_house};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -65,7 +65,7 @@ async fn each_document_wakes_a_cursor_that_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_waits_ends_with_its_client_and_with_the_server() {
+async fn a_waiting_cursor_ends_with_its_client_and_with_the_server() {
     let house = default_house().await;
     capped(&house).await;
     let mut clients = Vec::new();

@@ -10,11 +10,11 @@ use sundown::clock::Clock;
 use sundown::config::{Tls, TlsMode};
 use sundown::server::Server;
 
-use crate::dialing::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{Dialing, TLS12, TLS13, driver, trusting, works};
 use crate::settings::{Authority, folder, given, kept_in, start, with};
 
 #[tokio::test]
-async fn the_authority_is_kept_and_known_at_the_next_start() {
+async fn the_authority_is_reused_at_the_next_start() {
     let folder = folder("kept").join("deeper");
     let server = start(kept_in(&folder, TlsMode::Optional)).await;
     server.stop().await;
@@ -59,7 +59,7 @@ async fn the_authority_is_kept_and_known_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn without_a_place_to_keep_it_nothing_is_written() {
+async fn without_a_directory_no_authority_is_written() {
     let tls = Tls {
         mode: TlsMode::Required,
         ..Tls::default()
@@ -122,7 +122,7 @@ async fn a_given_certificate_in_one_file_or_two() {
 }
 
 #[tokio::test]
-async fn clients_are_asked_for_their_certificates() {
+async fn client_certificates_are_requested() {
     let folder = folder("clients");
     let authority = Authority::new();
     let known = authority.write(folder.join("clients.pem"));

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ProtocolVersion;
 
-use crate::dialing::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{Dialing, TLS12, TLS13, driver, trusting, works};
 use crate::raw::{Client, MORE_TO_COME, PATIENCE, body, msg, ping, sequence};
 use crate::settings::{Authority, folder, kept_in, start};
 
@@ -101,7 +101,7 @@ async fn both_versions_and_every_name() {
 
 /// A plain message may begin with the byte that TLS begins with.
 #[tokio::test]
-async fn plain_messages_of_every_length_are_told_from_tls() {
+async fn plain_messages_of_every_length_are_distinguished_from_tls() {
     let folder = folder("lengths");
     let server = start(kept_in(&folder, TlsMode::Optional)).await;
     let empty = msg(
@@ -133,7 +133,7 @@ async fn plain_messages_of_every_length_are_told_from_tls() {
 }
 
 #[tokio::test]
-async fn bad_greetings_end_that_connection_and_no_other() {
+async fn bad_greetings_close_only_their_connection() {
     let folder = folder("greetings");
     for mode in [TlsMode::Optional, TlsMode::Required] {
         let server = start(kept_in(&folder, mode)).await;
@@ -186,7 +186,7 @@ async fn bad_greetings_end_that_connection_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_comes_in_is_what_was_sent() {
+async fn messages_over_tls_arrive_unchanged() {
     let folder = folder("contents");
     let server = start(kept_in(&folder, TlsMode::Required)).await;
     let authority = folder.join("ca.pem");

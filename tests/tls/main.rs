@@ -5,7 +5,7 @@
 #[path = "../support/raw.rs"]
 mod raw;
 
-mod dialing;
+mod clients;
 mod settings;
 
 mod certificates;

@@ -550,7 +550,7 @@ fn unique_values_of_ended_documents_are_free() {
 
 /// What a command changes is what was left, and the `_id` that comes back is a new document.
 #[test]
-fn an_id_that_comes_back_is_a_new_document() {
+fn a_reused_id_is_a_new_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});

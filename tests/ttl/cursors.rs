@@ -40,7 +40,7 @@ fn numbers(rows: &[Document]) -> Vec<i64> {
 
 #[rustfmt::skip]
 #[test]
-fn rows_that_stand_for_a_document_pass_the_rule_when_they_leave() {
+fn rows_with_an_origin_are_checked_when_they_are_returned() {
     let index = |key: Document| Some(doc! {"key": key});
     // (name, index, command with two rows in its first batch, ids in the order they would come)
     let up: Vec<i64> = (0..10).collect();
@@ -151,7 +151,7 @@ fn documents_end_between_getmores() {
 
 /// A document that was deleted and came back under its `_id` is another one.
 #[test]
-fn an_id_that_came_back_is_not_the_row_that_was_found() {
+fn a_reused_id_is_not_the_row_that_was_found() {
     let mut world = World::new(Reaper::Off);
     prepare(&mut world, None);
     let reply = world.run(doc! {"find": "c", "sort": {"n": 1}, "batchSize": 2});
@@ -231,7 +231,7 @@ fn joined_documents_end_between_getmores() {
 
 /// In a capped collection what has ended takes no place, and a reader whose last document has ended goes on behind it.
 #[test]
-fn a_tailable_cursor_outlives_its_last_document() {
+fn a_tailable_cursor_survives_its_last_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world

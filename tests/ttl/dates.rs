@@ -166,7 +166,7 @@ fn partial_indexes_end_only_what_they_hold() {
 }
 
 #[test]
-fn writes_move_the_date_and_with_it_the_end() {
+fn writing_the_date_moves_the_end() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
@@ -187,7 +187,7 @@ fn writes_move_the_date_and_with_it_the_end() {
 }
 
 #[test]
-fn inserted_past_its_end() {
+fn inserting_an_expired_document() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}, "expireAfterSeconds": 10});
@@ -205,7 +205,7 @@ fn inserted_past_its_end() {
 }
 
 #[test]
-fn coll_mod_changes_and_makes_a_rule() {
+fn coll_mod_changes_and_creates_a_date_rule() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.index("c", doc! {"key": {"at": 1}});

@@ -36,7 +36,7 @@ fn gone(world: &mut World, what: &str) {
 }
 
 #[test]
-fn a_changed_default_brings_nothing_back() {
+fn changing_the_default_revives_nothing() {
     let changes = [
         doc! {"collMod": "c", "defaultTtl": 1_000_000},
         doc! {"collMod": "c", "defaultTtl": -1},
@@ -71,7 +71,7 @@ fn a_changed_default_brings_nothing_back() {
 
 /// What lives when the rule changes lives on by the new one.
 #[test]
-fn the_living_live_on_by_the_new_rule() {
+fn visible_documents_follow_the_new_rule() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -89,7 +89,7 @@ fn the_living_live_on_by_the_new_rule() {
 }
 
 #[test]
-fn a_changed_or_dropped_date_index_brings_nothing_back() {
+fn changing_or_dropping_a_date_index_revives_nothing() {
     let index = || doc! {"key": {"at": 1}, "expireAfterSeconds": 10};
     let changes = [
         doc! {"dropIndexes": "c", "index": "at_1"},
@@ -117,7 +117,7 @@ fn a_changed_or_dropped_date_index_brings_nothing_back() {
 
 /// In process and over the wire.
 #[test]
-fn time_that_goes_back_brings_nothing_back() {
+fn moving_time_back_revives_nothing() {
     type Move = fn(&mut World);
     let back: [(&str, Move); 5] = [
         ("set", |world| world.at(0)),
@@ -166,7 +166,7 @@ fn time_that_goes_back_brings_nothing_back() {
 
 /// Documents written after time was set back live their full ttl by the new time.
 #[test]
-fn written_after_time_went_back() {
+fn writes_after_time_went_back() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -241,7 +241,7 @@ fn time_travel_over_the_wire() {
 
 /// A multi-index build that fails leaves no rule behind, and no rule of it has ended anything.
 #[test]
-fn a_failed_build_ends_nobody() {
+fn a_failed_build_expires_nothing() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.insert(
@@ -260,7 +260,7 @@ fn a_failed_build_ends_nobody() {
 /// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule
 /// or under the new one, and nothing that had ended.
 #[test]
-fn others_pass_while_a_rule_by_dates_changes() {
+fn other_commands_run_while_a_date_rule_changes() {
     // Ends at 10 s by the first rule. Half of the rest end at 60 s, half never.
     let at = |id: i32| match id % 4 {
         0 => date(START),

@@ -10,7 +10,7 @@ use crate::raw::{
 use crate::scripted::Running;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_compressed_question_gets_an_answer_compressed_alike() {
+async fn a_compressed_request_gets_a_reply_with_the_same_compressor() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for compressor in 1..=3 {
@@ -68,7 +68,7 @@ async fn a_compressed_question_gets_an_answer_compressed_alike() {
 }
 
 #[tokio::test]
-async fn a_handshake_is_never_answered_in_compressed_form() {
+async fn replies_to_handshakes_are_never_compressed() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for name in [
@@ -93,7 +93,7 @@ async fn a_handshake_is_never_answered_in_compressed_form() {
 }
 
 #[tokio::test]
-async fn compressed_messages_that_are_not_what_they_say() {
+async fn compressed_messages_with_wrong_headers() {
     let server = Running::start().await;
     let mut good = server.connect().await;
     let inside = msg(1, 0, &[&body(doc! {"ping": "x".repeat(5000)})]);
@@ -186,7 +186,7 @@ async fn compressed_messages_that_are_not_what_they_say() {
 }
 
 #[tokio::test]
-async fn only_what_is_offered_is_inflated() {
+async fn only_enabled_compressors_are_accepted() {
     let server = Running::with(Config {
         compressors: "zlib".parse().unwrap(),
         ..Config::default()

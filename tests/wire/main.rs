@@ -10,8 +10,8 @@ mod raw;
 mod scripted;
 
 mod compressed;
-mod end;
 mod hostile;
 mod messages;
+mod shutdown;
 mod streams;
 mod work;

@@ -9,7 +9,7 @@ use crate::raw::{
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn a_frame_may_come_byte_by_byte() {
+async fn a_message_may_arrive_byte_by_byte() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     client.0.set_nodelay(true).unwrap();
@@ -60,7 +60,7 @@ async fn a_checksum_is_answered_with_a_checksum() {
 }
 
 #[tokio::test]
-async fn what_is_more_to_come_gets_no_reply() {
+async fn messages_with_more_to_come_get_no_reply() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let mut bytes = msg(
@@ -82,7 +82,7 @@ async fn what_is_more_to_come_gets_no_reply() {
 }
 
 #[tokio::test]
-async fn sequences_arrive_whole() {
+async fn document_sequences_arrive_completely() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     let documents = vec![doc! {"text": "y".repeat(1000)}; 3000];

@@ -8,7 +8,7 @@ use crate::raw::{EXHAUST_ALLOWED, MORE_TO_COME, body, eventually, msg, ping};
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn a_stream_of_replies_each_answers_the_one_before() {
+async fn each_streamed_reply_answers_the_previous_one() {
     let server = Running::start().await;
     for (what, replies, command) in [
         ("at once", 4, doc! {"stream": 4i64}),
@@ -40,7 +40,7 @@ async fn a_stream_of_replies_each_answers_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_stream_only_for_those_who_allow_it() {
+async fn replies_are_streamed_only_if_the_client_allows_it() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     for command in [doc! {"stream": 9i64}, doc! {"stream": 9i64, "pause": 1i64}] {

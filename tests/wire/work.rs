@@ -8,7 +8,7 @@ use crate::raw::{CHECKSUM, MORE_TO_COME, body, checked, eventually, msg, ping};
 use crate::scripted::Running;
 
 #[tokio::test]
-async fn long_work_lets_others_pass_and_answers_in_its_turn() {
+async fn long_work_does_not_block_others_and_replies_in_order() {
     let server = Running::start().await;
     let mut slow = server.connect().await;
     let mut quick = server.connect().await;
@@ -29,7 +29,7 @@ async fn long_work_lets_others_pass_and_answers_in_its_turn() {
 }
 
 #[tokio::test]
-async fn what_comes_during_work_is_not_lost() {
+async fn messages_that_arrive_during_work_are_not_lost() {
     let server = Running::start().await;
     let mut client = server.connect().await;
     client
@@ -45,7 +45,7 @@ async fn what_comes_during_work_is_not_lost() {
 }
 
 #[tokio::test]
-async fn work_is_abandoned_when_its_client_leaves() {
+async fn work_is_abandoned_when_its_client_disconnects() {
     let server = Running::start().await;
     // Alone, and with more behind it than the server takes before it has answered.
     for behind in [0, 1_000] {
@@ -98,7 +98,7 @@ async fn unacknowledged_work_goes_on_without_its_client() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_waited_for_comes_in_its_turn() {
+async fn awaited_replies_are_sent_in_order() {
     for command in ["wait", "await", "block"] {
         let server = Running::start().await;
         let mut slow = server.connect().await;

@@ -402,7 +402,7 @@ mod tests {
     use crate::value::DocBuf;
 
     #[test]
-    fn no_field_stands_twice() {
+    fn duplicate_fields_are_refused() {
         let names = [
             "$clusterTime",
             "$db",

@@ -4,20 +4,20 @@
 //! the users in `auth`. What a role allows, and how passwords are stored, is known only there.
 
 mod create;
+mod describe;
 mod drop;
 mod grant;
 mod info;
 mod roles;
-mod shown;
 #[cfg(test)]
 mod tests;
 
 pub(super) use create::{CREATE, UPDATE};
+pub(super) use describe::{put_privileges, put_roles};
 pub(super) use drop::{DROP, DROP_ALL};
 pub(super) use grant::{GRANT, REVOKE};
 pub(super) use info::INFO as USERS_INFO;
 pub(super) use roles::{DROP_ALL as DROP_ALL_ROLES, INFO as ROLES_INFO, INVALIDATE};
-pub(super) use shown::{put_privileges, put_roles};
 
 use std::fmt::Display;
 

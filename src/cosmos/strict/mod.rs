@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_commands_are_refused() {
+    fn commands_that_strict_mode_refuses() {
         assert!(COMMANDS.is_sorted());
         let refusal = check_command("collMod").unwrap_err();
         assert_eq!(refusal.code().number(), 115);

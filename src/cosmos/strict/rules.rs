@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_refuses_in_its_form() {
+    fn each_rule_has_its_error() {
         for rule in RULES {
             assert!(!rule.what.is_empty() && !rule.words.is_empty(), "{rule:?}");
             assert_eq!(rule.error().code(), rule.code, "{rule:?}");

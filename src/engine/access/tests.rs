@@ -93,7 +93,7 @@ fn one_lock_hold_ends_after_a_few_documents_or_bytes() {
 
 /// A slow filter does not run under the lock, and one slice tests only a few documents with it.
 #[test]
-fn a_slow_filter_is_tested_when_the_lock_is_free() {
+fn a_slow_filter_is_tested_outside_the_lock() {
     let documents = (0..100).map(|n| doc! {"_id": n, "a": n, "s": "aab"});
     let collection = collection(doc! {"a": 1}, documents);
     let many: Vec<Document> = (1000..1100).map(|n| doc! {"a": {"$ne": n}}).collect();
@@ -159,7 +159,7 @@ fn a_slow_filter_is_tested_when_the_lock_is_free() {
 /// A write brings an array into the index between the plan and the first step of the walk. The keys of the array are not at
 /// the position that the sort requires. So the walk reports that it cannot keep the order, and the caller sorts.
 #[test]
-fn an_order_that_an_array_has_broken_is_not_relied_on() {
+fn rows_are_sorted_if_an_array_has_broken_the_index_order() {
     let documents = (0..9).map(|n| doc! {"_id": n, "a": 5, "b": 8 - n});
     let asked = Arc::new(filter(&doc! {"a": 5}));
     let vars = Vars::at(Millis(0));

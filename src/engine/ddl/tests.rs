@@ -98,7 +98,7 @@ fn schema(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn changes_made_again_elsewhere_lead_to_the_same_schema() {
+fn replaying_the_changes_gives_the_same_schema() {
     let ts_index = TsIndex::new(Some("ends"), None);
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
@@ -184,7 +184,7 @@ fn changes_made_again_elsewhere_lead_to_the_same_schema() {
 /// The end of an `$out`: it identifies the filled collection by name, or by UUID if another collection may have taken the
 /// name.
 #[test]
-fn a_replacement_is_a_change_like_any_other() {
+fn replacing_a_collection_is_a_schema_change() {
     let changes = [
         create("a", DefaultTtl::Seconds(60)),
         build("a", vec![index("x", |_| {})]),
@@ -235,7 +235,7 @@ fn a_replacement_is_a_change_like_any_other() {
 }
 
 #[test]
-fn only_the_collection_that_is_meant_is_dropped() {
+fn a_drop_with_a_uuid_drops_only_that_collection() {
     let catalog = Arc::new(Catalog::new());
     for collection in ["a", "b"] {
         make(&catalog, create(collection, DefaultTtl::Off)).unwrap();
@@ -254,7 +254,7 @@ fn only_the_collection_that_is_meant_is_dropped() {
 }
 
 #[test]
-fn a_change_that_is_refused_changes_nothing() {
+fn a_refused_change_changes_nothing() {
     let catalog = Arc::new(Catalog::new());
     for change in [
         create("a", DefaultTtl::Seconds(60)),

@@ -225,7 +225,7 @@ mod tests {
 
     /// Two documents share a key. The first step reads only one of them, which then expires before the second step.
     #[test]
-    fn what_ends_meanwhile_shares_nothing() {
+    fn expired_documents_are_not_reported_as_duplicates() {
         let c = Collection::new(Namespace::new("db", "c"), Options::default());
         let last = SOME as i32 - 1;
         set_up(&c, DefaultTtl::Never);
@@ -251,7 +251,7 @@ mod tests {
 
     /// The error reports the documents of one key only up to the limit, however large their `_id`s are.
     #[test]
-    fn what_is_told_of_those_who_share_a_key_has_an_end() {
+    fn reported_duplicates_are_limited() {
         let mut look = DuplicateSearch::default();
         for reported in 1..=MAX_DOCUMENTS {
             look.report(Value::int32(1).as_ref());

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_tree_and_planner_see_the_same_id() {
+    fn bytes_tree_and_planner_find_the_same_id() {
         let values: Vec<(Bson, bool)> = vec![
             (Bson::Int32(5), true),
             (Bson::Double(f64::NAN), true),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_hold_what_their_parts_say() {
+    fn interval_sets_contain_what_their_parts_contain() {
         let mut state = 7_u64;
         let mut roll = |sides: u64| {
             state = state

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_told() {
+    fn accumulators_report_their_memory() {
         let spec = DocBuf::from(doc! {"$push": "$$ROOT"});
         let elem = spec.as_doc().first().unwrap();
         let push = Accumulator::parse(elem.name(), elem.value, &Scope::new()).unwrap();

@@ -254,7 +254,7 @@ mod tests {
     /// A long mask is kept in the client's form: bytes without the zeros at the end, positions as a list. Expanded to
     /// bytes, a position of two billion would take 256 MB.
     #[test]
-    fn a_long_mask_is_kept_as_it_came() {
+    fn a_long_bit_mask_is_kept_as_given() {
         const LONG: usize = 12 << 20;
         let ends_with = |last: u8| {
             let mut bytes = vec![0; LONG];
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_shows_its_sign_without_end() {
+    fn the_sign_bit_of_a_number_extends_without_end() {
         for (mask, expected) in [
             (vec![], 0),
             (vec![5, 0, 0], 5),

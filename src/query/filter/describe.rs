@@ -171,7 +171,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn explain_spells_a_filter_out() {
+    fn explain_prints_filters_in_full() {
         for (filter, expected) in [
             (doc! {}, doc! {}),
             (doc! {"a": 1}, doc! {"a": {"$eq": 1}}),

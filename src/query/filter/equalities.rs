@@ -91,7 +91,7 @@ mod tests {
     use bson::{Document, doc};
 
     #[test]
-    fn an_upsert_takes_over_equalities() {
+    fn an_upsert_copies_equalities() {
         let found = |filter: Document| {
             check::parse(&filter)
                 .unwrap()

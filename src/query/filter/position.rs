@@ -115,7 +115,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn the_position_is_that_of_the_outermost_array_passed_through() {
+    fn the_position_is_that_of_the_outermost_array() {
         for (filter, doc, expected) in [
             (doc! {"a": 2}, doc! {"a": [1, 2]}, Some(1)),
             (doc! {"a": 2}, doc! {"a": 2}, None),

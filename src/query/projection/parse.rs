@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_refuse() {
+    fn errors_of_find_and_aggregate() {
         let deep = vec!["a"; 201].join(".");
         for (spec, expected) in [
             (doc! {"a": 1, "b": 0}, 31254),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_refuses() {
+    fn errors_that_differ_between_find_and_aggregate() {
         for (spec, find, aggregate) in [
             (doc! {}, 0, 51272),
             (doc! {"a.$": 1}, 0, 31324),

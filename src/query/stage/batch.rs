@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_cut_removed_and_kept_in_place() {
+    fn rows_are_truncated_removed_and_retained() {
         let all = [1, 5, 2, 8, 3];
         assert_eq!(numbers(&filled(&all)), all);
         let mut batch = filled(&all);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_leave_in_order_and_a_bound_keeps_the_same_first_ones() {
+    fn rows_are_sorted_and_a_limit_keeps_the_first_ones() {
         for count in [0, 1, 100, 4096, 4097, 20_000] {
             let all = run(count, None);
             let mut sorted = all.clone();

@@ -195,7 +195,7 @@ mod tests {
 
     /// Earlier versions waited for such a client until the handshake timed out, and then hung up.
     #[tokio::test]
-    async fn an_unfinished_hello_ends_with_its_client() {
+    async fn a_client_that_disconnects_in_the_handshake_ends_it() {
         let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3, 0x55];
         for mode in [TlsMode::Optional, TlsMode::Required] {
             let mut config = Config::default();

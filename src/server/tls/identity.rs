@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whom_a_certificate_is_for() {
+    fn names_in_a_generated_certificate() {
         let identity = |names: &[&str]| Identity::Made {
             names: names.iter().map(ToString::to_string).collect(),
             directory: None,

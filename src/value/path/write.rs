@@ -106,7 +106,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn values_are_put_where_the_path_leads() {
+    fn values_are_written_at_the_end_of_the_path() {
         for (before, path, after) in [
             (doc! {"a": 1, "b": 2}, "a", doc! {"a": 9, "b": 2}),
             (doc! {"b": 2}, "a", doc! {"b": 2, "a": 9}),

@@ -455,7 +455,7 @@ fn planning_is_linear_in_the_conditions() {
 
 /// A long planning run ends with its command, whatever ends that. It checks after every few thousand units of work.
 #[test]
-fn planning_ends_with_its_command() {
+fn planning_stops_when_its_command_ends() {
     let facts = long_facts();
     let over = || Limit::within(std::time::Duration::ZERO);
     let abandoned = || {

@@ -67,7 +67,7 @@ fn ts_index(c: &str, options: Document) -> Document {
 
 /// Every door on, changed, and off; the others show it.
 #[test]
-fn every_door_is_the_same_setting() {
+fn every_command_changes_the_same_setting() {
     let steps: Vec<(Document, Option<i64>)> = vec![
         (doc! {"create": "c"}, None),
         (ts_index("c", doc! {"expireAfterSeconds": 20}), Some(20)),
@@ -126,7 +126,7 @@ fn every_door_is_the_same_setting() {
 }
 
 #[test]
-fn how_it_is_listed() {
+fn how_the_ts_index_is_listed() {
     let mut world = World::new(Reaper::On);
     world.index("c", doc! {"key": {"a": 1}});
     let before = indexes(&mut world, "c").len();
@@ -244,7 +244,7 @@ fn names_are_not_shared() {
 
 /// Of several indexes on `_ts` the one that is named becomes the default's; where none is named, the first that can.
 #[test]
-fn which_plain_index_shows_it() {
+fn which_plain_index_shows_the_default() {
     let name_of = |world: &mut World| {
         let mut all = indexes(world, "c");
         all.retain(is_default);
@@ -295,7 +295,7 @@ fn which_plain_index_shows_it() {
 
 /// A hint that names the default's index works although there is nothing behind it.
 #[test]
-fn a_hint_names_it() {
+fn a_hint_can_name_the_ts_index() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 20});
     world.insert("c", [doc! {"_id": 1}, doc! {"_id": 2}]);

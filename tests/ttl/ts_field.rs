@@ -18,7 +18,7 @@ fn world() -> World {
 }
 
 #[test]
-fn hidden_unless_it_is_named() {
+fn ts_is_hidden_unless_it_is_named() {
     let mut world = world();
     let one = doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}};
     let two = doc! {"_id": 2, "a": 2};
@@ -132,7 +132,7 @@ fn hidden_unless_it_is_named() {
 /// Named through a variable, through a document that was put somewhere, or by `$getField`; the rule stands in
 /// `src/query/survey.rs`.
 #[test]
-fn named_in_roundabout_ways() {
+fn ts_named_in_indirect_ways() {
     let mut world = world();
     let two = || doc! {"$match": {"_id": 2}};
     let root = || doc! {"$let": {"vars": {"d": "$$ROOT"}, "in": "$$d._ts"}};
@@ -220,7 +220,7 @@ fn named_in_roundabout_ways() {
 }
 
 #[test]
-fn writes_select_by_it() {
+fn writes_can_select_by_ts() {
     let mut world = world();
     let done = world.run(doc! {"update": "c", "updates": [{"q": {"_ts": SECOND + 3}, "u": {"$set": {"hit": true}}, "multi": true}]});
     assert_eq!(done.get("n").and_then(int), Some(1));
@@ -242,7 +242,7 @@ fn writes_select_by_it() {
 
 /// The key of an index that holds it is the key, whether the command names it or not.
 #[test]
-fn returned_as_the_key_that_it_is() {
+fn return_key_contains_ts() {
     let mut world = world();
     world.index("c", doc! {"key": {"_ts": -1, "a": 1}});
     for command in [
@@ -259,7 +259,7 @@ fn returned_as_the_key_that_it_is() {
 
 /// `$merge` finds and changes documents as an update does.
 #[test]
-fn merged_by_it_and_with_it() {
+fn merge_by_ts_and_with_ts() {
     let mut world = world();
     world.index("d", doc! {"key": {"_ts": 1}, "unique": true});
     world.insert("d", [doc! {"_id": 7}]);
@@ -286,7 +286,7 @@ fn merged_by_it_and_with_it() {
 /// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having
 /// been replaced.
 #[test]
-fn find_and_modify_shows_each_version_with_its_own() {
+fn find_and_modify_shows_the_ts_of_each_version() {
     let clock = Clock::frozen(Millis(START));
     for exposed in [true, false] {
         let mut world = World::with(Reaper::On, clock.clone(), |config| {
@@ -337,7 +337,7 @@ fn find_and_modify_shows_each_version_with_its_own() {
 
 /// What a client sends as `_ts` is ignored, so that reading, changing and replacing works; updating it is refused.
 #[test]
-fn reserved() {
+fn ts_is_reserved() {
     let mut world = world();
     world.insert("c", [doc! {"_id": 3, "_ts": 5i64, "a": 3}]);
     let row = |world: &mut World, id: i32| {
@@ -404,7 +404,7 @@ fn reserved() {
 }
 
 #[test]
-fn exposed_always_where_the_server_is_told_to() {
+fn ts_is_always_shown_if_configured() {
     let clock = Clock::frozen(Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| config.expose_ts = true);
     world.insert("c", [doc! {"_id": 1}]);

@@ -107,7 +107,7 @@ fn lives(world: &mut World, name: &str, restarted: bool) {
 }
 
 #[test]
-fn which_commands_restart_the_clock() {
+fn commands_that_renew_ts() {
     for reaper in [Reaper::On, Reaper::Off] {
         for (name, command, restarted) in rows() {
             let mut world = prepare(reaper);
@@ -121,7 +121,7 @@ fn which_commands_restart_the_clock() {
 }
 
 #[test]
-fn a_write_that_fails_does_not() {
+fn a_failed_write_does_not_renew_ts() {
     for reaper in [Reaper::On, Reaper::Off] {
         for (name, command, restarted) in failures() {
             let mut world = prepare(reaper);
@@ -132,7 +132,7 @@ fn a_write_that_fails_does_not() {
 }
 
 #[test]
-fn renaming_does_not() {
+fn renaming_does_not_renew_ts() {
     for to in ["test.d", "elsewhere.c"] {
         let mut world = prepare(Reaper::Off);
         let renamed = world
@@ -158,7 +158,7 @@ fn renaming_does_not() {
 
 /// Sent again with its transaction number, a write is answered from memory and touches nothing.
 #[test]
-fn a_retried_write_does_not() {
+fn a_retried_write_does_not_renew_ts() {
     let lsid = || doc! {"id": bson::Uuid::from_bytes([7; 16])};
     let commands = [
         doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]},
@@ -237,7 +237,7 @@ fn changing_ttl() {
 
 /// Written over and over, a document ends once: after its last write.
 #[test]
-fn a_document_that_is_written_lives() {
+fn a_written_document_stays_visible() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});

@@ -61,7 +61,7 @@ async fn stopping_does_not_wait_for_a_command_that_only_waits() {
 
 /// What runs on when the server has waited long enough is abandoned, also a step that blocks its thread.
 #[tokio::test]
-async fn stopping_abandons_what_takes_too_long() {
+async fn stopping_abandons_commands_after_the_timeout() {
     for command in ["toil", "block", "await"] {
         let mut server = Running::impatient().await;
         let mut client = server.connect().await;

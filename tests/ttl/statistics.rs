@@ -121,7 +121,7 @@ fn sizes_of_indexes() {
 
 /// serverStatus tells what waits to be freed while the reaper is off, and how long it has been waiting.
 #[test]
-fn what_waits_is_reported() {
+fn expired_documents_that_are_not_freed_are_reported() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..1_000).map(|id| doc! {"_id": id}));
@@ -148,7 +148,7 @@ fn what_waits_is_reported() {
 
 /// How long the one that has waited longest has been waiting, whatever was written before and renewed since.
 #[test]
-fn the_lag_is_that_of_a_document_that_has_ended() {
+fn the_reported_lag_is_that_of_an_expired_document() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..10).map(|id| doc! {"_id": id}));
@@ -167,7 +167,7 @@ fn the_lag_is_that_of_a_document_that_has_ended() {
 
 /// Whoever frees them: the reaper, a change of the rules, time that goes back, or who takes their place.
 #[test]
-fn all_that_ended_and_are_freed_are_counted() {
+fn all_freed_documents_are_counted() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.index("c", doc! {"key": {"u": 1}, "unique": true});
@@ -202,7 +202,7 @@ fn all_that_ended_and_are_freed_are_counted() {
 
 /// explain counts work on documents, and there is none on those that have ended.
 #[test]
-fn explain_counts_the_living() {
+fn explain_counts_visible_documents() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});

@@ -16,7 +16,7 @@ use crate::support::world::{Reaper, World, batch, int};
 /// Time goes back and forth under running commands: what lives for ninety days is there all the time, and nobody waits
 /// for ever.
 #[test]
-fn time_goes_back_under_running_commands() {
+fn time_goes_back_while_commands_run() {
     let clock = Clock::system();
     let mut world = World::with(Reaper::On, clock.clone(), |_| {});
     world.run(doc! {"create": "c", "defaultTtl": 90 * 86_400});
@@ -84,7 +84,7 @@ fn time_goes_back_under_running_commands() {
 /// What one reply showed to be gone, no later one holds, while time goes to and fro and the default changes. A document is gone
 /// if its insert was acknowledged before a find of all was sent, and it is not in the reply.
 #[test]
-fn nothing_comes_back_while_time_goes_to_and_fro() {
+fn no_document_comes_back_while_time_moves_back_and_forth() {
     let clock = Clock::system();
     let mut world = World::with(Reaper::On, clock.clone(), |_| {});
     world.run(doc! {"create": "c", "defaultTtl": 40});
