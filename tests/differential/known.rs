@@ -1,8 +1,8 @@
-//! Differences that have a reason. Everything else is a fault.
+//! Known differences and their reasons. Every other difference is a fault.
 //!
-//! A row is either a difference of version, with where 8.2's behaviour is told (`.cpp`, `.idl`: the source of 8.2.4), or a fault that is
-//! listed and not mended yet; who mends it takes its row away. A row says no more than its reason: what the reason does not explain
-//! must show. Error codes of MongoDB carry the number of the ticket that brought them: 7548606 is from SERVER-75486.
+//! A row is either a difference of version, with the source for the behaviour of 8.2 (`.cpp`, `.idl`: the source of 8.2.4),
+//! or a fault that is known and not fixed yet. Whoever fixes it removes its row. A row must not accept more than its reason
+//! explains. Error codes of MongoDB contain the number of the ticket that added them: 7548606 is from SERVER-75486.
 
 use bson::{Bson, Document};
 
@@ -10,7 +10,7 @@ use crate::difference::{Difference, What};
 use crate::reply;
 use crate::witness::Witness;
 
-/// A difference of one cause.
+/// A difference with one cause.
 struct Known {
     reason: &'static str,
     is: fn(&Difference, &mut Witness<'_>) -> bool,
@@ -24,18 +24,18 @@ pub fn reason(found: &Difference, witness: &mut Witness<'_>) -> Option<&'static 
         .or_else(|| known().map(|known| known.reason))
 }
 
-/// All reasons, to tell those that were never met.
+/// Returns all reasons, to report those that never occurred.
 pub fn reasons() -> impl Iterator<Item = &'static str> {
     let codes = CODES.iter().map(|row| row.2);
     codes.chain(KNOWN.iter().map(|known| known.reason))
 }
 
-/// True if mongod's code is Sundown's, but for the version.
+/// Returns true if mongod's code is the 6.0 form of Sundown's.
 pub fn same_code(theirs: i32, ours: i32) -> bool {
     theirs == ours || CODES.iter().any(|row| (theirs, ours) == (row.0, row.1))
 }
 
-/// The code of 6.0.5, that of 8.2, and where it is from.
+/// The code of 6.0.5, the code of 8.2, and its source.
 #[rustfmt::skip]
 const CODES: &[(i32, i32, &str)] = &[
     (40414, 40414, "8.2: codes of the IDL parser have names (error_codes.yml)"),
@@ -152,7 +152,7 @@ const KNOWN: &[Known] = &[
             found.says("$group") && found.both_answer() && same_when(found, without_wrappers)
         },
     },
-    // What one of the two does not compute.
+    // Expressions that one of the servers does not evaluate.
     Known {
         reason: "fault: FAULTS.md D1, D2, D4, D7: one server computes what the other does not come to (asked: it fails alone, too)",
         is: |found, witness| {
@@ -230,7 +230,7 @@ const KNOWN: &[Known] = &[
         reason: "fault: FAULTS.md D6: null wins over wrong parts of a date expression; unit and timezone are looked at too early",
         is: |found, _| {
             let (theirs, ours) = found.codes();
-            // Nothing, or the wrong type of a date.
+            // Missing, or a wrong type of date.
             matches!(theirs, 0 | 16006 | 5166307 | 5439012)
                 && ((found.says("timezone") && matches!(ours, 40517 | 40485))
                     || (found.says("unit") && matches!(ours, 9 | 5439013))
@@ -431,7 +431,7 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// The difference with its replies changed in that way.
+/// Returns the difference with both replies changed by the function.
 fn changed(found: &Difference, change: fn(Bson) -> Bson) -> Difference {
     let changed = |replies: &[Document]| -> Vec<Document> {
         let changed = replies.iter().map(|reply| change(reply.clone().into()));
@@ -443,13 +443,13 @@ fn changed(found: &Difference, change: fn(Bson) -> Bson) -> Difference {
     Difference::new(&found.steps, found.what, replies)
 }
 
-/// True if the replies are the same once each is changed in that way.
+/// Returns true if the replies are equal after the function has changed both.
 fn same_when(found: &Difference, change: fn(Bson) -> Bson) -> bool {
     let changed = changed(found, change);
     !reply::differ(&found.steps, found.what, &changed.theirs, &changed.ours)
 }
 
-/// True if the replies are the same but for the fields of those names, at any depth.
+/// Returns true if the replies are equal except for the fields with these names, at any depth.
 fn same_but_for(found: &Difference, names: &[String]) -> bool {
     let without = |replies: &[Document]| -> Vec<Document> {
         let without = replies.iter().map(|reply| without_fields(reply, names));
@@ -491,7 +491,7 @@ fn each(value: Bson, change: fn(Bson) -> Bson) -> Bson {
     }
 }
 
-/// Doubles and decimals to twelve digits, of which a sum of large numbers loses some.
+/// Rounds doubles and decimals to twelve digits, because a sum of large numbers loses some.
 fn rounded(value: Bson) -> Bson {
     each(value, |value| {
         let number = match &value {
@@ -503,7 +503,7 @@ fn rounded(value: Bson) -> Bson {
     })
 }
 
-/// Texts without a Z at their end.
+/// Removes a Z at the end of texts.
 fn without_zulu(value: Bson) -> Bson {
     each(value, |value| match value {
         Bson::String(text) => text.trim_end_matches('Z').into(),
@@ -511,7 +511,7 @@ fn without_zulu(value: Bson) -> Bson {
     })
 }
 
-/// `{"": MinKey}` as MinKey.
+/// Replaces `{"": MinKey}` with MinKey.
 fn without_wrappers(value: Bson) -> Bson {
     match value {
         Bson::Document(document) if document.len() == 1 && document.contains_key("") => {
@@ -531,7 +531,7 @@ fn without_wrappers(value: Bson) -> Bson {
     }
 }
 
-/// Rows without fields that are null, and the values of a distinct without null and undefined.
+/// Removes fields that are null, and null and undefined from the values of a distinct.
 fn without_nulls(value: Bson) -> Bson {
     let Bson::Document(mut reply) = value else {
         return value;
@@ -563,7 +563,7 @@ fn has_fraction(value: &Bson) -> bool {
     number.fract() != 0.0
 }
 
-/// True if both gave the same rows in the same batches, but that one of them had to ask once more to learn that it was all.
+/// Returns true if both returned the same rows in the same batches, but one needed a further getMore to report the end.
 fn ends_with_an_empty_batch(found: &Difference) -> bool {
     let sizes = |replies: &[Document]| -> Vec<usize> {
         let mut sizes: Vec<usize> = replies
@@ -582,9 +582,9 @@ fn ends_with_an_empty_batch(found: &Difference) -> bool {
         && rows(&found.theirs) == rows(&found.ours)
 }
 
-/// True if all that differs is an empty collection that mongod has and Sundown has not.
+/// Returns true if the only difference is an empty collection that exists in mongod and not in Sundown.
 fn lacks_an_empty_collection(found: &Difference) -> bool {
-    // Each collection is a reply of find and one of listIndexes; the names of all come last.
+    // For each collection there is a reply of find and one of listIndexes. The names of all collections come last.
     let theirs = found.theirs.chunks(2);
     let differing = theirs
         .zip(found.ours.chunks(2))

@@ -1,4 +1,4 @@
-//! Documents: written, found, counted, refused.
+//! Documents: inserts, finds, counts and errors.
 
 use futures_util::{StreamExt, TryStreamExt};
 use mongodb::bson::{Bson, Document, doc};
@@ -224,7 +224,7 @@ async fn cursors() {
         next += 1;
     }
     assert_eq!(next, 1_000);
-    // One that is dropped half way is killed; the server goes on.
+    // A cursor that is dropped before its end is killed. The server continues.
     let mut cursor = numbers.find(doc! {}).batch_size(2).await.unwrap();
     assert!(cursor.next().await.unwrap().is_ok());
     drop(cursor);

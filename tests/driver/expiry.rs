@@ -1,4 +1,4 @@
-//! Documents that end.
+//! Documents that expire.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn expiring(field: &str, seconds: u64) -> IndexModel {
         .build()
 }
 
-/// Sessions for someone who comes back, links that live a minute: Cosmos' settings through MongoDB's driver.
+/// Sessions that are renewed, and links that live for a minute: the settings of Cosmos DB through MongoDB's driver.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_end_on_time() {
     let house = default_house().await;
@@ -69,7 +69,7 @@ async fn documents_end_on_time() {
         .await
         .unwrap();
 
-    // Ann comes back, over the wire, half an hour but a second later: her session begins anew.
+    // Ann returns one second before half an hour is over, and her session is renewed.
     let admin = house.client.database("admin");
     let travel = async |seconds: f64| {
         let command = doc! {"timeTravel": 1, "advanceSeconds": seconds};

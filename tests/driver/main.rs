@@ -1,4 +1,4 @@
-//! The official driver as an ordinary user: nothing here knows that it is not talking to MongoDB, except where time is moved.
+//! The official driver as an ordinary user. Apart from moving the clock, nothing here depends on Sundown.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A server with a clock that stands still, and a client of it.
+//! A server with a frozen clock, and a client for it.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Sessions, writes that are sent twice, and transactions, of which there are none.
+//! Sessions, retried writes, and transactions, which are not supported.
 
 use futures_util::TryStreamExt;
 use mongodb::Collection;
@@ -36,7 +36,7 @@ async fn sessions_and_retryable_writes() {
         let rows: Vec<Document> = cursor.stream(&mut session).try_collect().await.unwrap();
         assert_eq!(rows, [doc! {"_id": 1, "n": 5}]);
 
-        // What the driver does after a lost reply: the same write under the same number.
+        // The driver sends the same write with the same number again after a lost reply.
         let write = doc! {
             "update": "things", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"n": 1}}}],
             "txnNumber": 1_000i64,
@@ -56,7 +56,7 @@ async fn sessions_and_retryable_writes() {
     }
 }
 
-/// What is not there says so, by name.
+/// Features that are not built are refused by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_features_are_refused_by_name() {
     let house = default_house().await;

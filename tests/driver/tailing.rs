@@ -11,7 +11,7 @@ use crate::server::{House, default_house};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A capped collection with one document.
+/// Creates a capped collection with one document.
 async fn capped(house: &House) -> Collection<Document> {
     let create = doc! {"create": "log", "capped": true, "size": 100_000};
     house.database.run_command(create).await.unwrap();
@@ -20,7 +20,7 @@ async fn capped(house: &House) -> Collection<Document> {
     log
 }
 
-/// How many getMores run.
+/// Returns the number of running getMores.
 async fn waiting(database: &Database) -> usize {
     let admin = database.client().database("admin");
     let running = admin.run_command(doc! {"currentOp": 1}).await.unwrap();

@@ -1,4 +1,4 @@
-//! Certificates that are made, that are given, that clients bring, and that are replaced.
+//! Certificates: generated ones, given ones, those of clients, and new ones while the server runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,8 @@ async fn the_authority_is_reused_at_the_next_start() {
     trusting(&client).ask(server.local_addr()).await.unwrap();
     server.stop().await;
 
-    // Lost, or another's: written again, and what clients have still counts.
+    // The certificate is missing or belongs to another key: it is written again, and clients that trust the old one still
+    // connect.
     for damage in [
         None,
         Some(Authority::new().0.pem()),
@@ -50,7 +51,7 @@ async fn the_authority_is_reused_at_the_next_start() {
         server.stop().await;
     }
 
-    // A key that cannot be read is not replaced by one that nobody trusts.
+    // A key that cannot be read is not replaced with one that nobody trusts.
     fs::write(&key, "nonsense").unwrap();
     let refused = Sundown::start(with(kept_in(&folder, TlsMode::Optional)), Clock::system()).await;
     let refused = refused.expect_err("a broken key").to_string();
@@ -189,7 +190,7 @@ async fn new_connections_get_the_new_certificate() {
     let serving = tokio::spawn(server.run(handler, std::future::pending()));
     let mut old = trusting(&trust_first).dial(address).await.unwrap();
 
-    // Broken: everything stays as it is.
+    // Invalid files: the old certificate stays in use.
     fs::write(&both, "nonsense").unwrap();
     door.reload();
     trusting(&trust_first).ask(address).await.unwrap();

@@ -1,4 +1,4 @@
-//! Expired is final: no change of a rule and no move of the clock brings anything back.
+//! Expired is final: no change of a rule and no move of the clock revives a document.
 
 use bson::{Bson, Document, doc};
 
@@ -23,7 +23,7 @@ fn prepare(reaper: Reaper, default: Bson, index: Option<Document>) -> World {
     world
 }
 
-/// Nobody but -1, now and later, also as `_id`s that are free.
+/// Only documents with -1 are visible, now and later, and the `_id`s of the others are free.
 fn gone(world: &mut World, what: &str) {
     assert_eq!(world.int_ids("c", doc! {}), [-1], "{what}");
     let stats = world.run(doc! {"collStats": "c"});
@@ -51,13 +51,13 @@ fn changing_the_default_revives_nothing() {
     ];
     for reaper in [Reaper::On, Reaper::Off] {
         for change in &changes {
-            // Those with a ttl of their own end at 10 s whatever the default, unless it goes away.
+            // Documents with their own ttl expire at 10 s under any default, unless the default is turned off.
             let mut world = prepare(reaper, Bson::Int32(20), None);
             world.at(10_000);
             world.run(change.clone());
             gone(&mut world, &change.to_string());
 
-            // Those that inherit.
+            // Documents that inherit the default.
             let mut world = World::new(reaper);
             world.run(doc! {"create": "c", "defaultTtl": 20});
             world.insert("c", (0..MANY).map(|id| doc! {"_id": id}));
@@ -69,7 +69,7 @@ fn changing_the_default_revives_nothing() {
     }
 }
 
-/// What lives when the rule changes lives on by the new one.
+/// Documents that are visible when the rule changes follow the new rule.
 #[test]
 fn visible_documents_follow_the_new_rule() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -107,7 +107,7 @@ fn changing_or_dropping_a_date_index_revives_nothing() {
             world.run(change.clone());
             gone(&mut world, &change.to_string());
         }
-        // The document's date is moved: too late.
+        // The date of the document is moved too late.
         let mut world = prepare(reaper, Bson::Null, Some(index()));
         world.at(10_000);
         let done = world.run(doc! {"update": "c", "updates": [{"q": {}, "u": {"$currentDate": {"at": true}}, "multi": true}]});
@@ -115,7 +115,7 @@ fn changing_or_dropping_a_date_index_revives_nothing() {
     }
 }
 
-/// In process and over the wire.
+/// In the process and over the wire.
 #[test]
 fn moving_time_back_revives_nothing() {
     type Move = fn(&mut World);
@@ -150,7 +150,7 @@ fn moving_time_back_revives_nothing() {
                 gone(&mut world, &format!("{rule}, {name}, reaper {reaper:?}"));
             }
         }
-        // Also where nobody looked at it at that time, and where it was one millisecond.
+        // Also if nobody read the document at that time, and if the clock moved by only one millisecond.
         let mut world = prepare(reaper, Bson::Int32(-1), None);
         world.at(10_000);
         world.at(9_999);
@@ -164,7 +164,7 @@ fn moving_time_back_revives_nothing() {
     }
 }
 
-/// Documents written after time was set back live their full ttl by the new time.
+/// Documents that are written after time was set back live for their full ttl, by the new time.
 #[test]
 fn writes_after_time_went_back() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -196,7 +196,7 @@ fn writes_after_time_went_back() {
     }
 }
 
-/// A write through an older moment (the clock set back) restarts the document from there.
+/// A write at an earlier time (after the clock was set back) renews the document from that time.
 #[test]
 fn a_write_after_time_went_back_counts_from_there() {
     let mut world = World::new(Reaper::Off);
@@ -239,7 +239,7 @@ fn time_travel_over_the_wire() {
     assert!(message.contains("--enable-test-commands"), "{message}");
 }
 
-/// A multi-index build that fails leaves no rule behind, and no rule of it has ended anything.
+/// If one of several index builds fails, no rule remains, and none of the rules has ended a document.
 #[test]
 fn a_failed_build_expires_nothing() {
     for reaper in [Reaper::On, Reaper::Off] {
@@ -257,11 +257,11 @@ fn a_failed_build_expires_nothing() {
     }
 }
 
-/// While a rule that goes by dates changes, others read and write; each of them sees the collection under the old rule
-/// or under the new one, and nothing that had ended.
+/// While a date rule changes, other clients read and write. Each of them sees the collection under the old rule or under
+/// the new one, and no expired document.
 #[test]
 fn other_commands_run_while_a_date_rule_changes() {
-    // Ends at 10 s by the first rule. Half of the rest end at 60 s, half never.
+    // Some expire at 10 s by the first rule. Half of the others expire at 60 s, half never.
     let at = |id: i32| match id % 4 {
         0 => date(START),
         1 => date(START + 50_000),
@@ -270,7 +270,7 @@ fn other_commands_run_while_a_date_rule_changes() {
     let many = 8_000;
     let alive = i64::from(many / 4 * 3);
     let changes = [
-        // The change, and how many of the living are left by it at 15 s.
+        // The change, and how many documents are visible after it at 15 s.
         (
             doc! {"collMod": "c", "index": {"name": "at_1", "expireAfterSeconds": 1_000}},
             alive,

@@ -1,4 +1,5 @@
-//! What expiry promises, over the wire: the matrix and every rule of the README, as tables. Time is moved and never waited for.
+//! The promises of expiry, over the wire: the matrix and every rule of the README, as tables. Tests move the clock and
+//! never wait.
 
 #![allow(clippy::unwrap_used)]
 

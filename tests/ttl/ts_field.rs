@@ -129,8 +129,8 @@ fn ts_is_hidden_unless_it_is_named() {
     assert_eq!(counted.get("n").and_then(int), Some(1));
 }
 
-/// Named through a variable, through a document that was put somewhere, or by `$getField`; the rule stands in
-/// `src/query/survey.rs`.
+/// `_ts` is named through a variable, through a document that was stored in another field, or by `$getField`. The rule is
+/// in `src/query/survey.rs`.
 #[test]
 fn ts_named_in_indirect_ways() {
     let mut world = world();
@@ -177,7 +177,7 @@ fn ts_named_in_indirect_ways() {
             ],
             t,
         ),
-        // Nothing names it.
+        // Nothing names `_ts`.
         (
             vec![two(), push()],
             doc! {"_id": null, "d": [without.clone()]},
@@ -240,7 +240,7 @@ fn writes_can_select_by_ts() {
     assert!(!done.get_document("value").unwrap().contains_key("_ts"));
 }
 
-/// The key of an index that holds it is the key, whether the command names it or not.
+/// The key of an index on `_ts` contains it, even if the command does not name it.
 #[test]
 fn return_key_contains_ts() {
     let mut world = world();
@@ -257,7 +257,7 @@ fn return_key_contains_ts() {
     }
 }
 
-/// `$merge` finds and changes documents as an update does.
+/// `$merge` finds and changes documents like an update.
 #[test]
 fn merge_by_ts_and_with_ts() {
     let mut world = world();
@@ -276,15 +276,14 @@ fn merge_by_ts_and_with_ts() {
         let expected = doc! {"_id": 7, "was": was, "new": SECOND + 3};
         assert_eq!(world.rows(doc! {"find": "d"}), [expected]);
     }
-    // Written in the second in which the row was, it is the one that the row means.
+    // The document was written in the same second as the row, so the row matches it.
     world.at(3_000);
     world.run(doc! {"update": "d", "updates": [{"q": {"_id": 7}, "u": {"a": 1}}]});
     world.run(merge("_ts", vec![doc! {"$set": {"a": 2}}].into()));
     assert_eq!(world.rows(doc! {"find": "d"}), [doc! {"_id": 7, "a": 2}]);
 }
 
-/// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having
-/// been replaced.
+/// The returned version has its own `_ts`: the version before the write keeps its old one.
 #[test]
 fn find_and_modify_shows_the_ts_of_each_version() {
     let clock = Clock::frozen(Millis(START));
@@ -311,7 +310,7 @@ fn find_and_modify_shows_the_ts_of_each_version() {
         let rows = [
             (doc! {"update": {"$set": {"a": 2}}}, 1, 1),
             (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 6),
-            // Nothing changes but `_ts`.
+            // Only `_ts` changes.
             (doc! {"update": {"$set": {"a": 3}}}, 3, 6),
             (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 8),
             (doc! {"update": {"a": 4}}, 3, 8),
@@ -335,7 +334,8 @@ fn find_and_modify_shows_the_ts_of_each_version() {
     }
 }
 
-/// What a client sends as `_ts` is ignored, so that reading, changing and replacing works; updating it is refused.
+/// A `_ts` that a client sends is ignored, so that a client can read, change and replace a document. Updating `_ts` is
+/// refused.
 #[test]
 fn ts_is_reserved() {
     let mut world = world();
@@ -391,10 +391,10 @@ fn ts_is_reserved() {
             .refused(doc! {"findAndModify": "c", "query": {"_id": 3}, "update": update.clone()});
         assert_eq!(code, 2, "{update}: {message}");
     }
-    // Deeper down it is anybody's.
+    // In nested documents the name is not reserved.
     world.run(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": {"$set": {"n._ts": 5}}}]});
     assert_eq!(world.int_ids("c", doc! {"n._ts": 5}), [3]);
-    // A pipeline may read it: the moment of the write before this one.
+    // A pipeline may read it: it is the time of the previous write.
     world.at(9_000);
     world.run(
         doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": [{"$set": {"seen": "$_ts"}}]}]},

@@ -1,4 +1,4 @@
-//! What a hostile client gets.
+//! Messages of hostile clients.
 
 use bson::doc;
 use sundown::config::Config;
@@ -125,7 +125,7 @@ async fn random_bytes_disturb_no_other_connection() {
     for _ in 0..300 {
         let mut bytes = whole.clone();
         for _ in 0..1 + dice.below(4) {
-            // Lengths stay, so that the message is read at all.
+            // The lengths stay correct, so that the message is read at all.
             let at = 4 + dice.below(bytes.len() as u64 - 4) as usize;
             bytes[at] = dice.next() as u8;
         }
@@ -151,7 +151,7 @@ async fn connections_beyond_the_limit_are_refused() {
     server.connect().await.assert_hung_up("the third").await;
 
     drop(second);
-    // The server notices soon that a place is free.
+    // The server soon notices that a connection has ended.
     let mut tries = 0;
     loop {
         let mut next = server.connect().await;
@@ -160,7 +160,7 @@ async fn connections_beyond_the_limit_are_refused() {
             break;
         }
         tries += 1;
-        assert!(tries < 1000, "the place stays taken");
+        assert!(tries < 1000, "the connection still counts");
     }
     first.assert_alive().await;
 }
