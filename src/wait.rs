@@ -60,7 +60,7 @@ impl Wait {
         Self::until(async move {
             tokio::select! {
                 () = self => {}
-                () = flag.is_set_at_last() => {}
+                () = flag.wait_until_set() => {}
             }
         })
     }
@@ -94,7 +94,7 @@ impl Flag {
     }
 
     /// Completes when the flag is set.
-    pub async fn is_set_at_last(&self) {
+    pub async fn wait_until_set(&self) {
         let notify = self.notify.notified();
         if !self.is_set() {
             notify.await;

@@ -104,7 +104,7 @@ impl Conversation {
         payload: &[u8],
     ) -> Result<(Self, String), LoginFailed> {
         let hello = Hello::parse(payload)?;
-        let user = users.meant(UserName::new(hello.user.as_str(), db));
+        let user = users.resolve(UserName::new(hello.user.as_str(), db));
         let (credential, known) = users.credential(mechanism, &user);
         let nonce = super::random_text();
         let (exchange, reply) = Exchange::begin(mechanism, &hello, credential, known, &nonce);

@@ -68,7 +68,7 @@ impl Users {
     }
 
     /// Returns the user that a client means by this name.
-    pub fn meant(&self, name: UserName) -> UserName {
+    pub fn resolve(&self, name: UserName) -> UserName {
         if self.everywhere && !self.all.read().contains_key(&name) {
             return UserName::new(name.user, "admin");
         }
@@ -231,16 +231,16 @@ mod tests {
     fn accounts_work_in_other_databases_only_if_configured() {
         let shop_name = || UserName::new("ann", "shop");
         let users = Users::new(&[user("ann", &[])], true);
-        assert_eq!(users.meant(shop_name()), shop_name());
+        assert_eq!(users.resolve(shop_name()), shop_name());
         let users = users.known_everywhere(true);
-        assert_eq!(users.meant(shop_name()), UserName::new("ann", "admin"));
+        assert_eq!(users.resolve(shop_name()), UserName::new("ann", "admin"));
         // Guesses at one account from many databases are delayed as guesses at one account.
-        let stranger = users.meant(UserName::new("ben", "shop"));
+        let stranger = users.resolve(UserName::new("ben", "shop"));
         assert_eq!(stranger, UserName::new("ben", "admin"));
         let mut shop_user = user("ann", &[]);
         shop_user.name = shop_name();
         users.add(shop_user).unwrap();
-        assert_eq!(users.meant(shop_name()), shop_name());
+        assert_eq!(users.resolve(shop_name()), shop_name());
     }
 
     #[test]

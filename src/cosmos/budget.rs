@@ -80,7 +80,7 @@ impl Budgets {
         let Some(mut spent) = self.spent.get_mut(&payer.name) else {
             return Ok(());
         };
-        spent.turn(now, payer.limit);
+        spent.start_second(now, payer.limit);
         if spent.units < payer.limit {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Budgets {
     ) {
         if let Some(payer) = self.payer(offers, database, collection) {
             let mut spent = self.spent.entry(payer.name).or_default();
-            spent.turn(now, payer.limit);
+            spent.start_second(now, payer.limit);
             spent.units += units;
         }
     }
@@ -107,7 +107,7 @@ impl Budgets {
     /// Removes the entries of payers that owe nothing any more.
     pub fn sweep(&self, now: Millis) {
         self.spent.retain(|_, spent| {
-            spent.turn(now, spent.limit);
+            spent.start_second(now, spent.limit);
             spent.units > 0.0
         });
     }
@@ -173,7 +173,7 @@ impl std::fmt::Display for Allowance {
 
 impl SpentUnits {
     /// Starts a new second if the clock has reached one. If the clock was set back, all debts are cancelled.
-    fn turn(&mut self, now: Millis, limit: f64) {
+    fn start_second(&mut self, now: Millis, limit: f64) {
         let second = now.0.div_euclid(1000);
         if second < self.second {
             self.units = 0.0;

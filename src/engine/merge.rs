@@ -294,7 +294,7 @@ impl Merging {
         effort: &mut Effort,
     ) -> Result<bool> {
         match (meeting, &self.update) {
-            (MatchHandling::Look(selection), _) => is_there(selection, target, effort),
+            (MatchHandling::Look(selection), _) => matches_any(selection, target, effort),
             (MatchHandling::Change(search), Some(update)) => {
                 search.start_over();
                 loop {
@@ -330,7 +330,11 @@ impl Merging {
     }
 }
 
-fn is_there(selection: &Selection, target: &WriteTarget<'_>, effort: &mut Effort) -> Result<bool> {
+fn matches_any(
+    selection: &Selection,
+    target: &WriteTarget<'_>,
+    effort: &mut Effort,
+) -> Result<bool> {
     let Some(collection) = target.catalog.get(target.database, target.collection)? else {
         return Ok(false);
     };

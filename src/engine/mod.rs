@@ -35,7 +35,7 @@ pub use id_order::order_ids;
 pub use merge::check_on;
 pub use oid::ObjectIds;
 pub use partial::PartialFilter;
-pub use point::{is_there, show_by_id};
+pub use point::{is_visible, show_by_id};
 pub use report::ListOperations;
 pub use rows::{CollectionRows, SourceHandles};
 pub use slice::{STEP, TimeSlice};

@@ -279,8 +279,8 @@ impl Rows for CollectionRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        let sorted = self.sorted.as_mut().map_or(0, |rows| rows.at_rest());
-        sorted + self.walk.at_rest()
+    fn suspend(&mut self) -> usize {
+        let sorted = self.sorted.as_mut().map_or(0, |rows| rows.suspend());
+        sorted + self.walk.suspend()
     }
 }

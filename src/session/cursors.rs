@@ -49,7 +49,7 @@ pub trait Source: Send {
 
     /// Prepares for the time until the next command: frees what can be rebuilt, and returns the number of bytes that
     /// remain.
-    fn at_rest(&mut self) -> usize;
+    fn suspend(&mut self) -> usize;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -346,7 +346,7 @@ impl CursorInfo {
 
     /// Returns the bytes that the cursor takes while it waits.
     fn weight(&self, source: &mut dyn Source) -> usize {
-        source.at_rest() + COPIES * self.command.len()
+        source.suspend() + COPIES * self.command.len()
     }
 
     /// Returns the time that its getMores may take together.
@@ -395,7 +395,7 @@ mod tests {
             Ok(Fill::End)
         }
 
-        fn at_rest(&mut self) -> usize {
+        fn suspend(&mut self) -> usize {
             0
         }
     }
@@ -408,7 +408,7 @@ mod tests {
             Ok(Fill::Full)
         }
 
-        fn at_rest(&mut self) -> usize {
+        fn suspend(&mut self) -> usize {
             self.0
         }
     }

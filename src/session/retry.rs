@@ -130,7 +130,7 @@ impl OutcomeRun {
 impl Drop for Retry {
     fn drop(&mut self) {
         self.session
-            .give_back(self.number, std::mem::take(&mut self.done));
+            .return_session(self.number, std::mem::take(&mut self.done));
     }
 }
 

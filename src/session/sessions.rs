@@ -225,7 +225,7 @@ impl Session {
         Ok(Ok(Retry::new(Arc::clone(self), number, done)))
     }
 
-    pub(super) fn give_back(self: &Arc<Self>, number: i64, done: CompletedStatements) {
+    pub(super) fn return_session(self: &Arc<Self>, number: i64, done: CompletedStatements) {
         let counted = outcome_budget::counted(weight(&done));
         let mut state = self.state.lock();
         debug_assert!(state.checked_out && state.number == number);

@@ -20,6 +20,7 @@ mod random;
 mod reply;
 mod script;
 mod shrink;
+mod similar;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};

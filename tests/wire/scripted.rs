@@ -142,7 +142,7 @@ impl Scripted {
             return Outcome::Work(Box::new(held));
         }
         Outcome::Awaited(Box::pin(async move {
-            held.release.is_set_at_last().await;
+            held.release.wait_until_set().await;
             let document = DocBuf::from(doc! {"released": true, "ok": 1.0}).into_bytes();
             Ok(Answer {
                 document: document.into(),
@@ -173,7 +173,7 @@ impl Work for Held {
             Until::Toil => Progress::More,
             _ => {
                 let release = self.release.clone();
-                let released = async move { release.is_set_at_last().await };
+                let released = async move { release.wait_until_set().await };
                 Progress::Wait(Wait::until(released))
             }
         })

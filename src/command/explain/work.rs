@@ -197,7 +197,7 @@ impl Rows for CountedRows {
         Ok(flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.rows.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.rows.suspend()
     }
 }

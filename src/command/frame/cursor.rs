@@ -263,7 +263,7 @@ impl Source for ListedDocuments {
         Ok(Fill::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.bytes
     }
 }

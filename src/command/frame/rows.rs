@@ -146,11 +146,11 @@ impl Source for RowSource {
         self.tail.as_ref().map(Tail::arrival)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         if self.next >= self.pulled.len() {
             self.pulled.clear();
             self.next = 0;
         }
-        self.pulled.at_rest() + self.rows.at_rest() + self.vars.held()
+        self.pulled.suspend() + self.rows.suspend() + self.vars.held()
     }
 }

@@ -7,7 +7,9 @@ use super::rows::RowSource;
 use crate::effort::Effort;
 use crate::engine::access::{Pace, Walk};
 use crate::engine::plan::AccessPath;
-use crate::engine::{EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_there};
+use crate::engine::{
+    EngineSources, OpenedWalk, ReadPoint, Reading, RecordId, TimeSlice, is_visible,
+};
 use crate::error::Result;
 use crate::query::Vars;
 use crate::query::filter::Filter;
@@ -92,7 +94,7 @@ impl WalkSource {
     /// Hands out the document that was held back, if it is still visible.
     fn release(&mut self, at: ReadPoint, batch: &mut ReplyBatch<'_>) {
         if let Some((id, bytes)) = self.held.take()
-            && is_there(self.walk.collection(), at, id)
+            && is_visible(self.walk.collection(), at, id)
         {
             batch.push(Doc::new(&bytes));
             self.limit = self.limit.map(|left| left - 1);
@@ -184,9 +186,9 @@ impl Source for WalkSource {
         self.tailing.then(|| self.walk.tail().arrival())
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         let held = self.held.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        let sorted = self.sorted.as_mut().map_or(0, |sorted| sorted.at_rest());
-        held + sorted + self.walk.at_rest() + self.vars.held()
+        let sorted = self.sorted.as_mut().map_or(0, |sorted| sorted.suspend());
+        held + sorted + self.walk.suspend() + self.vars.held()
     }
 }

@@ -206,7 +206,7 @@ pub(in crate::command) fn put_mechanisms(
     user: &UserName,
     reply: &mut DocBuilder<'_>,
 ) {
-    let user = context.users.meant(user.clone());
+    let user = context.users.resolve(user.clone());
     let mut list = reply.array("saslSupportedMechs");
     for mechanism in context.users.mechanisms(&user) {
         list.push_str(mechanism.name());

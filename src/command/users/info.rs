@@ -29,7 +29,8 @@ enum UserSelection {
 fn may(call: &Call<'_>) -> Result<bool> {
     let sees = |db: &str| call.may(Target::Database(db), Action::ViewUser);
     Ok(match UserSelection::read(call)? {
-        UserSelection::All => sees(""), // a database of any name
+        // No database has an empty name, so only a privilege on all databases counts.
+        UserSelection::All => sees(""),
         UserSelection::OfDatabase => sees(call.database()),
         UserSelection::Named(names) => names
             .iter()

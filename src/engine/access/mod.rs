@@ -182,7 +182,7 @@ impl Walk {
     }
 
     /// Frees the buffers until the next command needs the walk again. Returns the number of bytes that it still uses.
-    pub fn at_rest(&mut self) -> usize {
+    pub fn suspend(&mut self) -> usize {
         self.scratch = Vec::new();
         self.copies = Vec::new();
         let size = match self.first_size {

@@ -50,7 +50,7 @@ impl IntervalEnd {
     }
 
     /// Returns the same position as an end of the neighboring interval.
-    fn turned(&self) -> Self {
+    fn other_side(&self) -> Self {
         Self {
             at: Rc::clone(&self.at),
             included: !self.included,
@@ -182,8 +182,8 @@ pub fn complement(
     let mut rest = Vec::with_capacity(of.len() + 1);
     let mut low = lowest;
     for interval in of {
-        rest.push(Interval::new(low, interval.low.turned()));
-        low = interval.high.turned();
+        rest.push(Interval::new(low, interval.low.other_side()));
+        low = interval.high.other_side();
     }
     rest.push(Interval::new(low, highest));
     rest.retain(|interval| !interval.is_empty());

@@ -39,16 +39,16 @@ pub fn merge_objects<'a>(call: &'a ExprCall, env: Env<'a>) -> Result<Val<'a>> {
             // A single argument that is an array stands for its elements.
             Some(array) if call.args.len() == 1 => {
                 for item in items(array) {
-                    take_in(&mut result, item)?;
+                    merge_into(&mut result, item)?;
                 }
             }
-            _ => take_in(&mut result, value.as_ref())?,
+            _ => merge_into(&mut result, value.as_ref())?,
         }
     }
     Ok(Val::Own(Value::document(result.into_bytes())))
 }
 
-fn take_in(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
+fn merge_into(result: &mut DocBuf, value: ValueRef<'_>) -> Result<()> {
     if value.is_nullish() {
         return Ok(());
     }

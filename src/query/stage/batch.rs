@@ -73,7 +73,7 @@ impl RowBatch {
     }
 
     /// Prepares for a wait: an empty batch frees its buffers. Returns the bytes that remain.
-    pub fn at_rest(&mut self) -> usize {
+    pub fn suspend(&mut self) -> usize {
         if self.is_empty() {
             self.bytes = Vec::new();
             self.ends = Vec::new();

@@ -281,9 +281,9 @@ impl Rows for BucketAutoRows {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
         let next = self.next.as_ref().map_or(0, |row| row.bytes().len());
-        self.batch.at_rest() + self.held.memory() + next + self.input.at_rest()
+        self.batch.suspend() + self.held.memory() + next + self.input.suspend()
     }
 }

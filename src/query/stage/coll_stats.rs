@@ -120,7 +120,7 @@ impl Rows for CollStatsRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }

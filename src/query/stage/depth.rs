@@ -35,7 +35,7 @@ pub(super) fn levels(spec: ValueRef<'_>) -> usize {
 
 impl Depth {
     /// Accounts for a stage that can add this many levels, and checks its output if needed.
-    pub fn behind(&mut self, levels: usize, rows: Box<dyn Rows>) -> Box<dyn Rows> {
+    pub fn check_after(&mut self, levels: usize, rows: Box<dyn Rows>) -> Box<dyn Rows> {
         self.added += levels;
         self.since_check += levels;
         if self.since_check <= UNSEEN {
@@ -66,7 +66,7 @@ impl Rows for DepthCheckedRows {
         Ok(flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.0.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.0.suspend()
     }
 }

@@ -84,7 +84,7 @@ where
         Ok(self.flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }

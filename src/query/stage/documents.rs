@@ -86,7 +86,7 @@ impl Rows for DocumentsRows {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.array
             .as_ref()
             .map_or(0, |array| array.as_ref().data().len())

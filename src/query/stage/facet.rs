@@ -187,9 +187,9 @@ impl FacetBranch {
         Ok(true)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.found.clear();
-        self.found.at_rest() + self.result.capacity() + self.rows.at_rest()
+        self.found.suspend() + self.result.capacity() + self.rows.suspend()
     }
 }
 
@@ -238,12 +238,12 @@ impl Rows for FacetRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.parts
             .iter_mut()
-            .map(FacetBranch::at_rest)
+            .map(FacetBranch::suspend)
             .sum::<usize>()
-            + self.input.at_rest()
+            + self.input.suspend()
     }
 }
 
@@ -286,7 +286,7 @@ impl Rows for FacetSource {
         Ok(if feed.end { Flow::End } else { Flow::Pause })
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }

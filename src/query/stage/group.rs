@@ -394,8 +394,8 @@ impl Rows for GroupRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
-        self.batch.at_rest() + self.used + self.input.at_rest()
+        self.batch.suspend() + self.used + self.input.suspend()
     }
 }

@@ -137,13 +137,13 @@ impl Rows for LookupRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.array = Vec::new();
         self.found = RowBatch::new();
         // The next command must search again.
         self.same = None;
-        let inner = self.inner.as_mut().map_or(0, RowPipeline::at_rest);
-        self.batch.at_rest() + inner + self.input.at_rest()
+        let inner = self.inner.as_mut().map_or(0, RowPipeline::suspend);
+        self.batch.suspend() + inner + self.input.suspend()
     }
 }
 
@@ -330,9 +330,9 @@ impl RowPipeline {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         let vars = self.vars.as_ref().map_or(0, Vars::held);
-        self.elements.capacity() + vars + self.rows.at_rest()
+        self.elements.capacity() + vars + self.rows.suspend()
     }
 }
 
@@ -347,8 +347,8 @@ impl Rows for BufferedRows {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.0.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.0.suspend()
     }
 }
 

@@ -82,7 +82,7 @@ impl Rows for Match {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.input.suspend()
     }
 }

@@ -143,7 +143,7 @@ impl Rows for OutRows {
         }
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }

@@ -250,7 +250,7 @@ impl Pipeline {
                     sort::rows(rows, by.clone(), bound)
                 }
             };
-            rows = behind(step, depth.behind(step.levels, rows));
+            rows = behind(step, depth.check_after(step.levels, rows));
         }
         depth.at_end(rows)
     }

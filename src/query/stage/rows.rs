@@ -11,7 +11,7 @@ pub trait Rows: Send {
 
     /// Prepares for a wait until the next command. Frees the buffers that can be rebuilt, also those of the input, and
     /// returns the bytes that remain.
-    fn at_rest(&mut self) -> usize;
+    fn suspend(&mut self) -> usize;
 }
 
 /// The answer of [`Rows::fill`]: whether and when to call it again.
@@ -100,7 +100,7 @@ impl Rows for Empty {
         Ok(Flow::End)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }
@@ -110,7 +110,7 @@ impl<R: Rows + ?Sized> Rows for Box<R> {
         (**self).fill(cx, out)
     }
 
-    fn at_rest(&mut self) -> usize {
-        (**self).at_rest()
+    fn suspend(&mut self) -> usize {
+        (**self).suspend()
     }
 }

@@ -127,9 +127,9 @@ impl Rows for Sorted {
         })
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         self.batch.clear();
-        self.batch.at_rest() + self.held.memory() + self.input.at_rest()
+        self.batch.suspend() + self.held.memory() + self.input.suspend()
     }
 }
 

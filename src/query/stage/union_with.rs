@@ -126,7 +126,7 @@ impl Rows for UnionWithRows {
         })
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.rows.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.rows.suspend()
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn issue(
     let authority = match directory {
         Some(directory) => {
             let file = directory.join(CERTIFICATE);
-            let authority = Authority::kept_in(directory, now)
+            let authority = Authority::load_or_create(directory, now)
                 .map_err(|problem| format!("{}: {problem}", directory.display()))?;
             info!(names = names.join(","), authority = %file.display(), "TLS with a certificate made for these names");
             authority
@@ -77,7 +77,7 @@ impl Authority {
     }
 
     /// Returns the authority in the directory. Creates one if there is none.
-    fn kept_in(directory: &Path, now: Millis) -> Result<Self, String> {
+    fn load_or_create(directory: &Path, now: Millis) -> Result<Self, String> {
         let text = |problem: io::Error| problem.to_string();
         fs::create_dir_all(directory).map_err(text)?;
         let key_file = directory.join(KEY);

@@ -30,12 +30,12 @@ impl<'a> ActionArguments<'a> {
                 "collection" => arguments.collection = arg.str()?,
                 MANUAL => {
                     let units = arg.int()?;
-                    let bought = units.map(|units| units_in(units, 400, 100).map(Offer::Manual));
-                    arguments.buy(bought.transpose()?)?;
+                    let offer = units.map(|units| units_in(units, 400, 100).map(Offer::Manual));
+                    arguments.set_offer(offer.transpose()?)?;
                 }
                 AUTOSCALE => {
-                    let bought = arg.doc()?.map(autoscale);
-                    arguments.buy(bought.transpose()?)?;
+                    let offer = arg.doc()?.map(autoscale);
+                    arguments.set_offer(offer.transpose()?)?;
                 }
                 "shardKey" => arguments.shard_key = shard_key(&arg)?,
                 "indexes" => arguments.indexes = arg.docs()?,
@@ -46,7 +46,7 @@ impl<'a> ActionArguments<'a> {
         Ok(arguments)
     }
 
-    fn buy(&mut self, offer: Option<Offer>) -> Result<()> {
+    fn set_offer(&mut self, offer: Option<Offer>) -> Result<()> {
         if self.offer.is_some() && offer.is_some() {
             return Err(Error::bad_value(
                 "customAction takes either offerThroughput or autoScaleSettings, not both",

@@ -1,7 +1,7 @@
 //! The actions on collections.
 
 use super::indexes::{self, IndexChanges};
-use super::work::{CustomActionWork, NewProvision, UndoableCommand, asked_for};
+use super::work::{CustomActionWork, NewProvision, UndoableCommand, client_command};
 use super::{ActionArguments, put_offer};
 use crate::command::{Call, Outcome};
 use crate::cosmos::{Offer, Provisioned};
@@ -24,19 +24,19 @@ pub fn create(
             format!("Collection {}.{name} already exists.", call.database()),
         ));
     }
-    let sale = NewProvision {
+    let provision = NewProvision {
         offer: arguments.offer,
         shard_key: arguments.shard_key.clone(),
     };
-    check_offer(&sale)?;
+    check_offer(&provision)?;
     let body = |verb: &str| {
         DocBuf::build(|body| {
             body.put_str(verb, name).put_str("$db", call.database());
         })
     };
     let mut commands = vec![UndoableCommand {
-        work: asked_for(call, &body("create")),
-        undo: Some(asked_for(call, &body("drop"))),
+        work: client_command(call, &body("create")),
+        undo: Some(client_command(call, &body("drop"))),
     }];
     if let Some(specs) = &arguments.indexes {
         let specs = indexes::check(call, specs)?;
@@ -47,7 +47,7 @@ pub fn create(
             });
         }
     }
-    Ok(CustomActionWork::begin(call, name, commands, sale))
+    Ok(CustomActionWork::begin(call, name, commands, provision))
 }
 
 pub fn update(
@@ -57,17 +57,17 @@ pub fn update(
 ) -> Result<Outcome> {
     let name = arguments.collection(call)?;
     let provisioned = find(call, name)?;
-    let sale = NewProvision {
+    let provision = NewProvision {
         offer: arguments.offer.or(provisioned.offer),
         shard_key: provisioned.shard_key,
     };
-    check_offer(&sale)?;
+    check_offer(&provision)?;
     let mut commands = Vec::new();
     if let Some(specs) = &arguments.indexes {
         commands =
             IndexChanges::new(call, name, indexes::check(call, specs)?)?.commands(call, name);
     }
-    Ok(CustomActionWork::begin(call, name, commands, sale))
+    Ok(CustomActionWork::begin(call, name, commands, provision))
 }
 
 pub fn get(
@@ -113,9 +113,9 @@ fn find(call: &Call<'_>, name: &str) -> Result<Provisioned> {
     Ok(offers.collection(&call.namespace(name), uuid))
 }
 
-fn check_offer(sale: &NewProvision) -> Result<()> {
-    let much = sale.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
-    match much && sale.shard_key.is_none() {
+fn check_offer(provision: &NewProvision) -> Result<()> {
+    let much = provision.offer.map_or(0, Offer::units) > MAX_UNSHARDED;
+    match much && provision.shard_key.is_none() {
         true => Err(Error::bad_value(format!(
             "A collection without a shardKey has at most {MAX_UNSHARDED} request units per second"
         ))),

@@ -1,6 +1,6 @@
 //! The indexes of an action: creates them, or replaces the existing ones with them.
 
-use super::work::{UndoableCommand, asked_for};
+use super::work::{UndoableCommand, client_command};
 use crate::command::Call;
 use crate::command::index_spec::{self, Unknown};
 use crate::cosmos::strict;
@@ -58,10 +58,10 @@ pub fn make<'s>(
         list.end();
         body.put_str("$db", call.database());
     });
-    asked_for(call, &body)
+    client_command(call, &body)
 }
 
-fn take_away<'s>(
+fn drop_indexes<'s>(
     call: &Call<'_>,
     collection: &str,
     specs: impl Iterator<Item = Doc<'s>>,
@@ -75,7 +75,7 @@ fn take_away<'s>(
         list.end();
         body.put_str("$db", call.database());
     });
-    asked_for(call, &body)
+    client_command(call, &body)
 }
 
 fn name(spec: Doc<'_>) -> &str {
@@ -136,12 +136,12 @@ impl<'a> IndexChanges<'a> {
         if !first.is_empty() {
             commands.push(UndoableCommand {
                 work: make(call, collection, first.iter().copied()),
-                undo: Some(take_away(call, collection, first.iter().copied())),
+                undo: Some(drop_indexes(call, collection, first.iter().copied())),
             });
         }
         if !old.is_empty() {
             commands.push(UndoableCommand {
-                work: take_away(call, collection, old.iter().map(DocBuf::as_doc)),
+                work: drop_indexes(call, collection, old.iter().map(DocBuf::as_doc)),
                 undo: Some(make(call, collection, old.iter().map(DocBuf::as_doc))),
             });
         }

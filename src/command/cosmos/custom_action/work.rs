@@ -31,11 +31,11 @@ pub struct CustomActionWork {
     context: Arc<Context>,
     database: String,
     collection: String,
-    sale: Option<NewProvision>,
+    provision: Option<NewProvision>,
 }
 
 /// Returns a command as the client could have sent it, as work that runs with the client's rights.
-pub fn asked_for(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
+pub fn client_command(call: &Call<'_>, body: &DocBuf) -> Box<dyn Work> {
     let request = Request::new(body.bytes().to_vec());
     dispatch::later(call.context, call.client, request)
 }
@@ -47,7 +47,7 @@ impl CustomActionWork {
         call: &Call<'_>,
         collection: &str,
         mut commands: Vec<UndoableCommand>,
-        sale: NewProvision,
+        provision: NewProvision,
     ) -> Outcome {
         commands.reverse();
         Outcome::Work(Box::new(Self {
@@ -57,21 +57,21 @@ impl CustomActionWork {
             context: Arc::clone(call.context),
             database: call.database().to_owned(),
             collection: collection.to_owned(),
-            sale: Some(sale),
+            provision: Some(provision),
         }))
     }
 
     /// Stores the throughput after all commands are done.
-    fn sell(&mut self) -> Result<()> {
+    fn provision(&mut self) -> Result<()> {
         self.undo.clear();
         let there = self.context.catalog.get(&self.database, &self.collection)?;
-        if let (Some(there), Some(sale)) = (there, self.sale.take()) {
+        if let (Some(there), Some(provision)) = (there, self.provision.take()) {
             self.context.cosmos.offers.set_collection(
                 format!("{}.{}", self.database, self.collection),
                 Provisioned {
                     uuid: *there.uuid().as_bytes(),
-                    offer: sale.offer,
-                    shard_key: sale.shard_key,
+                    offer: provision.offer,
+                    shard_key: provision.shard_key,
                 },
             );
         }
@@ -95,7 +95,7 @@ impl Task for CustomActionWork {
             });
         }
         let Some(command) = self.left.last_mut() else {
-            self.sell()?;
+            self.provision()?;
             return Ok(Step::Done);
         };
         match run(&mut *command.work) {
@@ -104,7 +104,7 @@ impl Task for CustomActionWork {
                 let done = self.left.pop();
                 self.undo.extend(done.and_then(|command| command.undo));
                 if self.left.is_empty() {
-                    self.sell()?;
+                    self.provision()?;
                     return Ok(Step::Done);
                 }
             }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 
 use super::{Server, batch, code, run, with};
-use crate::command::tests::server::{begin, finish, go_on_for};
+use crate::command::tests::server::{begin, finish, run_steps};
 use crate::config::Cosmos;
 
 #[test]
@@ -420,7 +420,7 @@ fn an_abandoned_update_leaves_all_old_or_all_new_indexes() {
     let old = indexes(&mut server, "c");
     let mut abandoned = 0;
     for steps in 0.. {
-        let done = go_on_for(&mut server, update(new.clone()), steps);
+        let done = run_steps(&mut server, update(new.clone()), steps);
         let mut there = indexes(&mut server, "c");
         there.sort();
         if done {

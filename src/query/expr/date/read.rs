@@ -72,7 +72,7 @@ fn free(text: &str) -> Option<DateFields> {
     if cursor.rest.is_empty() {
         return Some(found);
     }
-    if cursor.eat('T') || cursor.eat('t') || cursor.spaces() {
+    if cursor.accept('T') || cursor.accept('t') || cursor.spaces() {
         if cursor.rest.starts_with(|c: char| c.is_ascii_digit()) {
             cursor.time(&mut found)?;
         }
@@ -94,7 +94,7 @@ fn formatted(text: &str, format: &str) -> Option<DateFields> {
     let mut letters = format.chars();
     while let Some(letter) = letters.next() {
         if letter != '%' {
-            if !cursor.eat(letter) {
+            if !cursor.accept(letter) {
                 return None;
             }
             continue;
@@ -114,16 +114,16 @@ fn formatted(text: &str, format: &str) -> Option<DateFields> {
             'b' | 'B' => found.month = Some(cursor.month()?),
             'z' => cursor.zone_into(&mut found)?,
             'Z' => {
-                let sign = if cursor.eat('-') {
+                let sign = if cursor.accept('-') {
                     -1
                 } else {
-                    cursor.eat('+');
+                    cursor.accept('+');
                     1
                 };
                 found.zone = Some(Zone::Fixed(sign * cursor.number(1, 4)? * 60_000));
             }
             literal => {
-                if !cursor.eat(literal) {
+                if !cursor.accept(literal) {
                     return None;
                 }
             }
@@ -162,7 +162,7 @@ impl DateFields {
 // === impl Cursor ===
 
 impl<'t> Cursor<'t> {
-    fn eat(&mut self, letter: char) -> bool {
+    fn accept(&mut self, letter: char) -> bool {
         match self.rest.strip_prefix(letter) {
             Some(rest) => {
                 self.rest = rest;
@@ -243,7 +243,7 @@ impl<'t> Cursor<'t> {
             let before = self.rest;
             if let Some(month) = self.month() {
                 found.month = Some(month);
-                self.eat('.');
+                self.accept('.');
                 self.spaces();
                 found.day = Some(self.number(1, 2)?);
             } else {
@@ -269,7 +269,7 @@ impl<'t> Cursor<'t> {
             return Some(());
         }
         // A minus sign makes the year negative.
-        let before_zero = self.eat('-');
+        let before_zero = self.accept('-');
         let first = self.digits(8);
         match first.len() {
             8 => {
@@ -283,13 +283,13 @@ impl<'t> Cursor<'t> {
                     found.year = found.year.map(|year: i64| -year);
                 }
                 let separator = self.rest.chars().next()?;
-                if !matches!(separator, '-' | '/') || !self.eat(separator) {
+                if !matches!(separator, '-' | '/') || !self.accept(separator) {
                     return None;
                 }
-                if separator == '-' && self.eat('W') {
+                if separator == '-' && self.accept('W') {
                     found.iso_year = found.year;
                     found.iso_week = Some(self.number(2, 2)?);
-                    if self.eat('-') {
+                    if self.accept('-') {
                         found.iso_day = Some(self.within(1, 1, 1..=7)?);
                     }
                     return Some(());
@@ -301,7 +301,7 @@ impl<'t> Cursor<'t> {
                     return Some(());
                 }
                 found.month = Some(second.parse().ok()?);
-                if self.eat(separator) {
+                if self.accept(separator) {
                     found.day = Some(self.number(1, 2)?);
                 } else {
                     found.day = Some(1);
@@ -309,19 +309,19 @@ impl<'t> Cursor<'t> {
             }
             1 | 2 => {
                 let number: i64 = first.parse().ok()?;
-                if self.eat('/') {
+                if self.accept('/') {
                     // The month comes first, as in American dates.
                     found.month = Some(number);
                     found.day = Some(self.number(1, 2)?);
-                    if !self.eat('/') {
+                    if !self.accept('/') {
                         return None;
                     }
                 } else {
-                    self.eat('-');
+                    self.accept('-');
                     self.spaces();
                     found.day = Some(number);
                     found.month = Some(self.month()?);
-                    self.eat('-');
+                    self.accept('-');
                     self.spaces();
                 }
                 found.year = Some(self.number(4, 4)?);
@@ -333,11 +333,11 @@ impl<'t> Cursor<'t> {
 
     fn time(&mut self, found: &mut DateFields) -> Option<()> {
         found.hour = self.within(1, 2, 0..=24)?;
-        if self.eat(':') {
+        if self.accept(':') {
             found.minute = self.within(2, 2, 0..=59)?;
-            if self.eat(':') {
+            if self.accept(':') {
                 found.second = self.within(2, 2, 0..=60)?;
-                if self.eat('.') || self.eat(',') {
+                if self.accept('.') || self.accept(',') {
                     found.milli = self.fraction(9)?;
                 }
             }

@@ -47,7 +47,7 @@ impl Rows for MemoryRows {
         Ok(Flow::More)
     }
 
-    fn at_rest(&mut self) -> usize {
+    fn suspend(&mut self) -> usize {
         0
     }
 }
@@ -164,7 +164,7 @@ pub fn run_with(
         }
         if slice.is_over() {
             // As between two commands, the stages free their buffers. The result must not change.
-            rows.at_rest();
+            rows.suspend();
         }
     }
     panic!("does not end: {stages:?}");
