@@ -65,7 +65,7 @@ impl Vars {
         self.start
     }
 
-    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::began`], with its milliseconds as the increment. So the value grows
+    /// Returns `$$CLUSTER_TIME`: the second of [`Vars::start`], with its milliseconds as the increment. So the value grows
     /// from one command to the next.
     pub fn cluster_time(&self) -> Option<(u32, u32)> {
         let seconds = u32::try_from(self.start.seconds()).unwrap_or_default();

@@ -57,7 +57,7 @@ pub struct Walk {
     scratch: Vec<u8>,
     /// The bytes of documents that are tested outside the lock.
     copies: Vec<u8>,
-    /// The bytes that all accesses took before any was finished, once [`Walk::at_rest`] has computed them.
+    /// The bytes that all accesses took before any was finished, once [`Walk::suspend`] has computed them.
     first_size: Option<usize>,
     effort: Effort,
 }
