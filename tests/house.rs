@@ -366,8 +366,8 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
     };
     for listed in vocabularies() {
         let folder = listed.folder;
-        let door = text_of(format!("{folder}/mod.rs"));
-        for (nth, line) in code(without_tests(door)) {
+        let mod_file = text_of(format!("{folder}/mod.rs"));
+        for (nth, line) in code(without_tests(mod_file)) {
             let words = [
                 "const ",
                 "enum ",
@@ -378,7 +378,10 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
                 "struct ",
             ];
             let defines = words.iter().any(|word| line.contains(word));
-            assert!(!defines, "{folder}/mod.rs:{nth} holds more than doors");
+            assert!(
+                !defines,
+                "{folder}/mod.rs:{nth} holds more than declarations"
+            );
         }
         let table = text_of(format!("{folder}/table.rs"));
         let declared = format!("pub static {}: ", listed.table);
@@ -394,7 +397,7 @@ fn a_vocabulary_is_one_table_over_the_files_of_its_folder() {
             assert!(!modules.is_empty() || !word.ready, "{name}: {row}");
             for module in modules {
                 let declared =
-                    code(door).any(|(_, line)| line.ends_with(&format!("mod {module};")));
+                    code(mod_file).any(|(_, line)| line.ends_with(&format!("mod {module};")));
                 assert!(declared, "{name}: {module} is not in {folder}");
             }
         }
@@ -425,7 +428,7 @@ fn rows_of(table: &str) -> Vec<&str> {
     rows
 }
 
-/// Returns the modules that a piece of code names: `date` in `date::extract(arg, Part::Year)`.
+/// Returns the modules that a piece of code names: `date` in `date::extract(arg, DatePart::Year)`.
 fn modules_in(code: &str) -> BTreeSet<&str> {
     let in_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices("::")

@@ -14,15 +14,15 @@ use super::support::vocabularies::{Cases, vocabularies, vocabulary};
 use super::support::world::{Reaper, World, failure};
 
 /// A statement of a script, as the command that it sends.
-struct Asked {
+struct SentStatement {
     /// The script, below `tests/cases`.
     script: String,
     command: Document,
     failed: bool,
 }
 
-fn asked() -> Vec<Asked> {
-    let mut asked = Vec::new();
+fn sent() -> Vec<SentStatement> {
+    let mut sent = Vec::new();
     for (script, file) in scripts() {
         let text = fs::read_to_string(&file).expect("it was just listed");
         let mut parsed = Script::parse(&text).expect(&script);
@@ -30,7 +30,7 @@ fn asked() -> Vec<Asked> {
         for statement in statements.filter(|statement| statement.speaker != "clock") {
             // It does not matter here which cursor `more` continues.
             let said = statement::read(&statement.text, Some((1, "t".to_owned())));
-            asked.push(Asked {
+            sent.push(SentStatement {
                 script: script.clone(),
                 command: said.expect(&statement.text).command,
                 failed: statement
@@ -40,7 +40,7 @@ fn asked() -> Vec<Asked> {
             });
         }
     }
-    asked
+    sent
 }
 
 /// Returns every field name, at any depth.
@@ -58,11 +58,11 @@ fn names(value: &Bson, found: &mut BTreeSet<String>) {
 }
 
 /// Returns the names in the successful statements of the scripts whose path has this prefix.
-fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
+fn named_in(sent: &[SentStatement], path: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let succeed = asked.iter().filter(|asked| !asked.failed);
-    for asked in succeed.filter(|asked| asked.script.starts_with(path)) {
-        names(&Bson::Document(asked.command.clone()), &mut found);
+    let succeed = sent.iter().filter(|sent| !sent.failed);
+    for sent in succeed.filter(|sent| sent.script.starts_with(path)) {
+        names(&Bson::Document(sent.command.clone()), &mut found);
     }
     found
 }
@@ -70,7 +70,7 @@ fn named_in(asked: &[Asked], path: &str) -> BTreeSet<String> {
 /// Adding an operator means adding its case.
 #[test]
 fn every_operator_is_named_by_a_script() {
-    let asked = asked();
+    let sent = sent();
     let mut missing = Vec::new();
     for listed in vocabularies() {
         for name in listed.ready() {
@@ -80,7 +80,7 @@ fn every_operator_is_named_by_a_script() {
                 Cases::In(folder) => format!("{folder}/"),
                 Cases::OfItsOwn(folder) => format!("{folder}/{}.case", script(folder, name)),
             };
-            if !named_in(&asked, &path).contains(name) {
+            if !named_in(&sent, &path).contains(name) {
                 missing.push(format!("no statement of {path} has {name}"));
             }
         }
@@ -120,11 +120,11 @@ const NEVER_FAIL: &[&str] = &["connPoolStats", "isdbgrid", "serverStatus", "what
 /// Scripts run each command at least once with success and once with an error.
 #[test]
 fn every_command_is_run_by_a_script() {
-    let asked = asked();
+    let sent = sent();
     let runs = |names: &[&str], failed: bool| {
-        asked.iter().any(|asked| {
-            let verb = asked.command.keys().next();
-            asked.failed == failed && verb.is_some_and(|verb| names.contains(&verb.as_str()))
+        sent.iter().any(|sent| {
+            let verb = sent.command.keys().next();
+            sent.failed == failed && verb.is_some_and(|verb| names.contains(&verb.as_str()))
         })
     };
     let mut missing = Vec::new();

@@ -5,7 +5,7 @@ use mongodb::Collection;
 use mongodb::bson::{Document, doc};
 use sundown::config::Topology;
 
-use crate::server::{default_house, house};
+use crate::server::{default_server, test_server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_and_retryable_writes() {
@@ -16,9 +16,9 @@ async fn sessions_and_retryable_writes() {
             advertise: None,
         },
     ] {
-        let house = house(topology).await;
-        let things: Collection<Document> = house.database.collection("things");
-        let mut session = house.client.start_session().await.unwrap();
+        let test_server = test_server(topology).await;
+        let things: Collection<Document> = test_server.database.collection("things");
+        let mut session = test_server.client.start_session().await.unwrap();
         things
             .insert_one(doc! {"_id": 1, "n": 0})
             .session(&mut session)
@@ -43,7 +43,7 @@ async fn sessions_and_retryable_writes() {
         };
         let mut send = Vec::new();
         for _ in 0..2 {
-            let sent = house.database.run_command(write.clone());
+            let sent = test_server.database.run_command(write.clone());
             send.push(sent.session(&mut session).await.unwrap());
         }
         let (first, again) = (&send[0], &send[1]);
@@ -52,16 +52,16 @@ async fn sessions_and_retryable_writes() {
             things.find_one(doc! {}).await.unwrap(),
             Some(doc! {"_id": 1, "n": 6})
         );
-        house.server.stop().await;
+        test_server.server.stop().await;
     }
 }
 
 /// Features that are not built are refused by name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_features_are_refused_by_name() {
-    let house = default_house().await;
-    let things: Collection<Document> = house.database.collection("things");
-    let mut session = house.client.start_session().await.unwrap();
+    let test_server = default_server().await;
+    let things: Collection<Document> = test_server.database.collection("things");
+    let mut session = test_server.client.start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     let error = things
         .insert_one(doc! {"_id": 1})
@@ -76,5 +76,5 @@ async fn planned_features_are_refused_by_name() {
     let error = things.watch().await.unwrap_err();
     assert!(error.to_string().contains("$changeStream"), "{error}");
     assert_eq!(things.count_documents(doc! {}).await.unwrap(), 0);
-    house.server.stop().await;
+    test_server.server.stop().await;
 }

@@ -10,7 +10,7 @@ use sundown::clock::Clock;
 use sundown::config::{Tls, TlsMode};
 use sundown::server::Server;
 
-use crate::clients::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{TLS12, TLS13, TlsClient, driver, trusting, works};
 use crate::settings::{Authority, folder, given, kept_in, start, with};
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn client_certificates_are_requested() {
                 ("wrong", Some(wrong.as_str()), false),
                 ("none", None, allow_without),
             ] {
-                let dialing = Dialing {
+                let dialing = TlsClient {
                     own,
                     versions,
                     ..trusting(&ca)

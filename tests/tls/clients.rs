@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion
 
 use crate::raw::{Client, PATIENCE, msg, ping};
 
-pub struct Dialing<'a> {
+pub struct TlsClient<'a> {
     pub authority: &'a Path,
     pub name: &'a str,
     pub versions: Versions,
@@ -31,8 +31,8 @@ pub const BOTH: Versions = &[&version::TLS12, &version::TLS13];
 pub const TLS12: Versions = &[&version::TLS12];
 pub const TLS13: Versions = &[&version::TLS13];
 
-pub fn trusting(authority: &Path) -> Dialing<'_> {
-    Dialing {
+pub fn trusting(authority: &Path) -> TlsClient<'_> {
+    TlsClient {
         authority,
         name: "localhost",
         versions: BOTH,
@@ -40,7 +40,7 @@ pub fn trusting(authority: &Path) -> Dialing<'_> {
     }
 }
 
-impl Dialing<'_> {
+impl TlsClient<'_> {
     pub async fn dial(&self, address: SocketAddr) -> Result<Client<TlsStream<TcpStream>>, String> {
         let mut roots = RootCertStore::empty();
         roots

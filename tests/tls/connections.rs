@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::ProtocolVersion;
 
-use crate::clients::{Dialing, TLS12, TLS13, driver, trusting, works};
+use crate::clients::{TLS12, TLS13, TlsClient, driver, trusting, works};
 use crate::raw::{Client, MORE_TO_COME, PATIENCE, body, msg, ping, sequence};
 use crate::settings::{Authority, folder, kept_in, start};
 
@@ -74,7 +74,7 @@ async fn both_versions_and_every_name() {
             (TLS12, ProtocolVersion::TLSv1_2),
             (TLS13, ProtocolVersion::TLSv1_3),
         ] {
-            let dialing = Dialing {
+            let dialing = TlsClient {
                 name,
                 versions,
                 ..trusting(&authority)
@@ -87,7 +87,7 @@ async fn both_versions_and_every_name() {
             );
         }
     }
-    let other = Dialing {
+    let other = TlsClient {
         name: "elsewhere",
         ..trusting(&authority)
     };

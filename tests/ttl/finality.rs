@@ -216,20 +216,20 @@ fn time_travel_over_the_wire() {
     let mut world = World::new(Reaper::On);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", [doc! {"_id": 1}]);
-    let told = world.run(doc! {"timeTravel": 1, "advanceSeconds": 9.999});
-    assert_eq!(told.get("now"), Some(&date(START + 9_999)));
+    let reported = world.run(doc! {"timeTravel": 1, "advanceSeconds": 9.999});
+    assert_eq!(reported.get("now"), Some(&date(START + 9_999)));
     assert_eq!(world.int_ids("c", doc! {}), [1]);
     world.run(doc! {"timeTravel": 1, "advanceSeconds": 0.001});
     assert_eq!(world.int_ids("c", doc! {}), NOBODY);
     world.run(doc! {"timeTravel": 1, "to": date(START + 60_000)});
     let status = world.run(doc! {"serverStatus": 1});
     assert_eq!(status.get("localTime"), Some(&date(START + 60_000)));
-    let told = world.run(doc! {"timeTravel": 1, "freeze": false});
-    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(false)));
-    let told = world.run(doc! {"timeTravel": 1, "freeze": true});
-    assert_eq!(told.get("frozen"), Some(&Bson::Boolean(true)));
-    let told = told.get_datetime("now").unwrap().timestamp_millis();
-    assert!((START + 60_000..START + 120_000).contains(&told));
+    let reported = world.run(doc! {"timeTravel": 1, "freeze": false});
+    assert_eq!(reported.get("frozen"), Some(&Bson::Boolean(false)));
+    let reported = world.run(doc! {"timeTravel": 1, "freeze": true});
+    assert_eq!(reported.get("frozen"), Some(&Bson::Boolean(true)));
+    let reported = reported.get_datetime("now").unwrap().timestamp_millis();
+    assert!((START + 60_000..START + 120_000).contains(&reported));
 
     let clock = sundown::clock::Clock::frozen(sundown::clock::Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| {
