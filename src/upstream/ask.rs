@@ -1,0 +1,34 @@
+//! The seam between the rules and the connection to the cluster.
+
+use std::future::Future;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Hangup};
+use crate::wire::Request;
+
+/// A connection to the cluster that belongs to one client.
+pub trait Ask: Send {
+    /// Sends a command and returns the reply document. It may be the cluster's error.
+    fn ask(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Lost>> + Send;
+}
+
+/// The cluster did not answer: it cannot be reached, or it left in the middle of a command.
+#[derive(Debug)]
+pub enum Lost {
+    /// The client gets this error.
+    Error(Error),
+    /// The connection of the client must be closed.
+    Hangup(Hangup),
+}
+
+// === impl Lost ===
+
+impl Lost {
+    /// The client's own login was lost with its connection to the cluster.
+    pub fn hangup() -> Self {
+        Self::Hangup(Hangup::new(
+            "the client's connection to the upstream cluster broke",
+        ))
+    }
+}
