@@ -176,7 +176,7 @@ mod tests {
     /// There are more keys than one step examines, and one key has documents on both sides of the boundary between two
     /// steps.
     #[test]
-    fn all_who_share_a_key_are_told_of() {
+    fn all_documents_that_share_a_key_are_reported() {
         let mut server = server(Config::default());
         let keys = 193;
         let docs: Vec<Document> = (0..2 * keys)
@@ -192,9 +192,9 @@ mod tests {
         let convert = doc! {"collMod": "c", "index": {"name": "a", "unique": true}, "$db": "d"};
         let refused = ask(&mut server, convert.clone());
         assert_eq!(refused.get_i32("code").ok(), Some(359), "{refused}");
-        let told: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
-        assert_eq!(told.len(), keys as usize);
-        for (n, shared) in (0..keys).zip(told) {
+        let reported: Vec<_> = refused.get_array("violations").unwrap().iter().collect();
+        assert_eq!(reported.len(), keys as usize);
+        for (n, shared) in (0..keys).zip(reported) {
             assert_eq!(shared.as_document(), Some(&doc! {"ids": [n, n + keys]}));
         }
         let one_each = doc! {"q": {"_id": {"$gte": keys}}, "limit": 0};

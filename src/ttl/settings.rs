@@ -216,7 +216,7 @@ mod tests {
     use bson::{Bson, doc};
 
     #[test]
-    fn each_command_refuses_an_expiry_in_its_own_words() {
+    fn each_command_has_its_own_message_for_a_wrong_expiry() {
         let (one, id, two) = (
             doc! {"at": 1},
             doc! {"_id": "hashed"},

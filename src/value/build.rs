@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_reads_back_and_agrees_with_the_crate() {
+    fn built_documents_read_back_and_agree_with_the_bson_crate() {
         let built = DocBuf::build(|d| {
             d.put_i32("a", 1).put_str("b", "text");
             let mut nested = d.doc("c");
@@ -393,12 +393,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_stops_at_what_it_cannot_read() {
-        let whole = DocBuf::build(|d| {
+    fn a_reader_stops_at_invalid_bytes() {
+        let complete = DocBuf::build(|d| {
             d.put_str("a", "b").put_i32("c", 1);
         });
-        for cut in 0..whole.bytes().len() {
-            let _ = Doc::new(&whole.bytes()[..cut]).iter().count();
+        for cut in 0..complete.bytes().len() {
+            let _ = Doc::new(&complete.bytes()[..cut]).iter().count();
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
 
     /// The expected answers are those of mongod 6.0.5 to create, insert and find.
     #[test]
-    fn names_are_refused_as_mongod_refuses_them() {
+    fn invalid_names_have_the_errors_of_mongod() {
         let long = "x".repeat(MAX_NAMESPACE - 1);
         let fits = &long[..MAX_NAMESPACE - 2];
         for (database, name, created, written, read) in [

@@ -33,9 +33,9 @@ mod unset;
 mod upsert;
 
 pub use check::{MAX_DEPTH, check_id, depth};
-pub use modify::Argument;
+pub use modify::UpdateArgument;
 pub use parse::{Apply, Style, Update};
-pub use table::{Parse, UPDATES};
+pub use table::{UPDATES, UpdateParser};
 
 #[cfg(test)]
 mod model;

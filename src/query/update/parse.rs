@@ -10,14 +10,14 @@ use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
-use super::modify::{Argument, Leaf};
+use super::modify::{Leaf, UpdateArgument};
 use super::patch;
 use super::path::{self, UpdatePath};
-use super::pipeline::Pipeline;
+use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
 use super::rewrite::Rewrite;
-use super::table::{Parse, UPDATES};
-use super::tree::{self, Fields};
+use super::table::{UPDATES, UpdateParser};
+use super::tree::{self, FieldNodes};
 
 /// Updates larger than this are sorted by path before they are inserted into the tree. Such an update may have a million
 /// fields, and each one is inserted at its place among the others. (Conflicts may then be reported in another order than
@@ -30,12 +30,12 @@ pub struct Update(pub(super) UpdateKind);
 pub(super) enum UpdateKind {
     Operators(Operators),
     Replacement(Replacement),
-    Pipeline(Pipeline),
+    Pipeline(PipelineUpdate),
 }
 
 /// A parsed update with operators.
 pub(super) struct Operators {
-    root: Fields,
+    root: FieldNodes,
     filters: ArrayFilters,
     /// True if some path contains the positional `$`.
     positional: bool,
@@ -81,7 +81,9 @@ impl Update {
                     "arrayFilters may not be specified for pipeline-style updates",
                 ));
             }
-            return Ok(Self(UpdateKind::Pipeline(Pipeline::parse(stages, scope)?)));
+            return Ok(Self(UpdateKind::Pipeline(PipelineUpdate::parse(
+                stages, scope,
+            )?)));
         }
         let Some(doc) = update.as_doc() else {
             return Err(Error::failed_to_parse(
@@ -191,15 +193,15 @@ impl Update {
 
 /// Parses an operator's argument for one field into leaves and their paths.
 fn leaves<'a>(
-    parse: Parse,
-    argument: &Argument<'a>,
+    parse: UpdateParser,
+    argument: &UpdateArgument<'a>,
 ) -> Result<SmallVec<[(UpdatePath<'a>, Leaf); 1]>> {
     Ok(match parse {
-        Parse::Field(parse) => {
+        UpdateParser::Field(parse) => {
             let path = UpdatePath::parse(argument.field)?;
             smallvec![(path, parse(argument)?)]
         }
-        Parse::TwoFields(parse) => parse(argument)?.into_iter().collect(),
+        UpdateParser::TwoFields(parse) => parse(argument)?.into_iter().collect(),
     })
 }
 
@@ -213,7 +215,7 @@ impl Operators {
         };
         let mut used = vec![false; filters.len()];
         let mut parsed = Self {
-            root: Fields::default(),
+            root: FieldNodes::default(),
             filters,
             positional: false,
             deep: false,
@@ -241,12 +243,12 @@ impl Operators {
             };
             let parse = *UPDATES.ready(row)?;
             for argument in arguments {
-                let argument = Argument {
+                let argument = UpdateArgument {
                     field: argument.name(),
                     value: argument.value,
                     scope,
                 };
-                if let Parse::Field(parse) = parse
+                if let UpdateParser::Field(parse) = parse
                     && !large
                     && path::is_field(argument.field)
                 {
@@ -372,7 +374,7 @@ pub(super) fn document_of(
     apply: &Apply<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut root = Fields::default();
+    let mut root = FieldNodes::default();
     for (path, value) in pairs {
         let parts = UpdatePath {
             dotted: path,

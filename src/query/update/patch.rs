@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use crate::value::{Doc, Patch};
 
 use super::Apply;
-use super::modify::{At, Change, Trail};
-use super::tree::{Fields, Node};
+use super::modify::{LeafContext, Trail, ValueChange};
+use super::tree::{FieldNodes, UpdateNode};
 
 /// Returns the changes that the leaves of root fields make to a document, or `None` if a change does not fit.
-pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+pub fn patch(fields: &FieldNodes, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
     let mut patch = Patch::default();
     let mut found: SmallVec<[bool; 8]> = SmallVec::from_elem(false, fields.children.len());
     let mut waiting = fields.children.len();
@@ -21,27 +21,27 @@ pub fn patch(fields: &Fields, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> 
     while waiting > 0 {
         // A field that is missing needs a new document too.
         let elem = elems.next()?;
-        let Some(place) = fields.find(elem.name_bytes()) else {
+        let Some(position) = fields.find(elem.name_bytes()) else {
             continue;
         };
         // If a document has two fields of one name, only the first one counts.
-        if std::mem::replace(&mut found[place], true) {
+        if std::mem::replace(&mut found[position], true) {
             continue;
         }
         waiting -= 1;
-        let child = &fields.children[place];
-        let Node::Leaf(leaf) = &child.node else {
+        let child = &fields.children[position];
+        let UpdateNode::Leaf(leaf) = &child.node else {
             return None;
         };
-        let at = At {
+        let at = LeafContext {
             trail: &Trail::child(None, &child.name, false),
             root: doc,
             apply,
         };
         let new = match leaf.existing(elem.value, &at).ok()? {
-            Change::Same => continue,
-            Change::Put(new) => new,
-            Change::Remove => return None,
+            ValueChange::Same => continue,
+            ValueChange::Put(new) => new,
+            ValueChange::Remove => return None,
         };
         let (new, old) = (new.as_ref(), elem.value);
         if new.data().len() != old.data().len() {

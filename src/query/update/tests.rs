@@ -67,7 +67,7 @@ fn both_ways(before: &[u8], update: Document) -> (Result<Option<Vec<u8>>>, Optio
 }
 
 #[test]
-fn values_of_the_same_width_are_changed_where_they_stand() {
+fn values_of_the_same_size_are_patched_in_place() {
     let before =
         DocBuf::from(doc! {"_id": 1, "n": 1, "x": 2.5, "s": "abc", "t": true, "n2": 7_i64});
     for (update, in_place) in [
@@ -104,7 +104,7 @@ fn values_of_the_same_width_are_changed_where_they_stand() {
 }
 
 #[test]
-fn a_replacement_is_put_together_only_where_it_must_be() {
+fn a_replacement_starts_with_the_old_id() {
     let old = doc! {"_id": "x", "n": 1};
     for (replacement, expected) in [
         (doc! {"a": 1}, Ok(doc! {"_id": "x", "a": 1})),

@@ -30,34 +30,17 @@ impl Predicate {
         }
         let mut bytes = Vec::with_capacity(512);
         let mut ways = ArrayBuilder::begin(&mut bytes);
-        if let DefaultTtl::Seconds(seconds) = rules.default {
-            by_default(rules, before(now, seconds), &mut ways.doc());
+        put_ways(rules, now, &mut ways);
+        let mut has_expr = rules.default != DefaultTtl::Off;
+        if let Some((former, until)) = rules.former_at(now) {
+            put_ways(former, until, &mut ways);
+            has_expr |= former.default != DefaultTtl::Off;
         }
-        if rules.default != DefaultTtl::Off {
-            by_own_ttl(rules, now, &mut ways.doc());
-        }
-        for rule in &rules.dates {
-            let cutoff = before(now, rule.seconds);
-            let ended = DocBuf::build(|way| {
-                way.doc(&rule.path).put_date("$lte", cutoff);
-            });
-            match &rule.filter {
-                None => ways.push_doc(ended.as_doc()),
-                // The two may name the same path, so they stay apart.
-                Some(partial) => {
-                    let mut way = ways.doc();
-                    let mut both = way.array("$and");
-                    both.push_doc(partial.as_doc()).push_doc(ended.as_doc());
-                    both.end();
-                    way.end();
-                    &mut ways
-                }
-            };
-        }
-        ways.end();
+        // Former rules may have no ways of their own, and an empty list is an error.
+        let ways = (!ways.is_empty()).then(|| ways.end());
         Self {
-            ways: Some(DocBuf::from_bytes(bytes)),
-            has_expr: rules.default != DefaultTtl::Off,
+            ways: ways.map(|()| DocBuf::from_bytes(bytes)),
+            has_expr,
         }
     }
 
@@ -110,6 +93,33 @@ impl Predicate {
                 joined.put_body(filter.body()).put(operator, ways);
             }
         })
+    }
+}
+
+/// Writes the ways in which a document has ended by these rules at `now`.
+fn put_ways(rules: &Rules, now: Millis, ways: &mut ArrayBuilder<'_>) {
+    if let DefaultTtl::Seconds(seconds) = rules.default {
+        by_default(rules, before(now, seconds), &mut ways.doc());
+    }
+    if rules.default != DefaultTtl::Off {
+        by_own_ttl(rules, now, &mut ways.doc());
+    }
+    for rule in &rules.dates {
+        let cutoff = before(now, rule.seconds);
+        let ended = DocBuf::build(|way| {
+            way.doc(&rule.path).put_date("$lte", cutoff);
+        });
+        match &rule.filter {
+            None => drop(ways.push_doc(ended.as_doc())),
+            // The two may name the same path, so they stay apart.
+            Some(partial) => {
+                let mut way = ways.doc();
+                let mut both = way.array("$and");
+                both.push_doc(partial.as_doc()).push_doc(ended.as_doc());
+                both.end();
+                way.end();
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::plan::{equality_index, has_one_key, has_point};
 use crate::storage::{RecordId, Stored, View};
 use crate::value::{ValueRef, key};
 
-pub(super) type Holders<'v> = SmallVec<[(RecordId, Stored<'v>); 4]>;
+pub(super) type MatchingRecords<'v> = SmallVec<[(RecordId, Stored<'v>); 4]>;
 
 /// The most entries that one key may read under the lock. With more, the join uses an ordinary walk, which releases the lock
 /// in between.
@@ -16,17 +16,17 @@ const MOST: usize = 256;
 
 /// Returns the visible documents whose `field` equals one of `keys`, each once. Returns `None` if no index answers this
 /// exactly.
-pub(super) fn holders<'v>(
+pub(super) fn matching_records<'v>(
     view: &View<'v>,
     field: &str,
     keys: &[ValueRef<'_>],
-) -> Option<Holders<'v>> {
+) -> Option<MatchingRecords<'v>> {
     let index = match field {
         "_id" => None,
         field => Some(equality_index(view.indexes(), field)?),
     };
     index.map_or(view.id_usage(), |index| &index.usage).note();
-    let mut found = Holders::new();
+    let mut found = MatchingRecords::new();
     let mut bytes = Vec::with_capacity(24);
     for &value in keys {
         bytes.clear();
@@ -58,8 +58,8 @@ pub(super) fn holders<'v>(
     }
     if keys.len() > 1 {
         // The keys may come from an array that holds the same value twice.
-        let mut met = std::collections::HashSet::new();
-        found.retain(|(id, _)| met.insert(*id));
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|(id, _)| seen.insert(*id));
     }
     Some(found)
 }

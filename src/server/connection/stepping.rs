@@ -15,22 +15,23 @@ use crate::interrupt::Limit;
 use crate::wait::{Flag, Wait};
 use crate::wire::{Incoming, Request};
 
-use super::connection::{Connection, End, Maker, Pending, Rest};
-use super::stream::Stream;
+use super::answer::{Pending, Remaining, ReplySource};
+use super::{Connection, ConnectionEnd};
+use crate::server::stream::Stream;
 
 /// A guard of the task that waits for a step on another thread. Dropping it abandons the step.
 #[derive(Default)]
-struct Abandons(Arc<Flag>);
+struct AbandonGuard(Arc<Flag>);
 
 impl<H: Handler, S: Stream> Connection<H, S> {
     /// Completes a request: runs its work, and sends the further replies of a stream. Each reply is sent as soon as it is
     /// complete, and the next one starts after the client has taken it.
-    pub(super) async fn go_on(&mut self, mut rest: Rest) -> Result<(), End> {
+    pub(super) async fn run_remaining(&mut self, mut rest: Remaining) -> Result<(), ConnectionEnd> {
         loop {
             let next = match rest {
-                Rest::Nothing => return Ok(()),
-                Rest::Finish(pending) => self.finish(pending).await?,
-                Rest::Again(request) => Some(request),
+                Remaining::Nothing => return Ok(()),
+                Remaining::Work(pending) => self.finish(pending).await?,
+                Remaining::NextReply(request) => Some(request),
             };
             let Some(request) = next else {
                 return Ok(());
@@ -39,7 +40,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             tokio::task::yield_now().await;
             self.notice_hangup()?;
             if !(self.phase.wait() && self.phase.work()) {
-                return Err(End::Closed);
+                return Err(ConnectionEnd::Closed);
             }
             rest = self.answer(Incoming::Request(*request))?;
         }
@@ -47,23 +48,23 @@ impl<H: Handler, S: Stream> Connection<H, S> {
 
     /// Waits until the reply is complete, and returns the request for the next one of a stream. If the client leaves or the
     /// server shuts down, the work is dropped, which cancels the command.
-    async fn finish(&mut self, pending: Pending) -> Result<Option<Box<Request>>, End> {
+    async fn finish(&mut self, pending: Pending) -> Result<Option<Box<Request>>, ConnectionEnd> {
         let Pending {
-            maker,
+            source,
             mut frame,
             wanted,
-            again,
+            next_request,
         } = pending;
         if frame.start() > 0 {
             // Complete replies do not wait for this one.
-            let begun = self.output.split_off(frame.start());
+            let started = self.output.split_off(frame.start());
             self.flush().await?;
-            self.output.extend_from_slice(&begun);
+            self.output.extend_from_slice(&started);
             frame.moved_to_front();
         }
-        let made = match maker {
-            Maker::Work(work) => self.step(work, wanted).await,
-            Maker::Awaited(answer) => match self.unless_hung_up(answer, wanted).await {
+        let completed = match source {
+            ReplySource::Work(work) => self.step(work, wanted).await,
+            ReplySource::Awaited(answer) => match self.unless_hung_up(answer, wanted).await {
                 Ok(Ok(answer)) => {
                     self.output.extend_from_slice(&answer.document);
                     Ok(answer.streaming)
@@ -72,14 +73,14 @@ impl<H: Handler, S: Stream> Connection<H, S> {
                 Err(end) => Err(end),
             },
         };
-        let streaming = match made {
+        let streaming = match completed {
             Ok(streaming) => streaming,
             Err(end) => {
                 frame.discard(&mut self.output);
                 return Err(end);
             }
         };
-        let next = again.filter(|_| streaming && wanted);
+        let next = next_request.filter(|_| streaming && wanted);
         if next.is_some() {
             frame.announce_next(&mut self.output);
         }
@@ -92,7 +93,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 
     /// Steps the work until its reply is complete. Returns true if the reply is one of a stream.
-    async fn step(&mut self, mut work: Box<dyn Work>, wanted: bool) -> Result<bool, End> {
+    async fn step(&mut self, mut work: Box<dyn Work>, wanted: bool) -> Result<bool, ConnectionEnd> {
         let mut progress = work.step(&mut self.output)?;
         loop {
             let mut blocking = false;
@@ -124,9 +125,9 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         &mut self,
         mut work: Box<dyn Work>,
         wanted: bool,
-    ) -> Result<(Box<dyn Work>, Progress), End> {
+    ) -> Result<(Box<dyn Work>, Progress), ConnectionEnd> {
         let mut output = std::mem::take(&mut self.output);
-        let abandons = Abandons::default();
+        let abandons = AbandonGuard::default();
         let limit = Limit::until_abandoned(Arc::clone(&abandons.0));
         let stepping = spawn_blocking(move || {
             let progress = limit.watch(|| work.step(&mut output));
@@ -140,20 +141,20 @@ impl<H: Handler, S: Stream> Connection<H, S> {
             Err(failed) => match failed.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
                 // The runtime is shutting down.
-                Err(_) => Err(End::Closed),
+                Err(_) => Err(ConnectionEnd::Closed),
             },
         }
     }
 
     /// Waits. Nothing runs meanwhile, so a server that shuts down does not wait for this connection, unless the client
     /// expects no reply and relies on the server to complete the command.
-    async fn wait(&mut self, wait: Wait, wanted: bool) -> Result<(), End> {
+    async fn wait(&mut self, wait: Wait, wanted: bool) -> Result<(), ConnectionEnd> {
         if wanted && !self.phase.wait() {
-            return Err(End::Closed);
+            return Err(ConnectionEnd::Closed);
         }
         self.unless_hung_up(wait, wanted).await?;
         if wanted && !self.phase.work() {
-            return Err(End::Closed);
+            return Err(ConnectionEnd::Closed);
         }
         Ok(())
     }
@@ -163,7 +164,7 @@ impl<H: Handler, S: Stream> Connection<H, S> {
         &mut self,
         future: impl Future<Output = T>,
         wanted: bool,
-    ) -> Result<T, End> {
+    ) -> Result<T, ConnectionEnd> {
         let mut future = pin!(future);
         if !wanted {
             return Ok(future.await);
@@ -188,16 +189,16 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     /// Returns an error if the client has disconnected. Bytes that it has sent in the meantime are kept for later, as far
     /// as the buffer has room: the server allocates nothing for a client that does not wait for replies. Without room it
     /// notices only the end of the connection. Costs no system call while nothing has happened.
-    fn notice_hangup(&mut self) -> Result<(), End> {
+    fn notice_hangup(&mut self) -> Result<(), ConnectionEnd> {
         if !self.has_room() {
-            let mut nobody = Context::from_waker(Waker::noop());
-            return match pin!(self.stream.closed()).poll(&mut nobody) {
+            let mut context = Context::from_waker(Waker::noop());
+            return match pin!(self.stream.closed()).poll(&mut context) {
                 Poll::Ready(closed) => Err(end(closed)),
                 Poll::Pending => Ok(()),
             };
         }
         match self.stream.try_read(&mut self.input) {
-            Ok(0) => Err(End::Closed),
+            Ok(0) => Err(ConnectionEnd::Closed),
             Ok(read) => {
                 self.traffic.read += read as u64;
                 Ok(())
@@ -212,15 +213,15 @@ impl<H: Handler, S: Stream> Connection<H, S> {
     }
 }
 
-// === impl Abandons ===
+// === impl AbandonGuard ===
 
-impl Drop for Abandons {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         self.0.set();
     }
 }
 
 /// Returns the reason for the end of a connection that the client has closed.
-fn end(closed: io::Result<()>) -> End {
-    closed.map_or_else(End::Lost, |()| End::Closed)
+fn end(closed: io::Result<()>) -> ConnectionEnd {
+    closed.map_or_else(ConnectionEnd::Lost, |()| ConnectionEnd::Closed)
 }

@@ -1,10 +1,10 @@
-//! `DefaultTTL`: one setting, seen from several doors.
+//! `DefaultTTL`: one setting that several commands change and show.
 
 use bson::{Bson, Document, doc};
 
 use crate::support::world::{Reaper, World, batch, create_index, int};
 
-/// What listCollections and listIndexes show of the default; both say the same.
+/// Returns the default that listCollections and listIndexes show. Both must agree.
 fn shown(world: &mut World, c: &str) -> Option<i64> {
     let (rows, ..) = batch(&world.run(doc! {"listCollections": 1, "filter": {"name": c}}));
     let option = rows[0]
@@ -32,7 +32,8 @@ fn indexes(world: &mut World, c: &str) -> Vec<Document> {
     batch(&world.run(doc! {"listIndexes": c})).0
 }
 
-/// Two documents that tell which default holds: ten seconds after their write they see an hour, a minute, -1 or off.
+/// Checks which default applies, with two documents: ten seconds after their write it distinguishes an hour, a minute, -1
+/// and off.
 fn holds(world: &mut World, c: &str, expected: Option<i64>) {
     world.insert(c, [doc! {"_id": "inherits"}, doc! {"_id": "own", "ttl": 5}]);
     let begin = world.now();
@@ -65,9 +66,9 @@ fn ts_index(c: &str, options: Document) -> Document {
     create_index(c, index)
 }
 
-/// Every door on, changed, and off; the others show it.
+/// Each command turns the default on, changes it and turns it off, and the other commands show it.
 #[test]
-fn every_door_is_the_same_setting() {
+fn every_command_changes_the_same_setting() {
     let steps: Vec<(Document, Option<i64>)> = vec![
         (doc! {"create": "c"}, None),
         (ts_index("c", doc! {"expireAfterSeconds": 20}), Some(20)),
@@ -126,7 +127,7 @@ fn every_door_is_the_same_setting() {
 }
 
 #[test]
-fn how_it_is_listed() {
+fn how_the_ts_index_is_listed() {
     let mut world = World::new(Reaper::On);
     world.index("c", doc! {"key": {"a": 1}});
     let before = indexes(&mut world, "c").len();
@@ -144,7 +145,7 @@ fn how_it_is_listed() {
         all.iter().find(|row| is_default(row)).unwrap(),
         &doc! {"v": 2, "key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 20}
     );
-    // Made again under another name: the value and the name are the new ones, and there is one.
+    // Created again under another name: the value and the name change, and there is still only one index.
     world.run(ts_index(
         "c",
         doc! {"expireAfterSeconds": 30, "name": "mine"},
@@ -155,7 +156,7 @@ fn how_it_is_listed() {
         &doc! {"v": 2, "key": {"_ts": 1}, "name": "mine", "expireAfterSeconds": 30}
     );
     assert_eq!(all.len(), before + 1);
-    // collMod through the name that it has now.
+    // collMod finds the index by its current name.
     world.run(doc! {"collMod": "c", "index": {"name": "mine", "expireAfterSeconds": 40}});
     assert_eq!(shown(&mut world, "c"), Some(40));
     assert_eq!(
@@ -172,7 +173,7 @@ fn how_it_is_listed() {
     assert_eq!(shown(&mut world, "c"), None);
 }
 
-/// A plain index that names `_ts` is no default, until createIndexes or collMod makes it one.
+/// A plain index on `_ts` is no default until createIndexes or collMod converts it.
 #[test]
 fn plain_indexes_on_ts() {
     for turn in [
@@ -216,14 +217,14 @@ fn plain_indexes_on_ts() {
     }
 }
 
-/// Whichever door sets the default, one index shows it, and no other is taken for it.
+/// However the default is set, exactly one index shows it.
 #[test]
 fn names_are_not_shared() {
     let a = doc! {"key": {"a": 1}, "name": "x"};
     let default = |name: &str| doc! {"key": {"_ts": 1}, "name": name, "expireAfterSeconds": 20};
     let make = |indexes: &[Document]| doc! {"createIndexes": "c", "indexes": indexes.to_vec()};
     let mut world = World::new(Reaper::Off);
-    // Taken by another index, there before or made by the same command.
+    // The name belongs to another index, which exists already or is created by the same command.
     for both in [[a.clone(), default("x")], [default("x"), a.clone()]] {
         assert_eq!(world.refused(make(&both)).0, 86);
         assert_eq!(shown(&mut world, "c"), None);
@@ -231,7 +232,7 @@ fn names_are_not_shared() {
     world.run(make(&[a]));
     assert_eq!(world.refused(make(&[default("x")])).0, 86);
     assert_eq!(shown(&mut world, "c"), None);
-    // Nobody has chosen this name for the default.
+    // No client has chosen this name for the default.
     world.run(make(&[doc! {"key": {"b": 1}, "name": "_ts_1"}]));
     world.run(doc! {"collMod": "c", "defaultTtl": 30});
     assert_eq!(shown(&mut world, "c"), Some(30));
@@ -242,9 +243,9 @@ fn names_are_not_shared() {
     assert_eq!(shown(&mut world, "c"), None);
 }
 
-/// Of several indexes on `_ts` the one that is named becomes the default's; where none is named, the first that can.
+/// If there are several indexes on `_ts`, the named one shows the default. If none is named, the first suitable one does.
 #[test]
-fn which_plain_index_shows_it() {
+fn which_plain_index_shows_the_default() {
     let name_of = |world: &mut World| {
         let mut all = indexes(world, "c");
         all.retain(is_default);
@@ -283,7 +284,7 @@ fn which_plain_index_shows_it() {
             let change = doc! {"collMod": "c", "index": {"name": name, more: true}};
             assert_eq!(world.refused(change).0, 72, "{turn}: {more}");
         }
-        // Asked for again, it stays where it is.
+        // The same request again changes nothing.
         world.run(doc! {"collMod": "c", "defaultTtl": 30});
         assert_eq!(shown(&mut world, "c"), Some(30), "{turn}");
         assert_eq!(name_of(&mut world), name, "{turn}");
@@ -293,9 +294,9 @@ fn which_plain_index_shows_it() {
     }
 }
 
-/// A hint that names the default's index works although there is nothing behind it.
+/// A hint may name the index of the default, although no index structure exists.
 #[test]
-fn a_hint_names_it() {
+fn a_hint_can_name_the_ts_index() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 20});
     world.insert("c", [doc! {"_id": 1}, doc! {"_id": 2}]);
@@ -340,7 +341,7 @@ fn no_numbers() -> Vec<Bson> {
     ]
 }
 
-/// Refused, with nothing changed; the message names the value and what is allowed.
+/// Invalid values are refused and change nothing. The message contains the value and what is allowed.
 #[test]
 fn which_values_are_refused() {
     let mut world = World::new(Reaper::On);
@@ -369,7 +370,7 @@ fn which_values_are_refused() {
     }
     let refused = world.refused(ts_index("c", doc! {"expireAfterSeconds": null}));
     assert_eq!(refused.0, 67, "{}", refused.1);
-    // Nothing was made on the way.
+    // Nothing was created.
     let (rows, ..) = batch(&world.run(doc! {"listCollections": 1}));
     assert_eq!(rows.len(), 1);
     holds(&mut world, "c", Some(20));
@@ -388,7 +389,7 @@ fn which_indexes_are_refused() {
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "unique": true},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "hidden": true},
         doc! {"key": {"_ts": 1}, "expireAfterSeconds": 20, "prepareUnique": true},
-        // Documents do not carry `_ts`: what such an index holds would not be what its filter says.
+        // Stored documents have no `_ts`, so the contents of such an index would not agree with its filter.
         doc! {"key": {"a": 1}, "partialFilterExpression": {"_ts": {"$gt": 0}}},
         doc! {"key": {"a": 1}, "partialFilterExpression": {"$and": [{"a": 1}, {"_ts": {"$gt": 0}}]}},
     ] {
@@ -397,7 +398,7 @@ fn which_indexes_are_refused() {
         assert_eq!(shown(&mut world, "c"), None, "{index}");
         assert_eq!(indexes(&mut world, "c").len(), 1, "{index}");
     }
-    // All or none: a refused neighbour takes the default with it.
+    // All or nothing: if another index is refused, the default is not set.
     let several = doc! {"createIndexes": "c", "indexes": [
         {"key": {"_ts": 1}, "name": "_ts_1", "expireAfterSeconds": 20},
         {"key": {"a": 1, "b": 1}, "name": "ab", "expireAfterSeconds": 20},
@@ -455,13 +456,13 @@ fn indexing_modes() {
         );
         world.run(doc! {"dropIndexes": "c", "index": "*"});
     }
-    // Both at once: what would hold afterwards counts.
+    // Both settings at once: the result of both is checked.
     world.run(doc! {"collMod": "c", "defaultTtl": 20});
     world.run(doc! {"collMod": "c", "defaultTtl": null, "indexingPolicy": none()});
     assert_eq!(shown(&mut world, "c"), None);
 }
 
-/// `$out` replaces the documents and keeps the default; renameCollection takes it along.
+/// `$out` replaces the documents and keeps the default. renameCollection moves it.
 #[test]
 fn the_default_stays_with_its_collection() {
     let mut world = World::new(Reaper::On);

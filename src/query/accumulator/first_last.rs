@@ -2,43 +2,47 @@
 
 use super::bounded::{self, BoundedValues};
 use super::rule::Accumulator;
-use super::state::{Input, State};
+use super::state::{AccumulatorState, Input};
 use crate::error::Result;
-use crate::query::expr::Argument;
+use crate::query::expr::ExprArgument;
 use crate::value::{Value, ValueRef};
 
 /// The first or the last value.
-struct Edge {
+struct FirstOrLast {
     kept: Option<Value>,
     last: bool,
 }
 
 /// The first or the last `n` values.
-struct EdgeN {
+struct FirstOrLastN {
     kept: BoundedValues,
     last: bool,
 }
 
-pub fn first() -> Box<dyn State> {
-    Box::new(Edge {
+pub fn first() -> Box<dyn AccumulatorState> {
+    Box::new(FirstOrLast {
         kept: None,
         last: false,
     })
 }
 
-pub fn last() -> Box<dyn State> {
-    Box::new(Edge {
+pub fn last() -> Box<dyn AccumulatorState> {
+    Box::new(FirstOrLast {
         kept: None,
         last: true,
     })
 }
 
-pub fn first_n(arg: Argument<'_>) -> Result<Accumulator> {
-    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: false }))
+pub fn first_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
+    bounded::parse(arg, 5787801, |kept| {
+        Box::new(FirstOrLastN { kept, last: false })
+    })
 }
 
-pub fn last_n(arg: Argument<'_>) -> Result<Accumulator> {
-    bounded::parse(arg, 5787801, |kept| Box::new(EdgeN { kept, last: true }))
+pub fn last_n(arg: ExprArgument<'_>) -> Result<Accumulator> {
+    bounded::parse(arg, 5787801, |kept| {
+        Box::new(FirstOrLastN { kept, last: true })
+    })
 }
 
 /// Turns a missing value into null, because every group has the field and an array has no gaps.
@@ -55,9 +59,9 @@ pub(super) fn size_of_one(kept: &Option<Value>) -> usize {
     kept.as_ref().map_or(0, |value| value.as_ref().data().len())
 }
 
-// === impl Edge ===
+// === impl FirstOrLast ===
 
-impl State for Edge {
+impl AccumulatorState for FirstOrLast {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.last || self.kept.is_none() {
             self.kept = Some(present(input.value));
@@ -74,9 +78,9 @@ impl State for Edge {
     }
 }
 
-// === impl EdgeN ===
+// === impl FirstOrLastN ===
 
-impl State for EdgeN {
+impl AccumulatorState for FirstOrLastN {
     fn add(&mut self, input: Input<'_>) -> Result<()> {
         if self.kept.is_full() {
             if !self.last {

@@ -1,4 +1,4 @@
-//! Statistics leave a document out from the instant on, to the byte.
+//! Statistics leave out a document from the instant of its end, exact to the byte.
 
 use bson::{Document, doc};
 
@@ -84,7 +84,7 @@ fn sizes_and_counts() {
     }
 }
 
-/// What has ended takes no room in an index either, whoever had how many keys there; freeing it changes no figure.
+/// Expired documents take no space in index sizes either, whatever their number of keys. Freeing them changes no figure.
 #[test]
 fn sizes_of_indexes() {
     let mut world = World::new(Reaper::Off);
@@ -93,7 +93,7 @@ fn sizes_of_indexes() {
     world.index("c", doc! {"key": {"tags": -1, "_ts": 1}});
     world.insert("c", [doc! {"_id": 1, "a": "before all", "ttl": 1}]);
     world.at(1_000);
-    // Not in here: that one has ended.
+    // This index does not contain the expired document.
     world.index("c", doc! {"key": {"_id": 1, "a": 1}});
     world.insert(
         "c",
@@ -112,16 +112,16 @@ fn sizes_of_indexes() {
     world.at(11_000);
     let ended = sizes(&mut world);
     assert!(ended.1 < before.1 / 10, "{ended:?} of {before:?}");
-    // It frees what has ended.
+    // The reaper frees the expired documents.
     world.run(doc! {"validate": "c"});
     assert_eq!(world.ttl_metric("pendingDocuments"), 0);
     assert_eq!(sizes(&mut world), ended);
     assert_eq!(number(&ended.0, "a_1"), 0);
 }
 
-/// serverStatus tells what waits to be freed while the reaper is off, and how long it has been waiting.
+/// serverStatus shows how many expired documents are not freed yet, and for how long.
 #[test]
-fn what_waits_is_reported() {
+fn expired_documents_that_are_not_freed_are_reported() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..1_000).map(|id| doc! {"_id": id}));
@@ -131,12 +131,12 @@ fn what_waits_is_reported() {
     assert_eq!(world.ttl_metric("deletedDocuments"), 0);
     world.at(13_000);
     assert_eq!(world.ttl_metric("lagMillis"), 3_000);
-    // An insert takes the place of one.
+    // An insert replaces one of them.
     world.insert("c", [doc! {"_id": 5}]);
     assert_eq!(world.ttl_metric("pendingDocuments"), 999);
     world.reaper(true);
     let mut rounds = 0;
-    // A pass ends a little later, when the memory is given back too.
+    // A pass ends a little later, after the memory is freed.
     while world.ttl_metric("pendingDocuments") > 0 || world.ttl_metric("passes") == 0 {
         rounds += 1;
         assert!(rounds < 100_000, "the reaper does not come");
@@ -146,9 +146,9 @@ fn what_waits_is_reported() {
     assert_eq!(world.int_ids("c", doc! {}), [5]);
 }
 
-/// How long the one that has waited longest has been waiting, whatever was written before and renewed since.
+/// The lag is that of the document that expired first, whatever was written before or renewed since.
 #[test]
-fn the_lag_is_that_of_a_document_that_has_ended() {
+fn the_reported_lag_is_that_of_an_expired_document() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.insert("c", (0..10).map(|id| doc! {"_id": id}));
@@ -165,9 +165,9 @@ fn the_lag_is_that_of_a_document_that_has_ended() {
     assert_eq!(world.ttl_metric("lagMillis"), 8_700);
 }
 
-/// Whoever frees them: the reaper, a change of the rules, time that goes back, or who takes their place.
+/// All freed documents are counted, whether the reaper, a rule change, a step back in time or a new document freed them.
 #[test]
-fn all_that_ended_and_are_freed_are_counted() {
+fn all_freed_documents_are_counted() {
     let mut world = World::new(Reaper::Off);
     world.run(doc! {"create": "c", "defaultTtl": 10});
     world.index("c", doc! {"key": {"u": 1}, "unique": true});
@@ -200,9 +200,9 @@ fn all_that_ended_and_are_freed_are_counted() {
     }
 }
 
-/// explain counts work on documents, and there is none on those that have ended.
+/// explain counts no work on expired documents.
 #[test]
-fn explain_counts_the_living() {
+fn explain_counts_visible_documents() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -243,7 +243,7 @@ fn explain_counts_the_living() {
             ] {
                 let plan =
                     world.run(doc! {"explain": command.clone(), "verbosity": "executionStats"});
-                // An aggregate shows its stages, the first of which has the figures.
+                // explain of an aggregate shows its stages, and the first one has the figures.
                 let figures = match plan.get_array("stages") {
                     Ok(stages) => stages[0]
                         .as_document()

@@ -1,4 +1,4 @@
-//! The end of a server.
+//! Shutting down a server.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     idle.assert_alive().await;
     let mut half = server.connect().await;
     half.send(&msg(1, 0, &[&ping()])[..10]).await;
-    // One is at work here, one blocks a thread of its own, for the third somebody elsewhere is at work.
+    // The first command is stepped, the second blocks its own thread, and the third is awaited.
     let mut busy = Vec::new();
     for command in ["toil", "block", "await"] {
         let mut client = server.connect().await;
@@ -40,7 +40,7 @@ async fn stopping_closes_idle_connections_and_lets_running_commands_finish() {
     assert!(TcpStream::connect(address).await.is_err());
 }
 
-/// Every driver keeps such a command open: a hello that waits for news.
+/// Every driver keeps such a command open: a hello that waits for changes.
 #[tokio::test]
 async fn stopping_does_not_wait_for_a_command_that_only_waits() {
     let mut server = Running::start().await;
@@ -59,9 +59,9 @@ async fn stopping_does_not_wait_for_a_command_that_only_waits() {
     assert_eq!(server.stopped().await, 0);
 }
 
-/// What runs on when the server has waited long enough is abandoned, also a step that blocks its thread.
+/// Commands that still run at the end of the timeout are abandoned, including a step that blocks its thread.
 #[tokio::test]
-async fn stopping_abandons_what_takes_too_long() {
+async fn stopping_abandons_commands_after_the_timeout() {
     for command in ["toil", "block", "await"] {
         let mut server = Running::impatient().await;
         let mut client = server.connect().await;

@@ -1,11 +1,11 @@
-//! Writes restart the clock; what is no write, or fails, does not.
+//! Writes renew `_ts`. Other commands and failed writes do not.
 
 use bson::{Bson, Document, bson, doc};
 
 use crate::support::world::{Reaper, START, World, create_index, failure, int};
 
-/// A document under a default of ten seconds, written at 0; the command comes at 6 s. Whether the document then lives to
-/// 16 s, or ends at 10 s as before.
+/// A name, a command, and whether it renews the document. The document has a default of ten seconds and is written at 0. The
+/// command runs at 6 s. A renewed document lives until 16 s, any other one ends at 10 s.
 type Row = (&'static str, Document, bool);
 
 fn update(statement: Document) -> Document {
@@ -16,7 +16,7 @@ fn update(statement: Document) -> Document {
 fn rows() -> Vec<Row> {
     vec![
         ("nothing", doc! {"ping": 1}, false),
-        // Writes that reach it.
+        // Writes that change the document.
         ("update", update(doc! {"q": {"_id": 1}, "u": {"$set": {"a": 2}}}), true),
         ("update by field", update(doc! {"q": {"a": 1}, "u": {"$inc": {"a": 1}}}), true),
         ("update of many", update(doc! {"q": {}, "u": {"$set": {"b": 2}}, "multi": true}), true),
@@ -39,7 +39,7 @@ fn rows() -> Vec<Row> {
         ("$merge replaces", doc! {"aggregate": "other", "pipeline": [{"$merge": {"into": "c", "whenMatched": "replace"}}], "cursor": {}}, true),
         ("$merge by pipeline", doc! {"aggregate": "other", "pipeline": [{"$merge": {"into": "c", "whenMatched": [{"$set": {"m": 1}}]}}], "cursor": {}}, true),
         ("$out of itself", doc! {"aggregate": "c", "pipeline": [{"$out": "c"}], "cursor": {}}, true),
-        // Writes that do not.
+        // Writes that do not change it.
         ("update of another", update(doc! {"q": {"_id": 9}, "u": {"$set": {"a": 2}}}), false),
         ("update that does not match", update(doc! {"q": {"_id": 1, "a": 7}, "u": {"$set": {"a": 2}}}), false),
         ("delete of another", doc! {"delete": "c", "deletes": [{"q": {"_id": 9}, "limit": 1}]}, false),
@@ -107,7 +107,7 @@ fn lives(world: &mut World, name: &str, restarted: bool) {
 }
 
 #[test]
-fn which_commands_restart_the_clock() {
+fn commands_that_renew_ts() {
     for reaper in [Reaper::On, Reaper::Off] {
         for (name, command, restarted) in rows() {
             let mut world = prepare(reaper);
@@ -121,7 +121,7 @@ fn which_commands_restart_the_clock() {
 }
 
 #[test]
-fn a_write_that_fails_does_not() {
+fn a_failed_write_does_not_renew_ts() {
     for reaper in [Reaper::On, Reaper::Off] {
         for (name, command, restarted) in failures() {
             let mut world = prepare(reaper);
@@ -132,7 +132,7 @@ fn a_write_that_fails_does_not() {
 }
 
 #[test]
-fn renaming_does_not() {
+fn renaming_does_not_renew_ts() {
     for to in ["test.d", "elsewhere.c"] {
         let mut world = prepare(Reaper::Off);
         let renamed = world
@@ -156,9 +156,9 @@ fn renaming_does_not() {
     }
 }
 
-/// Sent again with its transaction number, a write is answered from memory and touches nothing.
+/// A write that is sent again with its transaction number is answered from the session and changes nothing.
 #[test]
-fn a_retried_write_does_not() {
+fn a_retried_write_does_not_renew_ts() {
     let lsid = || doc! {"id": bson::Uuid::from_bytes([7; 16])};
     let commands = [
         doc! {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$inc": {"a": 1}}}]},
@@ -179,7 +179,7 @@ fn a_retried_write_does_not() {
             assert_eq!(first.get("value"), again.get("value"));
             lives(&mut world, "retried", true);
         }
-        // An insert whose document has ended since is still the insert that was made.
+        // An insert whose document has expired since then is still answered as done.
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
         let insert =
@@ -192,7 +192,7 @@ fn a_retried_write_does_not() {
     }
 }
 
-/// Changing `ttl` is such a write; removing it falls back to the default; -1 stops expiry.
+/// Changing `ttl` is a write. Removing it makes the document inherit the default, and -1 turns expiry off.
 #[test]
 fn changing_ttl() {
     let set = |ttl: Bson| doc! {"$set": {"ttl": ttl}};
@@ -235,9 +235,9 @@ fn changing_ttl() {
     }
 }
 
-/// Written over and over, a document ends once: after its last write.
+/// A document that is written repeatedly expires once, after its last write.
 #[test]
-fn a_document_that_is_written_lives() {
+fn a_written_document_stays_visible() {
     for reaper in [Reaper::On, Reaper::Off] {
         let mut world = World::new(reaper);
         world.run(doc! {"create": "c", "defaultTtl": 10});
@@ -254,8 +254,7 @@ fn a_document_that_is_written_lives() {
     }
 }
 
-/// Where an index makes the moment of the last write unique, also a write that changes nothing may clash; it fails, and the
-/// document's clock goes on.
+/// If an index makes `_ts` unique, even a write that changes nothing else may cause a duplicate. It fails, and `_ts` stays.
 #[test]
 fn a_write_that_would_share_a_unique_moment() {
     for reaper in [Reaper::On, Reaper::Off] {

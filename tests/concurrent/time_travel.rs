@@ -1,4 +1,4 @@
-//! Time goes back and forth under running commands.
+//! The clock moves back and forth while commands run.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::ok;
 use crate::support::dice::Dice;
 use crate::support::world::{Reaper, World, batch, int};
 
-/// Time goes back and forth under running commands: what lives for ninety days is there all the time, and nobody waits
-/// for ever.
+/// The clock moves back and forth while commands run. Documents that live for ninety days stay visible, and no command
+/// waits forever.
 #[test]
-fn time_goes_back_under_running_commands() {
+fn time_goes_back_while_commands_run() {
     let clock = Clock::system();
     let mut world = World::with(Reaper::On, clock.clone(), |_| {});
     world.run(doc! {"create": "c", "defaultTtl": 90 * 86_400});
@@ -48,7 +48,7 @@ fn time_goes_back_under_running_commands() {
                             let found = ok(&mut client, doc! {"find": "c", "filter": {"n": {"$exists": true}}, "sort": {"k": 1}});
                             assert_eq!(batch(&found).0.len(), 20);
                         }
-                        // Short lives that come and go under the same _ids.
+                        // Short-lived documents that reuse the same `_id`s.
                         1 => {
                             let id = 1_000 + dice.below(10) as i64;
                             ok(&mut client, doc! {"update": "c", "updates": [{"q": {"_id": id}, "u": {"$set": {"k": 9, "ttl": 1 + dice.below(30) as i32}}, "upsert": true}]});
@@ -81,10 +81,11 @@ fn time_goes_back_under_running_commands() {
     );
 }
 
-/// What one reply showed to be gone, no later one holds, while time goes to and fro and the default changes. A document is gone
-/// if its insert was acknowledged before a find of all was sent, and it is not in the reply.
+/// If one reply shows that a document is gone, no later reply contains it, while the clock moves back and forth and the
+/// default changes. A document is gone if its insert was acknowledged before a find of all documents was sent, and the
+/// reply does not contain it.
 #[test]
-fn nothing_comes_back_while_time_goes_to_and_fro() {
+fn no_document_comes_back_while_time_moves_back_and_forth() {
     let clock = Clock::system();
     let mut world = World::with(Reaper::On, clock.clone(), |_| {});
     world.run(doc! {"create": "c", "defaultTtl": 40});
@@ -103,7 +104,7 @@ fn nothing_comes_back_while_time_goes_to_and_fro() {
             }
         })
     };
-    // Acknowledged, and found to be gone.
+    // The documents whose insert was acknowledged, and those that were found to be gone.
     let known: Arc<Mutex<(HashSet<i64>, HashSet<i64>)>> = Arc::default();
     let workers: Vec<_> = (0..4_i64)
         .map(|nth| {

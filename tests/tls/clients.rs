@@ -1,4 +1,4 @@
-//! Clients that know TLS: one that knows bytes besides, and the official driver.
+//! Clients with TLS: one that also sends raw bytes, and the official driver.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,11 +18,11 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion
 
 use crate::raw::{Client, PATIENCE, msg, ping};
 
-pub struct Dialing<'a> {
+pub struct TlsClient<'a> {
     pub authority: &'a Path,
     pub name: &'a str,
     pub versions: Versions,
-    /// Certificate and key in one.
+    /// The certificate and its key in one file.
     pub own: Option<&'a str>,
 }
 
@@ -31,8 +31,8 @@ pub const BOTH: Versions = &[&version::TLS12, &version::TLS13];
 pub const TLS12: Versions = &[&version::TLS12];
 pub const TLS13: Versions = &[&version::TLS13];
 
-pub fn trusting(authority: &Path) -> Dialing<'_> {
-    Dialing {
+pub fn trusting(authority: &Path) -> TlsClient<'_> {
+    TlsClient {
         authority,
         name: "localhost",
         versions: BOTH,
@@ -40,7 +40,7 @@ pub fn trusting(authority: &Path) -> Dialing<'_> {
     }
 }
 
-impl Dialing<'_> {
+impl TlsClient<'_> {
     pub async fn dial(&self, address: SocketAddr) -> Result<Client<TlsStream<TcpStream>>, String> {
         let mut roots = RootCertStore::empty();
         roots
@@ -70,7 +70,7 @@ impl Dialing<'_> {
         }
     }
 
-    /// Connects, asks, and tells what the answer was. With TLS 1.3 a client learns only then that it was refused.
+    /// Connects, sends a command and returns the result. With TLS 1.3 a client learns only then that it was refused.
     pub async fn ask(&self, address: SocketAddr) -> Result<Document, String> {
         let mut client = self.dial(address).await?;
         let asked = client.0.write_all(&msg(1, 0, &[&ping()])).await;
@@ -82,16 +82,16 @@ impl Dialing<'_> {
     }
 }
 
-/// What is not going to work is not waited for.
+/// Connects the driver. If this is expected to fail, the driver does not wait long.
 pub async fn driver(server: &Sundown, tls: Option<TlsOptions>, will_work: bool) -> mongodb::Client {
     let mut options = ClientOptions::parse(server.uri()).await.unwrap();
-    let patience = if will_work {
+    let timeout = if will_work {
         PATIENCE
     } else {
         Duration::from_secs(2)
     };
-    options.server_selection_timeout = Some(patience);
-    options.connect_timeout = Some(patience);
+    options.server_selection_timeout = Some(timeout);
+    options.connect_timeout = Some(timeout);
     options.tls = tls.map(mongodb::options::Tls::Enabled);
     mongodb::Client::with_options(options).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A server with a clock that stands still, and a client of it.
+//! A server with a frozen clock, and a client for it.
 
 use std::net::Ipv4Addr;
 
@@ -13,14 +13,14 @@ use crate::raw::PATIENCE;
 
 pub const START: Millis = Millis(1_893_456_000_000);
 
-pub struct House {
+pub struct TestServer {
     pub server: Sundown,
     pub clock: Clock,
     pub client: Client,
     pub database: Database,
 }
 
-pub async fn house(topology: Topology) -> House {
+pub async fn test_server(topology: Topology) -> TestServer {
     let clock = Clock::frozen(START);
     let config = Config {
         bind: Ipv4Addr::LOCALHOST.into(),
@@ -36,7 +36,7 @@ pub async fn house(topology: Topology) -> House {
     options.connect_timeout = Some(PATIENCE);
     let client = Client::with_options(options).unwrap();
     let database = client.database("shop");
-    House {
+    TestServer {
         server,
         clock,
         client,
@@ -44,8 +44,8 @@ pub async fn house(topology: Topology) -> House {
     }
 }
 
-pub async fn default_house() -> House {
-    house(Topology::Router).await
+pub async fn default_server() -> TestServer {
+    test_server(Topology::Router).await
 }
 
 pub fn code(error: &Error) -> Option<i32> {

@@ -18,7 +18,7 @@ fn world() -> World {
 }
 
 #[test]
-fn hidden_unless_it_is_named() {
+fn ts_is_hidden_unless_it_is_named() {
     let mut world = world();
     let one = doc! {"_id": 1, "a": 1, "n": {"_ts": "mine"}};
     let two = doc! {"_id": 2, "a": 2};
@@ -129,10 +129,10 @@ fn hidden_unless_it_is_named() {
     assert_eq!(counted.get("n").and_then(int), Some(1));
 }
 
-/// Named through a variable, through a document that was put somewhere, or by `$getField`; the rule stands in
-/// `src/query/survey.rs`.
+/// `_ts` is named through a variable, through a document that was stored in another field, or by `$getField`. The rule is
+/// in `src/query/survey.rs`.
 #[test]
-fn named_in_roundabout_ways() {
+fn ts_named_in_indirect_ways() {
     let mut world = world();
     let two = || doc! {"$match": {"_id": 2}};
     let root = || doc! {"$let": {"vars": {"d": "$$ROOT"}, "in": "$$d._ts"}};
@@ -177,7 +177,7 @@ fn named_in_roundabout_ways() {
             ],
             t,
         ),
-        // Nothing names it.
+        // Nothing names `_ts`.
         (
             vec![two(), push()],
             doc! {"_id": null, "d": [without.clone()]},
@@ -220,7 +220,7 @@ fn named_in_roundabout_ways() {
 }
 
 #[test]
-fn writes_select_by_it() {
+fn writes_can_select_by_ts() {
     let mut world = world();
     let done = world.run(doc! {"update": "c", "updates": [{"q": {"_ts": SECOND + 3}, "u": {"$set": {"hit": true}}, "multi": true}]});
     assert_eq!(done.get("n").and_then(int), Some(1));
@@ -240,9 +240,9 @@ fn writes_select_by_it() {
     assert!(!done.get_document("value").unwrap().contains_key("_ts"));
 }
 
-/// The key of an index that holds it is the key, whether the command names it or not.
+/// The key of an index on `_ts` contains it, even if the command does not name it.
 #[test]
-fn returned_as_the_key_that_it_is() {
+fn return_key_contains_ts() {
     let mut world = world();
     world.index("c", doc! {"key": {"_ts": -1, "a": 1}});
     for command in [
@@ -257,9 +257,9 @@ fn returned_as_the_key_that_it_is() {
     }
 }
 
-/// `$merge` finds and changes documents as an update does.
+/// `$merge` finds and changes documents like an update.
 #[test]
-fn merged_by_it_and_with_it() {
+fn merge_by_ts_and_with_ts() {
     let mut world = world();
     world.index("d", doc! {"key": {"_ts": 1}, "unique": true});
     world.insert("d", [doc! {"_id": 7}]);
@@ -276,17 +276,16 @@ fn merged_by_it_and_with_it() {
         let expected = doc! {"_id": 7, "was": was, "new": SECOND + 3};
         assert_eq!(world.rows(doc! {"find": "d"}), [expected]);
     }
-    // Written in the second in which the row was, it is the one that the row means.
+    // The document was written in the same second as the row, so the row matches it.
     world.at(3_000);
     world.run(doc! {"update": "d", "updates": [{"q": {"_id": 7}, "u": {"a": 1}}]});
     world.run(merge("_ts", vec![doc! {"$set": {"a": 2}}].into()));
     assert_eq!(world.rows(doc! {"find": "d"}), [doc! {"_id": 7, "a": 2}]);
 }
 
-/// The version that is shown has the `_ts` that was its own: the one from before the write is no younger for having
-/// been replaced.
+/// The returned version has its own `_ts`: the version before the write keeps its old one.
 #[test]
-fn find_and_modify_shows_each_version_with_its_own() {
+fn find_and_modify_shows_the_ts_of_each_version() {
     let clock = Clock::frozen(Millis(START));
     for exposed in [true, false] {
         let mut world = World::with(Reaper::On, clock.clone(), |config| {
@@ -311,7 +310,7 @@ fn find_and_modify_shows_each_version_with_its_own() {
         let rows = [
             (doc! {"update": {"$set": {"a": 2}}}, 1, 1),
             (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 6),
-            // Nothing changes but `_ts`.
+            // Only `_ts` changes.
             (doc! {"update": {"$set": {"a": 3}}}, 3, 6),
             (doc! {"update": {"$set": {"a": 3}}, "new": true}, 3, 8),
             (doc! {"update": {"a": 4}}, 3, 8),
@@ -335,9 +334,10 @@ fn find_and_modify_shows_each_version_with_its_own() {
     }
 }
 
-/// What a client sends as `_ts` is ignored, so that reading, changing and replacing works; updating it is refused.
+/// A `_ts` that a client sends is ignored, so that a client can read, change and replace a document. Updating `_ts` is
+/// refused.
 #[test]
-fn reserved() {
+fn ts_is_reserved() {
     let mut world = world();
     world.insert("c", [doc! {"_id": 3, "_ts": 5i64, "a": 3}]);
     let row = |world: &mut World, id: i32| {
@@ -391,10 +391,10 @@ fn reserved() {
             .refused(doc! {"findAndModify": "c", "query": {"_id": 3}, "update": update.clone()});
         assert_eq!(code, 2, "{update}: {message}");
     }
-    // Deeper down it is anybody's.
+    // In nested documents the name is not reserved.
     world.run(doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": {"$set": {"n._ts": 5}}}]});
     assert_eq!(world.int_ids("c", doc! {"n._ts": 5}), [3]);
-    // A pipeline may read it: the moment of the write before this one.
+    // A pipeline may read it: it is the time of the previous write.
     world.at(9_000);
     world.run(
         doc! {"update": "c", "updates": [{"q": {"_id": 3}, "u": [{"$set": {"seen": "$_ts"}}]}]},
@@ -404,7 +404,7 @@ fn reserved() {
 }
 
 #[test]
-fn exposed_always_where_the_server_is_told_to() {
+fn ts_is_always_shown_if_configured() {
     let clock = Clock::frozen(Millis(START));
     let mut world = World::with(Reaper::On, clock, |config| config.expose_ts = true);
     world.insert("c", [doc! {"_id": 1}]);

@@ -9,7 +9,7 @@ use crate::query::{Survey, Vars};
 use crate::value::Doc;
 
 /// Turns a document into another one.
-pub trait Each: Send + Sync {
+pub trait DocumentMap: Send + Sync {
     /// Appends the new document to `out`. Returns `false` if the row is dropped; appended bytes are then discarded.
     fn apply(&self, doc: Doc<'_>, vars: &Vars, out: &mut Vec<u8>) -> Result<bool>;
 
@@ -17,8 +17,8 @@ pub trait Each: Send + Sync {
     fn survey(&self, survey: &mut Survey<'_>);
 }
 
-/// The stage of an [`Each`].
-pub(super) struct Mapped(pub Arc<dyn Each>);
+/// The stage of a [`DocumentMap`].
+pub(super) struct Mapped(pub Arc<dyn DocumentMap>);
 
 struct MappedRows<F> {
     input: Box<dyn Rows>,
@@ -84,7 +84,7 @@ where
         Ok(self.flow)
     }
 
-    fn at_rest(&mut self) -> usize {
-        self.batch.at_rest() + self.input.at_rest()
+    fn suspend(&mut self) -> usize {
+        self.batch.suspend() + self.input.suspend()
     }
 }
