@@ -78,7 +78,7 @@ impl Updating {
     #[must_use]
     pub fn showing(mut self, shows: Shows) -> Self {
         self.shows = shows;
-        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
+        self.search.introduce(FIND_AND_MODIFY);
         self
     }
 
@@ -113,16 +113,17 @@ impl Updating {
         effort: &mut Effort,
     ) -> Result<bool> {
         let keeps = self.shows != Shows::Nothing;
-        let changed = self
-            .search
-            .change_next(place, slice, &self.update, keeps, effort)?;
-        let (new, written) = match changed {
-            Changed::Done { new, written } => (new, written),
+        let mut new = New::Same;
+        let changed =
+            self.search
+                .change_next(place, slice, &self.update, keeps, &mut new, effort)?;
+        let written = match changed {
+            Changed::Done(written) => written,
             Changed::Again => return Ok(false),
             Changed::None => return Ok(true),
         };
         self.done.matched += 1;
-        self.done.modified += u64::from(new != New::Same);
+        self.done.modified += u64::from(!matches!(new, New::Same));
         self.done.shown = match self.shows {
             Shows::Nothing => None,
             Shows::Before => Some(Version {
@@ -218,7 +219,7 @@ impl Deleting {
     /// Makes this the delete of a findAndModify, which returns the document.
     #[must_use]
     pub fn showing(mut self) -> Self {
-        self.search = Search::new(self.search.selection, Some(FIND_AND_MODIFY));
+        self.search.introduce(FIND_AND_MODIFY);
         self
     }
 

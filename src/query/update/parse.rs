@@ -6,12 +6,12 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
+use crate::value::{Doc, Millis, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
+use super::edit::{Edit, edit};
 use super::modify::{Argument, Leaf};
-use super::patch;
 use super::path::{self, UpdatePath};
 use super::pipeline::Pipeline;
 use super::replace::Replacement;
@@ -150,17 +150,13 @@ impl Update {
         }
     }
 
-    /// Returns whether [`Update::patch`] may succeed.
-    pub fn may_patch(&self) -> bool {
-        matches!(&self.0, UpdateKind::Operators(operators) if operators.plain)
-    }
-
-    /// Returns the changes to `doc` if they move no byte: operators that give root fields new values as wide as the old
-    /// ones. On `None` the caller uses [`Update::apply`], which also reports errors.
-    pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+    /// Returns what becomes of `doc` if the update only changes or removes root fields that are there. On `None` the caller
+    /// uses [`Update::apply`], which also reports errors.
+    #[inline]
+    pub fn edit(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Edit> {
         match &self.0 {
             UpdateKind::Operators(operators) if operators.plain => {
-                patch::patch(&operators.root, doc, apply)
+                edit(&operators.root, doc, apply)
             }
             _ => None,
         }
