@@ -98,10 +98,13 @@ impl Editing<'_> {
 
     /// Writes the new document as far as the element that ends at `end`, with a new value.
     fn rebuild(&mut self, elem: Elem<'_>, end: usize, new: ValueRef<'_>) {
-        self.copy_to(begin(elem, end), new.data().len());
-        self.rebuilt.push(new.ty().tag());
-        self.rebuilt.extend_from_slice(elem.name_bytes());
-        self.rebuilt.push(0);
+        let old = elem.value;
+        let growth = new.data().len().saturating_sub(old.data().len());
+        self.copy_to(end - old.data().len(), growth);
+        if new.ty() != old.ty() {
+            let tag = self.rebuilt.len() - elem.name_bytes().len() - 2;
+            self.rebuilt[tag] = new.ty().tag();
+        }
         self.rebuilt.extend_from_slice(new.data());
         self.passed = end;
     }
