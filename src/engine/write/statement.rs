@@ -124,17 +124,12 @@ impl Updating {
         };
         self.done.matched += 1;
         self.done.modified += u64::from(!matches!(new, New::Same));
-        self.done.shown = match self.shows {
-            Shows::Nothing => None,
-            Shows::Before => Some(Version {
-                bytes: self.search.take_current(),
-                ts: written.before,
-            }),
-            Shows::After => Some(Version {
-                bytes: after(new, self.search.take_current()),
-                ts: written.ts,
-            }),
+        let (bytes, ts) = match self.shows {
+            Shows::Nothing => return Ok(!self.search.selection.multi),
+            Shows::Before => (self.search.take_current(), written.before),
+            Shows::After => (after(new, self.search.take_current()), written.ts),
         };
+        self.done.shown = Some(Version { bytes, ts });
         Ok(!self.search.selection.multi)
     }
 
