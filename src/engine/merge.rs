@@ -17,7 +17,7 @@ use crate::query::stage::{
 };
 use crate::query::update::Update;
 use crate::query::{Scope, Vars};
-use crate::storage::{Catalog, Collection, ReadPoint};
+use crate::storage::{Catalog, Collection, New, ReadPoint};
 use crate::ttl::TS_FIELD;
 use crate::value::{Doc, DocBuf, Path, Type, Value, ValueRef};
 
@@ -298,8 +298,15 @@ impl Merging {
             (MatchHandling::Change(search), Some(update)) => {
                 search.start_over();
                 loop {
-                    match search.change_next(target, &Endless, update, false, effort)? {
-                        Changed::Done { .. } => return Ok(true),
+                    match search.change_next(
+                        target,
+                        &Endless,
+                        update,
+                        false,
+                        &mut New::Same,
+                        effort,
+                    )? {
+                        Changed::Done(_) => return Ok(true),
                         Changed::Again => {}
                         Changed::None => return Ok(false),
                     }

@@ -74,19 +74,23 @@ impl Retry {
     /// Records that the statement has run. Call it together with the write, so that nothing can come between the two.
     #[inline]
     pub fn record(&mut self, statement: i32, outcome: Outcome) {
-        let at = self.index_after(statement);
-        if let Some(before) = at.checked_sub(1).and_then(|at| self.done.get_mut(at))
-            && before.first.checked_add(before.count) == Some(statement)
-            && before.outcome == outcome
-        {
-            before.count += 1;
-            return;
-        }
         let run = OutcomeRun {
             first: statement,
             count: 1,
             outcome,
         };
+        if self.done.is_empty() {
+            self.done.push(run);
+            return;
+        }
+        let at = self.index_after(statement);
+        if let Some(before) = at.checked_sub(1).and_then(|at| self.done.get_mut(at))
+            && before.first.checked_add(before.count) == Some(statement)
+            && before.outcome == run.outcome
+        {
+            before.count += 1;
+            return;
+        }
         self.done.insert(at, run);
     }
 }

@@ -39,8 +39,10 @@ pub struct Bulk {
 // === impl Bulk ===
 
 impl Statements for Bulk {
+    const LIST: Option<&'static str> = Some(LIST);
+
     fn step(&mut self, run: &mut StatementRun<'_>, slice: &dyn StepBudget) -> Result<bool> {
-        let documents = Documents::of(run.request, LIST);
+        let documents = run.documents;
         loop {
             let going_on = match self.current.take() {
                 Some((namespace, current)) => match self.go_on(namespace, current, run, slice)? {

@@ -92,7 +92,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
             command: call.request.body.clone(),
         },
     };
-    write::run(call, CURSOR, bulk, false, reply)
+    write::run(call, CURSOR, documents, bulk, false, reply)
 }
 
 /// Whether the sender may do what each operation does to the collection that it names.

@@ -121,7 +121,7 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>) -> Result<Outcome> {
         effort: Effort::default(),
         rights: call.rights.clone(),
         generic,
-        own,
+        own: &own,
     };
     guard::check(&inner)?;
     if call.context.cosmos.strict {

@@ -93,7 +93,7 @@ pub(in crate::command) fn admit(
         effort: Effort::default(),
         rights: Rights::All,
         generic,
-        own,
+        own: &own,
     })
 }
 

@@ -6,12 +6,12 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::query::{Scope, Vars};
-use crate::value::{Doc, Millis, Patch, TS_FIELD, Value, ValueRef};
+use crate::value::{Doc, Millis, TS_FIELD, Value, ValueRef};
 
 use super::array_filter::{self, ArrayFilters};
 use super::check::{self, MAX_DEPTH};
+use super::edit::{Edit, edit};
 use super::modify::{Leaf, UpdateArgument};
-use super::patch;
 use super::path::{self, UpdatePath};
 use super::pipeline::PipelineUpdate;
 use super::replace::Replacement;
@@ -36,7 +36,8 @@ pub(super) enum UpdateKind {
 /// A parsed update with operators.
 pub(super) struct Operators {
     root: FieldNodes,
-    filters: ArrayFilters,
+    /// Boxed, because few updates have any, and an update is handed on several times before it runs.
+    filters: Option<Box<ArrayFilters>>,
     /// True if some path contains the positional `$`.
     positional: bool,
     /// True if the result may nest too deep, so that its depth must be checked.
@@ -152,17 +153,13 @@ impl Update {
         }
     }
 
-    /// Returns whether [`Update::patch`] may succeed.
-    pub fn may_patch(&self) -> bool {
-        matches!(&self.0, UpdateKind::Operators(operators) if operators.plain)
-    }
-
-    /// Returns the changes to `doc` if they move no byte: operators that give root fields new values as wide as the old
-    /// ones. On `None` the caller uses [`Update::apply`], which also reports errors.
-    pub fn patch(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Patch> {
+    /// Returns what becomes of `doc` if the update only changes or removes root fields that are there. On `None` the caller
+    /// uses [`Update::apply`], which also reports errors.
+    #[inline]
+    pub fn edit(&self, doc: Doc<'_>, apply: &Apply<'_>) -> Option<Edit> {
         match &self.0 {
             UpdateKind::Operators(operators) if operators.plain => {
-                patch::patch(&operators.root, doc, apply)
+                edit(&operators.root, doc, apply)
             }
             _ => None,
         }
@@ -210,10 +207,10 @@ fn leaves<'a>(
 impl Operators {
     fn parse(update: Doc<'_>, array_filters: Option<Doc<'_>>, scope: &Scope) -> Result<Self> {
         let filters = match array_filters {
-            Some(filters) => array_filter::parse(filters, scope)?,
-            None => ArrayFilters::default(),
+            Some(filters) => Some(Box::new(array_filter::parse(filters, scope)?)),
+            None => None,
         };
-        let mut used = vec![false; filters.len()];
+        let mut used = vec![false; filters.as_ref().map_or(0, |filters| filters.len())];
         let mut parsed = Self {
             root: FieldNodes::default(),
             filters,
@@ -223,7 +220,10 @@ impl Operators {
             slow: false,
             plain: true,
         };
-        parsed.slow = array_filter::are_slow(&parsed.filters);
+        parsed.slow = parsed
+            .filters
+            .as_deref()
+            .is_some_and(array_filter::are_slow);
         let large = update.bytes().len() > LARGE;
         parsed.quick = !large && used.is_empty();
         let mut later = Vec::new();
@@ -269,7 +269,7 @@ impl Operators {
             parsed.insert(&path, leaf, &mut used)?;
         }
         let unused = used.iter().position(|used| !used);
-        if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.at(at)) {
+        if let Some((identifier, _)) = unused.and_then(|at| parsed.filters.as_ref()?.at(at)) {
             return Err(Error::failed_to_parse(format!(
                 "The array filter for identifier '{identifier}' was not used in the update {update}",
             )));
@@ -308,9 +308,9 @@ impl Operators {
         self.quick &= !self.positional;
         // Plain root fields are added by `insert_field`.
         self.plain = false;
-        let filters = &self.filters;
+        let filters = self.filters.as_deref();
         self.root.insert(path, leaf, &mut |identifier| {
-            let at = filters.find(identifier.as_bytes())?;
+            let at = filters?.find(identifier.as_bytes())?;
             if let Some(used) = used.get_mut(at) {
                 *used = true;
             }
@@ -324,7 +324,7 @@ impl Operators {
         let mut rewrite = Rewrite {
             root: doc,
             apply,
-            filters: Some(&self.filters),
+            filters: self.filters.as_deref(),
             out,
             start,
         };

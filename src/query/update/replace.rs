@@ -88,14 +88,12 @@ impl Replacement {
 
 /// Returns whether both begin with the identical `_id`, so that the new document can be copied whole.
 fn has_same_id(old: Doc<'_>, new: Doc<'_>) -> bool {
-    let id = |doc: Doc<'_>| {
-        doc.first()
-            .map(|elem| (elem.value.ty(), elem.value.data().len()))
+    let Some(id) = new.first() else {
+        return false;
     };
-    let len = 4 + 1 + "_id\0".len() + id(new).map_or(0, |(_, len)| len);
-    old.first().is_some_and(|elem| elem.name_bytes() == b"_id")
-        && id(old) == id(new)
-        && old.bytes().get(4..len) == new.bytes().get(4..len)
+    // The tag, the name and the value. Two elements whose bytes begin the same way are equally long.
+    let end = 4 + 1 + "_id\0".len() + id.value.data().len();
+    old.bytes().get(4..end) == new.bytes().get(4..end)
 }
 
 /// Whether `$` names at the root are checked. A pipeline may compute them freely.

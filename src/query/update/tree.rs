@@ -78,22 +78,22 @@ impl FieldNodes {
             return Err(conflict(name, name));
         };
         let (name, node) = (name.into(), UpdateNode::Leaf(leaf));
-        self.children.insert(at, Child { name, node });
+        match self.children.is_empty() {
+            // Most updates have one field, so there is no room for more yet.
+            true => self.children = vec![Child { name, node }],
+            false => self.children.insert(at, Child { name, node }),
+        }
         Ok(())
     }
 
     /// Returns the position of the child with that name.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
-        if self.children.len() <= 8 {
-            return self
-                .children
-                .iter()
-                .position(|child| child.name.as_bytes() == name);
+        match &*self.children {
+            // Most updates have one field, and this is asked for each field of a document.
+            [only] => (only.name.as_bytes() == name).then_some(0),
+            all => find_among(all, name),
         }
-        self.children
-            .binary_search_by(|child| order(child.name.as_bytes(), name))
-            .ok()
     }
 
     /// Returns the children with `$` replaced by the array index of the matched document.
@@ -163,6 +163,17 @@ impl FieldNodes {
         self.children
             .binary_search_by(|child| order(child.name.as_bytes(), name.as_bytes()))
     }
+}
+
+fn find_among(children: &[Child], name: &[u8]) -> Option<usize> {
+    if children.len() <= 8 {
+        return children
+            .iter()
+            .position(|child| child.name.as_bytes() == name);
+    }
+    children
+        .binary_search_by(|child| order(child.name.as_bytes(), name))
+        .ok()
 }
 
 // === growing ===
