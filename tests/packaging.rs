@@ -369,6 +369,31 @@ fn the_samples_use_existing_servers_and_ports() {
     }
 }
 
+/// The file with a cluster: Sundown finds it by the name of its service, and both agree on the replica set.
+#[test]
+fn the_upstream_compose_file_is_consistent() {
+    let file = Yaml::parse(&read("examples/docker-compose.upstream.yml"));
+    let services = file.get("services").expect("services");
+    let server = services.get("sundown").expect("the server");
+    let mongo = services.get("mongo").expect("the cluster");
+    let set = environment(server);
+    for variable in set.keys() {
+        check_variable(variable);
+    }
+    let uri = &set["SUNDOWN_UPSTREAM"];
+    assert_eq!(uri, "mongodb://mongo:27017/?replicaSet=rs0");
+    config::ClusterUri::parse(uri.as_str()).expect("a URI");
+    assert_eq!(list(mongo, "command")[..2], ["--replSet", "rs0"]);
+    let check = mongo.get("healthcheck").expect("it has a health check");
+    let initiates = list(check, "test").join(" ");
+    for part in ["rs.initiate", "_id: 'rs0'", "host: 'mongo:27017'"] {
+        assert!(initiates.contains(part), "{initiates}");
+    }
+    let check = server.get("healthcheck").expect("it has a health check");
+    assert_eq!(list(check, "test")[1..], image_healthcheck());
+    assert_eq!(list(server, "depends_on"), ["mongo"]);
+}
+
 /// The file for teams on Cosmos DB: client and server agree on name, port, replica set and the path of the authority's
 /// certificate.
 #[test]
