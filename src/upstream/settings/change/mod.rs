@@ -22,6 +22,8 @@
 mod drain;
 mod settle;
 
+pub(super) use drain::{delete, delete_ended, ended};
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,7 +168,7 @@ impl Inner {
     }
 
     /// Writes a record and takes it into the copy.
-    async fn write(&self, setting: &Setting) -> Result<Written> {
+    pub async fn write(&self, setting: &Setting) -> Result<Written> {
         let _turn = self.turn.lock().await;
         let written = self.cluster.write(setting).await?;
         if written == Written::Yes {
@@ -297,7 +299,7 @@ impl Change {
             return Ok(());
         };
         self.inner.wait_until(former.until).await;
-        drain::delete_ended(
+        delete_ended(
             &self.inner.cluster,
             &self.setting.namespace,
             &former.rules,
