@@ -32,12 +32,15 @@ impl Settings {
     pub fn status(&self) -> Status {
         let inner = &*self.0;
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        // Read before the rest: a lock that is taken in the expression below would be held until its end.
+        let others = inner.others.lock().count();
+        let collections = inner.copy.read().settings.len();
         Status {
             has_lease: inner.lease.holds(inner.lease.now()),
             clock_offset: inner.time.offset(),
             clock_error: inner.time.error(),
-            others: inner.others.lock().count(),
-            collections: inner.copy.read().settings.len(),
+            others,
+            collections,
             is_sweeper: inner.is_sweeper(),
             passes: count(&inner.sweeper.passes),
             swept: count(&inner.sweeper.deleted),

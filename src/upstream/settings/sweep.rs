@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, DateTime, doc};
 
 use super::Inner;
 use super::change::{delete, delete_ended, ended};
@@ -222,7 +222,8 @@ impl Inner {
             let ids = rows.into_iter().filter_map(|mut row| row.remove("_id"));
             let ids: Vec<Bson> = ids.collect();
             // One that a client has written since then has its own stamp.
-            let query: Document = doc! {"$and": [{"_id": {"$in": ids}}, missing.clone()]};
+            let mut query = doc! {"_id": {"$in": ids}};
+            query.extend(missing.clone());
             let update = doc! {
                 "update": name,
                 "updates": [{"q": query, "u": {"$set": stamp.clone()}, "multi": true}],

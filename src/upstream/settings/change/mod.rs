@@ -78,7 +78,7 @@ impl Inner {
             let stored = self.cluster.setting(&namespace).await?;
             let open = stored.as_ref().and_then(|stored| stored.next.as_ref());
             if let Some(next) = open {
-                if self.is_orphan(next) {
+                if self.is_orphan(next).await? {
                     self.settle(&namespace).await?;
                 } else {
                     tokio::time::sleep(self.short_pause()).await;
