@@ -15,6 +15,8 @@ mod members;
 mod physical;
 mod record;
 mod renew;
+mod status;
+mod sweep;
 mod time;
 
 #[cfg(test)]
@@ -34,6 +36,7 @@ use lease::Lease;
 use members::Others;
 use record::Setting;
 use renew::Copy;
+use sweep::Sweeper;
 use time::ClusterTime;
 
 use super::Rules;
@@ -42,6 +45,7 @@ use crate::error::Result;
 
 pub use cluster::SETTINGS_DATABASE;
 pub use physical::{is_physical, is_physical_name};
+pub use status::Status;
 
 /// How the settings are kept.
 #[derive(Debug, Clone)]
@@ -69,6 +73,7 @@ struct Inner {
     active: Mutex<HashSet<String>>,
     /// By collection: the changes through this Sundown wait here for each other.
     queues: DashMap<String, Arc<tokio::sync::Mutex<()>>, ahash::RandomState>,
+    sweeper: Sweeper,
     /// Held while the settings are read or written, so that an older answer never replaces a newer one.
     turn: tokio::sync::Mutex<()>,
 }
@@ -98,10 +103,12 @@ impl Settings {
             others: Mutex::default(),
             active: Mutex::default(),
             queues: DashMap::default(),
+            sweeper: Sweeper::default(),
             turn: tokio::sync::Mutex::default(),
         });
         tokio::spawn(renew::keep_renewing(Arc::downgrade(&inner)));
         tokio::spawn(renew::keep_refreshing(Arc::downgrade(&inner)));
+        tokio::spawn(sweep::keep_sweeping(Arc::downgrade(&inner)));
         Self(inner)
     }
 

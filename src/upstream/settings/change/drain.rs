@@ -114,9 +114,11 @@ pub(in crate::upstream::settings) async fn delete(
         .into_iter()
         .filter_map(|mut row| row.remove("_id"))
         .collect();
+    let mut query = doc! {"_id": {"$in": ids}};
+    query.extend(filter.clone());
     let delete = doc! {
         "delete": collection,
-        "deletes": [{"q": {"$and": [{"_id": {"$in": ids}}, filter]}, "limit": 0}],
+        "deletes": [{"q": query, "limit": 0}],
         "writeConcern": {"w": "majority"},
     };
     let reply = cluster.run(database, delete).await?;

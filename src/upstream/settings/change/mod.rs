@@ -22,6 +22,8 @@
 mod drain;
 mod settle;
 
+pub(super) use drain::{delete, delete_ended, ended};
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +78,7 @@ impl Inner {
             let stored = self.cluster.setting(&namespace).await?;
             let open = stored.as_ref().and_then(|stored| stored.next.as_ref());
             if let Some(next) = open {
-                if self.is_orphan(next) {
+                if self.is_orphan(next).await? {
                     self.settle(&namespace).await?;
                 } else {
                     tokio::time::sleep(self.short_pause()).await;
@@ -166,7 +168,7 @@ impl Inner {
     }
 
     /// Writes a record and takes it into the copy.
-    async fn write(&self, setting: &Setting) -> Result<Written> {
+    pub async fn write(&self, setting: &Setting) -> Result<Written> {
         let _turn = self.turn.lock().await;
         let written = self.cluster.write(setting).await?;
         if written == Written::Yes {
@@ -297,7 +299,7 @@ impl Change {
             return Ok(());
         };
         self.inner.wait_until(former.until).await;
-        drain::delete_ended(
+        delete_ended(
             &self.inner.cluster,
             &self.setting.namespace,
             &former.rules,

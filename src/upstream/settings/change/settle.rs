@@ -12,12 +12,24 @@ use crate::error::Result;
 
 impl Inner {
     /// Returns whether nobody works on this change any more: its Sundown is dead, or has abandoned it.
-    pub(super) fn is_orphan(&self, next: &Next) -> bool {
-        if next.author == self.id {
-            return !self.active.lock().contains(&next.id);
+    ///
+    /// A Sundown registers before it announces anything. So an author that a heartbeat from after the reading of the
+    /// announcement does not show has left, or was removed as dead. An earlier heartbeat would not prove that.
+    pub(super) async fn is_orphan(&self, next: &Next) -> Result<bool> {
+        if !self.may_be_orphan(next) {
+            return Ok(false);
         }
-        // Heartbeats show all members. One that is not among them has left or was removed as dead.
-        !self.others.lock().is_known(&next.author)
+        let turn = self.turn.lock().await;
+        self.beat(&turn, false).await?;
+        Ok(self.may_be_orphan(next))
+    }
+
+    /// Returns whether nobody is known to work on this change.
+    fn may_be_orphan(&self, next: &Next) -> bool {
+        match next.author == self.id {
+            true => !self.active.lock().contains(&next.id),
+            false => !self.others.lock().is_known(&next.author),
+        }
     }
 
     /// Finishes or withdraws every change that nobody works on.
@@ -29,7 +41,7 @@ impl Inner {
             let copy = self.copy.read();
             let orphan = |setting: &&Arc<Setting>| {
                 let next = setting.next.as_ref();
-                next.is_some_and(|next| self.is_orphan(next))
+                next.is_some_and(|next| self.may_be_orphan(next))
             };
             let orphans = copy.settings.values().filter(orphan);
             orphans.map(|setting| setting.namespace.clone()).collect()
@@ -51,12 +63,9 @@ impl Inner {
         let Some(stored) = self.cluster.setting(namespace).await? else {
             return Ok(());
         };
-        if !stored
-            .next
-            .as_ref()
-            .is_some_and(|next| self.is_orphan(next))
-        {
-            return Ok(());
+        match &stored.next {
+            Some(next) if self.is_orphan(next).await? => {}
+            _ => return Ok(()),
         }
         let (database, name) = namespace.split_once('.').unwrap_or((namespace, ""));
         let found = collection::find(&self.cluster, database, name).await?;

@@ -3,6 +3,8 @@
 mod basics;
 mod changes;
 mod doors;
+mod several;
+mod sweeping;
 
 use std::time::Duration;
 

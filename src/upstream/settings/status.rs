@@ -1,0 +1,55 @@
+//! What serverStatus shows about the settings.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Settings;
+
+/// The state of the settings and of the sweeper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The settings may be used now.
+    pub has_lease: bool,
+    /// Milliseconds that are added to the local clock.
+    pub clock_offset: i64,
+    /// By how much the time may be wrong.
+    pub clock_error: Duration,
+    /// The other Sundowns in front of the cluster.
+    pub others: usize,
+    /// The number of collections with settings.
+    pub collections: usize,
+    pub is_sweeper: bool,
+    pub passes: u64,
+    /// Documents that this Sundown has deleted after their end.
+    pub swept: u64,
+    /// Documents from before the default that this Sundown has stamped.
+    pub stamped: u64,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    pub fn status(&self) -> Status {
+        let inner = &*self.0;
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        // Read before the rest: a lock that is taken in the expression below would be held until its end.
+        let others = inner.others.lock().count();
+        let collections = inner.copy.read().settings.len();
+        Status {
+            has_lease: inner.lease.holds(inner.lease.now()),
+            clock_offset: inner.time.offset(),
+            clock_error: inner.time.error(),
+            others,
+            collections,
+            is_sweeper: inner.is_sweeper(),
+            passes: count(&inner.sweeper.passes),
+            swept: count(&inner.sweeper.deleted),
+            stamped: count(&inner.sweeper.stamped),
+        }
+    }
+
+    /// Switches the sweeper on or off (`setParameter ttlMonitorEnabled`).
+    pub fn enable_sweeping(&self, enabled: bool) {
+        self.0.sweeper.enabled.store(enabled, Ordering::Relaxed);
+    }
+}
