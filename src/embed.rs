@@ -2,6 +2,7 @@
 //!
 //! This is the only file that connects all modules: it takes settings and a clock, and returns a server that answers.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -13,9 +14,9 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::command::{Commands, Context};
 use crate::config::Config;
-use crate::handler::Handler;
 use crate::server::Server;
 use crate::storage::expiry::Reaper;
+use crate::upstream::{Cluster, Proxy};
 
 /// A running server. Dropping it starts the shutdown; [`Sundown::stop`] also waits until the shutdown is complete.
 #[derive(Debug)]
@@ -25,9 +26,14 @@ pub struct Sundown {
     task: JoinHandle<usize>,
 }
 
-/// Creates the handler that answers requests. The settings must contain the real port. Call it on the runtime that will
-/// serve.
-pub fn handler(config: &Config, clock: Clock) -> Arc<impl Handler> {
+/// What answers the requests of a server: the engine in memory, or a cluster.
+pub enum Backend {
+    Memory(Arc<Commands>),
+    Cluster(Arc<Proxy>),
+}
+
+/// Creates the handler that answers requests from memory.
+fn in_memory(config: &Config, clock: Clock) -> Arc<Commands> {
     let context = Context::new(config.clone(), clock);
     tokio::spawn(sweep_idle_every_minute(Arc::downgrade(&context)));
     tokio::spawn(Reaper::run(Arc::downgrade(&context.reaper)));
@@ -47,6 +53,30 @@ async fn sweep_idle_every_minute(context: Weak<Context>) {
     }
 }
 
+// === impl Backend ===
+
+impl Backend {
+    /// Opens what the settings ask for. They must contain the real port. Call it on the runtime that will
+    /// serve. The error is a message for the operator.
+    pub async fn open(config: &Config, clock: Clock) -> Result<Self, String> {
+        let Some(upstream) = &config.upstream else {
+            return Ok(Self::Memory(in_memory(config, clock)));
+        };
+        let cluster = Cluster::open(upstream).await?;
+        let proxy = Proxy::new(Arc::new(cluster), config, clock);
+        tokio::spawn(sweep_idle_every_minute(Arc::downgrade(proxy.context())));
+        Ok(Self::Cluster(Arc::new(proxy)))
+    }
+
+    /// Serves until `stopped`. Returns the number of connections that it abandoned because their commands ran too long.
+    pub async fn serve(self, server: Server, stopped: impl Future<Output = ()>) -> usize {
+        match self {
+            Self::Memory(handler) => server.run(handler, stopped).await,
+            Self::Cluster(handler) => server.run(handler, stopped).await,
+        }
+    }
+}
+
 // === impl Sundown ===
 
 impl Sundown {
@@ -54,9 +84,11 @@ impl Sundown {
     pub async fn start(config: Config, clock: Clock) -> io::Result<Self> {
         let server = Server::bind(config).await?;
         let address = server.local_addr();
-        let handler = handler(server.config(), clock);
+        let backend = Backend::open(server.config(), clock)
+            .await
+            .map_err(io::Error::other)?;
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(server.run(handler, async {
+        let task = tokio::spawn(backend.serve(server, async {
             // A dropped sender means stop as well.
             let _ = stopped.await;
         }));

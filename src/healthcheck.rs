@@ -6,23 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, ring};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
-    SignatureScheme, StreamOwned,
-};
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{AlertDescription, ClientConnection, Error, StreamOwned};
 
-use crate::value::DocBuf;
-use crate::wire::{Codec, Form, Incoming, Outgoing};
-
-/// A verifier that accepts any certificate: the identity of a server says nothing about its health.
-#[derive(Debug)]
-struct Anyone(WebPkiSupportedAlgorithms);
+use crate::trust::{Trust, client_config};
+use crate::value::{Doc, DocBuf};
+use crate::wire::{Request, put_request, take_reply};
 
 /// Fails unless a server at `host:port` answers `{ok: 1}`. Each step must end within `patience`.
 pub fn ping(host: &str, port: u16, patience: Duration, encrypted: bool) -> io::Result<()> {
@@ -48,25 +37,15 @@ fn ask(mut stream: impl Read + Write) -> io::Result<()> {
     let command = DocBuf::build(|command| {
         command.put_i32("ping", 1).put_str("$db", "admin");
     });
-    let mut bytes = BytesMut::new();
-    let message = Outgoing {
-        request_id: 1,
-        response_to: 0,
-        form: Form::Msg,
-        document: command.bytes(),
-    };
-    let mut codec = Codec::default();
-    codec
-        .encode(message, &mut bytes)
-        .map_err(io::Error::other)?;
-    stream.write_all(&bytes)?;
+    let mut message = Vec::new();
+    put_request(&Request::new(command.into_bytes()), 1, None, &mut message);
+    stream.write_all(&message)?;
 
-    bytes.clear();
+    let mut bytes = BytesMut::new();
     let mut chunk = [0; 1024];
     loop {
-        // A reply has the same layout as a request.
-        match codec.decode(&mut bytes).map_err(io::Error::other)? {
-            Some(Incoming::Request(reply)) if reply.body().get("ok").as_f64() == Some(1.0) => {
+        match take_reply(&mut bytes).map_err(io::Error::other)? {
+            Some(reply) if Doc::new(&reply.document).get("ok").as_f64() == Some(1.0) => {
                 return Ok(());
             }
             Some(_) => return Err(io::Error::other("the server's answer is not ok")),
@@ -79,15 +58,11 @@ fn ask(mut stream: impl Read + Write) -> io::Result<()> {
     }
 }
 
-fn session(address: IpAddr) -> Result<ClientConnection, Error> {
-    let provider = ring::default_provider();
-    let anyone = Anyone(provider.signature_verification_algorithms);
-    let config = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(anyone))
-        .with_no_client_auth();
+/// The identity of a server says nothing about its health, so any certificate will do.
+fn session(address: IpAddr) -> Result<ClientConnection, String> {
+    let config = client_config(Trust::Anyone, None)?;
     ClientConnection::new(Arc::new(config), ServerName::from(address))
+        .map_err(|problem| problem.to_string())
 }
 
 fn asks_for_certificate(problem: &io::Error) -> bool {
@@ -98,51 +73,4 @@ fn asks_for_certificate(problem: &io::Error) -> bool {
             AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure
         ))
     )
-}
-
-// === impl Anyone ===
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tokio_rustls::rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tokio_rustls::rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
 }

@@ -17,6 +17,7 @@ pub mod query;
 pub mod server;
 pub mod session;
 pub mod storage;
+mod trust;
 pub mod ttl;
 pub mod upstream;
 pub mod value;
@@ -26,4 +27,4 @@ pub mod wire;
 
 pub use clock::{Clock, Millis};
 pub use config::Config;
-pub use embed::{Sundown, handler};
+pub use embed::{Backend, Sundown};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use sundown::Backend;
 use sundown::clock::Clock;
 use sundown::config::{Config, LogFormat, Settings, TlsMode, usual_port};
 use sundown::server::Server;
@@ -96,7 +97,7 @@ async fn serve(config: Config) -> Result<(), String> {
     let server = Server::bind(config)
         .await
         .map_err(|problem| problem.to_string())?;
-    let handler = sundown::handler(server.config(), Clock::system());
+    let backend = Backend::open(server.config(), Clock::system()).await?;
     let mut terminate =
         signal(SignalKind::terminate()).map_err(|problem| format!("no signals: {problem}"))?;
     let mut interrupt =
@@ -115,14 +116,13 @@ async fn serve(config: Config) -> Result<(), String> {
         }
     });
     announce(&server);
-    server
-        .run(handler, async move {
-            tokio::select! {
-                _ = terminate.recv() => tracing::info!("SIGTERM: finishing what runs, then leaving"),
-                _ = interrupt.recv() => tracing::info!("SIGINT: finishing what runs, then leaving"),
-            }
-        })
-        .await;
+    let stopped = async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("SIGTERM: finishing what runs, then leaving"),
+            _ = interrupt.recv() => tracing::info!("SIGINT: finishing what runs, then leaving"),
+        }
+    };
+    backend.serve(server, stopped).await;
     Ok(())
 }
 

@@ -56,7 +56,9 @@ const MAP: &[(&str, &[&str])] = &[
     ("effort", &[]),
     (
         "embed",
-        &["clock", "command", "config", "handler", "server", "storage"],
+        &[
+            "clock", "command", "config", "server", "storage", "upstream",
+        ],
     ),
     (
         "engine",
@@ -72,7 +74,7 @@ const MAP: &[(&str, &[&str])] = &[
     ),
     ("error", &[]),
     ("handler", &["wait", "wire"]),
-    ("healthcheck", &["wire"]),
+    ("healthcheck", &["trust", "wire"]),
     ("interrupt", &["clock", "wait"]),
     ("lib", &[]),
     ("main", &["clock", "config", "healthcheck", "server"]),
@@ -83,8 +85,14 @@ const MAP: &[(&str, &[&str])] = &[
     ),
     ("session", &["effort", "engine", "wait"]),
     ("storage", &["interrupt", "clock", "ttl", "wait"]),
+    ("trust", &[]),
     ("ttl", &[]),
-    ("upstream", &["query", "ttl", "wire"]),
+    (
+        "upstream",
+        &[
+            "auth", "clock", "command", "config", "handler", "query", "trust", "ttl", "wire",
+        ],
+    ),
     ("value", &[]),
     ("vocabulary", &[]),
     ("wait", &[]),

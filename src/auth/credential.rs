@@ -112,7 +112,7 @@ impl Mechanism {
     }
 
     /// Returns the text that this mechanism salts.
-    fn prepare(self, user: &str, password: Password<'_>) -> Result<String, Unusable> {
+    pub(super) fn prepare(self, user: &str, password: Password<'_>) -> Result<String, Unusable> {
         match (self, password) {
             (_, Password::Plain("") | Password::Digested("")) => Err(Unusable::Empty),
             (Self::Sha1, Password::Plain(plain)) => Ok(digest(user, plain)),
@@ -140,6 +140,16 @@ fn digest(user: &str, password: &str) -> String {
 impl Credential {
     /// Derives the credential from a prepared password.
     pub fn derive(mechanism: Mechanism, prepared: &str, salt: &[u8], iterations: u32) -> Self {
+        Self::derive_with_key(mechanism, prepared, salt, iterations).1
+    }
+
+    /// Derives the credential, and the key by which a client proves that it knows the password.
+    pub(super) fn derive_with_key(
+        mechanism: Mechanism,
+        prepared: &str,
+        salt: &[u8],
+        iterations: u32,
+    ) -> (Vec<u8>, Self) {
         fn with<M: Mac + KeyInit + FixedOutput + Clone + Sync>(
             text: &str,
             salt: &[u8],
@@ -155,12 +165,13 @@ impl Credential {
             Mechanism::Sha256 => with::<Hmac<Sha256>>(prepared, salt, iterations, &mut salted),
         }
         let client_key = mechanism.hmac(&salted, b"Client Key");
-        Self {
+        let credential = Self {
             iterations,
             salt: salt.to_vec(),
             stored_key: mechanism.hash(&client_key),
             server_key: mechanism.hmac(&salted, b"Server Key"),
-        }
+        };
+        (client_key, credential)
     }
 
     /// Returns the fake credential of a user that does not exist. It looks real and is always the same for a name. No proof

@@ -1,6 +1,7 @@
 //! Authentication and authorization: users, roles, SCRAM.
 //!
-//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine. [`Credential`] is
+//! [`scram`] is the exchange by which a client proves that it knows a password, as a pure state machine, and
+//! [`ClientExchange`] is its other side. [`Credential`] is
 //! all that the server stores of a password. [`Users`] holds the [`User`]s with their [roles](ROLES), which are expanded to
 //! [`Privileges`]: actions on resources. A connection's [`LoginState`] says which user has logged in on it, and [`Throttle`]
 //! slows down guessing. This module knows no command and no socket: the table of commands says which privileges a command
@@ -12,6 +13,7 @@ mod login_state;
 mod privilege;
 mod role;
 pub mod scram;
+mod scram_client;
 mod throttle;
 mod user;
 mod users;
@@ -21,6 +23,7 @@ pub use credential::{Credential, Credentials, Mechanism, Password, Unusable};
 pub use login_state::{Conversation, LoginState, Taken};
 pub use privilege::{Privileges, Resource, Target};
 pub use role::{ROLES, Role, RoleName};
+pub use scram_client::{ClientExchange, ClientProof};
 pub use throttle::{Guess, Throttle};
 pub use user::{NoSuchRole, User, UserName};
 pub use users::{Exists, Users};

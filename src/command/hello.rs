@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::reply::put_topology_version;
 use super::write::MAX_STATEMENTS;
-use super::{Access, Call, Command, Context, Flags, Needs, Outcome, Step, Task, login};
+use super::{Access, Announced, Call, Command, Context, Flags, Needs, Outcome, Step, Task, login};
 use crate::auth::UserName;
 use crate::config::Topology;
 use crate::error::{Code, Error, Result};
@@ -59,6 +59,7 @@ pub(super) const IS_MASTER: Command = Command::ready(
 /// Everything that the reply is built from.
 struct Hello {
     context: Arc<Context>,
+    announced: Announced,
     connection: u64,
     legacy: bool,
     hello_ok: bool,
@@ -91,6 +92,7 @@ pub struct Monitors {
 fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<Outcome> {
     let mut hello = Hello {
         context: Arc::clone(call.context),
+        announced: announced(call.context)?,
         connection: call.client.id,
         legacy,
         hello_ok: false,
@@ -157,6 +159,23 @@ fn run(call: &mut Call<'_>, reply: &mut DocBuilder<'_>, legacy: bool) -> Result<
             })
         }
     }
+}
+
+/// Returns what the server announces itself as: what its settings say, or the cluster that holds its documents.
+fn announced(context: &Context) -> Result<Announced> {
+    let Some(upstream) = &context.upstream else {
+        return Ok(Announced {
+            topology: context.config.topology.clone(),
+            min_wire_version: 0,
+            max_wire_version: MAX_WIRE_VERSION,
+        });
+    };
+    upstream.announced().ok_or_else(|| {
+        Error::new(
+            Code::FailedToSatisfyReadPreference,
+            "the upstream cluster was not found yet",
+        )
+    })
 }
 
 /// Stores the client metadata. A client may send it only once. It must be short and must name the driver.
@@ -306,7 +325,7 @@ impl Hello {
         } else {
             "isWritablePrimary"
         };
-        match &context.config.topology {
+        match &self.announced.topology {
             Topology::Router => {
                 reply.put_bool(primary, true).put_str("msg", "isdbgrid");
                 put_topology_version(reply, &context.process);
@@ -320,15 +339,19 @@ impl Hello {
                 self.put_replica_set(reply, name, primary, now);
             }
         }
+        let (max_message, max_statements) = match context.upstream {
+            None => (MAX_MESSAGE, MAX_STATEMENTS),
+            Some(_) => (Announced::MAX_MESSAGE, Announced::MAX_STATEMENTS),
+        };
         reply
             .put_i32("maxBsonObjectSize", MAX_DOCUMENT as i32)
-            .put_i32("maxMessageSizeBytes", MAX_MESSAGE as i32)
-            .put_i32("maxWriteBatchSize", MAX_STATEMENTS as i32)
+            .put_i32("maxMessageSizeBytes", max_message as i32)
+            .put_i32("maxWriteBatchSize", max_statements as i32)
             .put_date("localTime", now.0)
             .put_i32("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)
             .put_i32("connectionId", (self.connection & 0x7fff_ffff) as i32)
-            .put_i32("minWireVersion", 0)
-            .put_i32("maxWireVersion", MAX_WIRE_VERSION)
+            .put_i32("minWireVersion", self.announced.min_wire_version)
+            .put_i32("maxWireVersion", self.announced.max_wire_version)
             .put_bool("readOnly", false);
         if !self.compressors.is_empty() {
             let mut names = reply.array("compression");

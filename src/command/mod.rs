@@ -60,15 +60,15 @@ mod write;
 
 pub use fail_point::FailPoints;
 pub use frame::{
-    Access, Call, Client, Command, CommandFacts, Commands, Connection, Context, Counter, Counters,
-    Documents, Flags, Needs, OperationInfo, Operations, Outcome, PARAMETERS, Parameter, Parameters,
-    Run, Step, Task, find,
+    Access, Announced, Call, Client, Command, CommandFacts, Commands, Connection, Context, Counter,
+    Counters, Documents, Flags, Needs, OperationInfo, Operations, Outcome, PARAMETERS, Parameter,
+    Parameters, Route, Run, Step, Task, Upstream, find,
 };
 pub use frame::{cursor, reply};
 pub use table::COMMANDS;
 
 use frame::{
     capped, collection_uuid, commit_quorum, dispatch, entry, generic, guard, index_spec,
-    indexing_policy, operations, parameters, record_ids, rows, scan, schema, stream, system,
+    indexing_policy, operations, parameters, record_ids, route, rows, scan, schema, stream, system,
     system_collections,
 };

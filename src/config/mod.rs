@@ -8,6 +8,7 @@
 mod cosmos;
 mod tls;
 mod topology;
+mod upstream;
 mod users;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,6 +22,7 @@ use crate::wire::Compressors;
 pub use cosmos::Cosmos;
 pub use tls::{Identity, Tls, TlsMode};
 pub use topology::Topology;
+pub use upstream::{ClusterUri, Upstream, UpstreamLogin};
 pub use users::Accounts;
 
 /// The configuration of a server. `main.rs` fills it from arguments and environment; a test writes it directly.
@@ -46,6 +48,8 @@ pub struct Config {
     pub accounts: Accounts,
     /// The features of Azure Cosmos DB.
     pub cosmos: Cosmos,
+    /// The cluster that holds the documents; `None` if they are in memory.
+    pub upstream: Option<Upstream>,
     /// Show `_ts` in every document that is read.
     pub expose_ts: bool,
     /// Allow `timeTravel` and other commands for tests.
@@ -102,6 +106,9 @@ pub struct Settings {
 
     #[command(flatten)]
     cosmos: cosmos::Arguments,
+
+    #[command(flatten)]
+    upstream: upstream::Arguments,
 
     /// Show the field _ts, the second of the last write, in every document that is read
     #[arg(long, env = "SUNDOWN_EXPOSE_TS", value_parser = BoolishValueParser::new())]
@@ -191,6 +198,7 @@ impl Default for Config {
             topology: Topology::Router,
             accounts: Accounts::default(),
             cosmos: Cosmos::default(),
+            upstream: None,
             expose_ts: false,
             enable_test_commands: false,
             writes_outside_lock: false,
@@ -210,8 +218,13 @@ impl TryFrom<Settings> for Config {
             true => (TlsMode::Optional, Some(Cosmos::REPLICA_SET)),
             false => (TlsMode::Disabled, None),
         };
+        let topology = settings.topology.resolve(set)?;
+        let upstream = settings.upstream.resolve()?;
+        if upstream.is_some() {
+            check_with_upstream(&topology, &cosmos)?;
+        }
         Ok(Self {
-            topology: settings.topology.resolve(set)?,
+            topology,
             accounts: settings.users.resolve(cosmos.profile)?,
             bind: settings.bind,
             port: settings.port.unwrap_or(usual_port(cosmos.profile)),
@@ -221,12 +234,31 @@ impl TryFrom<Settings> for Config {
             compressors: settings.compressors,
             tls: settings.tls.resolve(tls)?,
             cosmos,
+            upstream,
             expose_ts: settings.expose_ts,
             enable_test_commands: settings.enable_test_commands,
             writes_outside_lock: false,
             log: settings.log,
             log_format: settings.log_format,
         })
+    }
+}
+
+/// Refuses settings that have no meaning if a cluster answers.
+fn check_with_upstream(topology: &Topology, cosmos: &Cosmos) -> Result<(), String> {
+    if *cosmos != Cosmos::default() {
+        return Err(
+            "--upstream works without the features of Azure Cosmos DB: --cosmos, --strict and --request-units are for \
+             documents in memory"
+                .into(),
+        );
+    }
+    match topology {
+        Topology::Router => Ok(()),
+        _ => Err(
+            "--upstream announces the kind of its cluster: --replica-set and --standalone are for documents in memory"
+                .into(),
+        ),
     }
 }
 

@@ -111,6 +111,7 @@ codes! {
     121 DocumentValidationFailure,
     123 NotAReplicaSet,
     125 CommandFailed,
+    133 FailedToSatisfyReadPreference,
     136 CappedPositionLost,
     146 ExceededMemoryLimit,
     159 DurationOverflow,

@@ -119,6 +119,18 @@ pub enum Progress {
     Streaming,
 }
 
+// === impl Answer ===
+
+impl Answer {
+    /// Returns the only reply.
+    pub fn of(document: Bytes) -> Self {
+        Self {
+            document,
+            streaming: false,
+        }
+    }
+}
+
 // === impl Peer ===
 
 impl Peer {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 
-use crate::error::Error;
+use crate::error::{Error, Hangup};
 use crate::wire::Request;
 
 /// A connection to the cluster that belongs to one client.
@@ -13,6 +13,22 @@ pub trait Ask: Send {
     fn ask(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Lost>> + Send;
 }
 
-/// The cluster did not answer: it cannot be reached, or it left in the middle of a command. The client gets this error.
+/// The cluster did not answer: it cannot be reached, or it left in the middle of a command.
 #[derive(Debug)]
-pub struct Lost(pub Error);
+pub enum Lost {
+    /// The client gets this error.
+    Error(Error),
+    /// The connection of the client must be closed.
+    Hangup(Hangup),
+}
+
+// === impl Lost ===
+
+impl Lost {
+    /// The client's own login was lost with its connection to the cluster.
+    pub fn hangup() -> Self {
+        Self::Hangup(Hangup::new(
+            "the client's connection to the upstream cluster broke",
+        ))
+    }
+}

@@ -4,8 +4,17 @@
 //! forwards the bytes that clients send, except for the few fields that the rules change.
 
 mod ask;
+mod cluster;
+mod dial;
+mod link;
+mod proxy;
+mod relay;
+mod retry;
 pub mod rewrite;
 mod rules;
+mod status;
 
 pub use ask::{Ask, Lost};
+pub use cluster::Cluster;
+pub use proxy::Proxy;
 pub use rules::{DateRule, HIDDEN_FIELD, Rules};

@@ -70,6 +70,42 @@ pub(super) fn parse(
     offered: Compressors,
     own: impl FnOnce(Vec<u8>) -> Bytes,
 ) -> Result<Incoming, Hangup> {
+    let (header, message, compressor) = inflate_with(header, frame, offered)?;
+    let message = own(message);
+    let mut incoming = match header.opcode {
+        Opcode::Query => query::parse(header, message)?,
+        _ => msg::parse(header, message)?,
+    };
+    match &mut incoming {
+        Incoming::Request(request) => {
+            let name = request.body().first().map_or("", |first| first.name());
+            request.compressor = Some(compressor).filter(|_| may_compress(name));
+        }
+        Incoming::Refused(to, _) => to.compressor = Some(compressor),
+    }
+    Ok(incoming)
+}
+
+/// Returns whether messages of the command may be compressed.
+pub(super) fn may_compress(command: &str) -> bool {
+    !PLAIN.contains(&command)
+}
+
+/// Inflates a complete message, and returns the message inside with its header.
+pub(super) fn inflate(
+    header: Header,
+    frame: &[u8],
+    offered: Compressors,
+) -> Result<(Header, Bytes), Hangup> {
+    let (header, message, _) = inflate_with(header, frame, offered)?;
+    Ok((header, message.into()))
+}
+
+fn inflate_with(
+    header: Header,
+    frame: &[u8],
+    offered: Compressors,
+) -> Result<(Header, Vec<u8>, Compressor), Hangup> {
     let (Some(opcode), Some(size), Some(&id)) = (
         int32(frame, Header::SIZE),
         int32(frame, Header::SIZE + 4),
@@ -112,19 +148,7 @@ pub(super) fn parse(
             "OP_COMPRESSED whose {name} bytes are not {size} others"
         ))
     })?;
-    let message = own(message);
-    let mut incoming = match opcode {
-        Opcode::Query => query::parse(header, message)?,
-        _ => msg::parse(header, message)?,
-    };
-    match &mut incoming {
-        Incoming::Request(request) => {
-            let name = request.body().first().map_or("", |first| first.name());
-            request.compressor = Some(compressor).filter(|_| !PLAIN.contains(&name));
-        }
-        Incoming::Refused(to, _) => to.compressor = Some(compressor),
-    }
-    Ok(incoming)
+    Ok((header, message, compressor))
 }
 
 /// Compresses the complete message that begins at `start` and ends with `out`, if that makes it smaller.

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use mongodb::bson::doc;
 use mongodb::options::TlsOptions;
-use sundown::Sundown;
 use sundown::clock::Clock;
 use sundown::config::{Tls, TlsMode};
 use sundown::server::Server;
+use sundown::{Backend, Sundown};
 
 use crate::dialing::{Dialing, TLS12, TLS13, driver, trusting, works};
 use crate::settings::{Authority, folder, given, kept_in, start, with};
@@ -185,8 +185,10 @@ async fn new_connections_get_the_new_certificate() {
     let server = Server::bind(with(given(&both, &both))).await.unwrap();
     let address = server.local_addr();
     let door = server.tls_acceptor().expect("it has one");
-    let handler = sundown::handler(server.config(), Clock::system());
-    let serving = tokio::spawn(server.run(handler, std::future::pending()));
+    let backend = Backend::open(server.config(), Clock::system())
+        .await
+        .unwrap();
+    let serving = tokio::spawn(backend.serve(server, std::future::pending()));
     let mut old = trusting(&trust_first).dial(address).await.unwrap();
 
     // Broken: everything stays as it is.

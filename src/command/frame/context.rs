@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use dashmap::DashMap;
 
+use super::announced::Upstream;
 use super::client::{Client, Connections};
 use super::counters::Counters;
 use super::operations::Operations;
@@ -50,6 +51,8 @@ pub struct Context {
     pub cosmos: Cosmos,
     /// The fail points that are set.
     pub fail_points: FailPoints,
+    /// The cluster that holds the documents, if it is not this server.
+    pub upstream: Option<Arc<dyn Upstream>>,
     idle: Idle,
 }
 
@@ -57,6 +60,15 @@ pub struct Context {
 
 impl Context {
     pub fn new(config: Config, clock: Clock) -> Arc<Self> {
+        Self::build(config, clock, None)
+    }
+
+    /// Creates the state of a server whose documents are in a cluster.
+    pub fn in_front_of(upstream: Arc<dyn Upstream>, config: Config, clock: Clock) -> Arc<Self> {
+        Self::build(config, clock, Some(upstream))
+    }
+
+    fn build(config: Config, clock: Clock, upstream: Option<Arc<dyn Upstream>>) -> Arc<Self> {
         let idle = Idle::default();
         let limit = config.cosmos.strict.then_some(SizeLimit {
             bytes: strict::MAX_DOCUMENT,
@@ -92,6 +104,7 @@ impl Context {
                 config.cosmos.request_units.clone(),
             ),
             fail_points: FailPoints::default(),
+            upstream,
             idle,
             config,
             clock,

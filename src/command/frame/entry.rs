@@ -1,6 +1,6 @@
 //! A row of the table of commands.
 
-use super::{Call, Needs, Task};
+use super::{Call, Needs, Route, Task};
 use crate::error::Result;
 use crate::value::DocBuilder;
 use crate::vocabulary::{Entry, Status};
@@ -15,6 +15,8 @@ pub struct CommandFacts {
     pub flags: Flags,
     /// What a user must be allowed to do to run the command.
     pub needs: Needs,
+    /// Where the command goes if a cluster holds the documents.
+    pub route: Route,
     /// A sentence for listCommands and the README.
     pub help: &'static str,
 }
@@ -110,6 +112,7 @@ impl Command {
                 access,
                 flags: Flags::NONE,
                 needs: Needs::Everything,
+                route: Route::WithoutTtl,
                 help,
             },
         }

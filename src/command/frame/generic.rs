@@ -179,6 +179,22 @@ impl<'a> Generic<'a> {
         Ok(generic)
     }
 
+    /// Sorts the fields of a request that another server will check and answer.
+    pub fn unchecked(request: &'a Request, own: &mut SmallVec<[Elem<'a>; 10]>) -> Self {
+        own.extend(request.body().iter());
+        let body = request.body();
+        Self {
+            database: body.get("$db").as_str().unwrap_or_default(),
+            session: None,
+            number: None,
+            max_time_millis: 0,
+            has_max_time: false,
+            unacknowledged: false,
+            api_strict: false,
+            help: false,
+        }
+    }
+
     fn check(&self, command: &Command, topology: &Topology, rare: Option<Rare<'_>>) -> Result<()> {
         let mut in_transaction = false;
         if let Some(rare) = rare {

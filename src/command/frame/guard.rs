@@ -7,10 +7,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
-use super::{Access, Call, Command, Flags};
+use super::dispatch::find;
+use super::generic::Generic;
+use super::{Access, Call, Client, Command, Context, Flags};
 use crate::auth::{Action, Privileges, Target, User};
 use crate::command::current_op;
+use crate::effort::Effort;
 use crate::error::{Code, Error, Result};
 use crate::query::stage::{Entry, Need, On, Output, Pipeline, WhenMatched, WhenNotMatched};
 use crate::value::{Doc, DocBuf, ValueRef, is_true};
@@ -61,6 +65,34 @@ pub(in crate::command) fn enter(call: &mut Call<'_>) -> Result<()> {
         call.generic.session = Some(session.of(&user.digest).ok_or_else(foreign_session)?);
     }
     check(call)
+}
+
+/// Refuses a request that the sender may not run, where another server answers it. A command that is not known here needs
+/// every right.
+#[cold]
+pub(in crate::command) fn admit(
+    context: &Arc<Context>,
+    client: &Arc<Client>,
+    request: &Request,
+) -> Result<()> {
+    static UNKNOWN: Command = Command::planned("unknown", Access::None, "");
+    let name = request.body().first();
+    let command = name.and_then(|name| find(name.name_bytes()));
+    let mut own = SmallVec::new();
+    let generic = Generic::unchecked(request, &mut own);
+    enter(&mut Call {
+        context,
+        client,
+        command: command.unwrap_or(&UNKNOWN),
+        request,
+        now: context.clock.now(),
+        deadline: None,
+        retry: None,
+        effort: Effort::default(),
+        rights: Rights::All,
+        generic,
+        own,
+    })
 }
 
 /// Refuses a command that the sender may not run. Also used for the command inside another one, such as explain.

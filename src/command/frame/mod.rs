@@ -6,6 +6,7 @@
 //! commands: replies with a cursor, rows and their sources, index specifications, concerns, parameters, the list of running
 //! operations. The framework knows no socket, and commands only through their table.
 
+pub(in crate::command) mod announced;
 pub(in crate::command) mod call;
 pub(in crate::command) mod capped;
 pub(in crate::command) mod client;
@@ -26,6 +27,7 @@ pub(in crate::command) mod parameters;
 pub(in crate::command) mod read_preference;
 pub(in crate::command) mod record_ids;
 pub mod reply;
+pub(in crate::command) mod route;
 pub(in crate::command) mod rows;
 pub(in crate::command) mod scan;
 pub(in crate::command) mod schema;
@@ -34,6 +36,7 @@ pub(in crate::command) mod system;
 pub(in crate::command) mod system_collections;
 pub(in crate::command) mod task;
 
+pub use announced::{Announced, Upstream};
 pub use call::{Call, Documents};
 pub use client::{Client, Connection};
 pub use context::Context;
@@ -43,4 +46,5 @@ pub use entry::{Access, Command, CommandFacts, Flags, Outcome, Run};
 pub use guard::Needs;
 pub use operations::{OperationInfo, Operations};
 pub use parameters::{PARAMETERS, Parameter, Parameters};
+pub use route::Route;
 pub use task::{Step, Task};

@@ -116,7 +116,7 @@ pub fn rewrite<B: Rulebook>(
         return delete::rewrite(op, "filter", &rules, &predicate, moment);
     }
     if rules.stamped {
-        check_hidden(op)?;
+        check_hidden(op, &[])?;
     }
     let filter = doc_or_empty(op, "filter");
     let change = op.get("updateMods");

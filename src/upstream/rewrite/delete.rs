@@ -48,7 +48,7 @@ pub fn rewrite(
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
-        check_hidden(delete)?;
+        check_hidden(delete, &[])?;
     }
     let filter = doc_or_empty(delete, name);
     let parts = Parts {

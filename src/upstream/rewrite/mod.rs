@@ -35,7 +35,7 @@ mod visible;
 mod whole;
 
 #[cfg(test)]
-mod agreement;
+mod tests;
 
 pub use cursors::Cursors;
 pub use namespaces::{Namespace, check_database, namespaces};

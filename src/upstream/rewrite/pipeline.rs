@@ -273,8 +273,11 @@ impl<B: Rulebook> Levels<'_, B> {
         match carried.projection {
             None => false,
             Some(projection) => {
-                let spec = ValueRef::document(projection.as_doc());
-                writing.push(stage.name(), spec);
+                // An empty one is refused. It would change nothing.
+                if !projection.as_doc().is_empty() {
+                    let spec = ValueRef::document(projection.as_doc());
+                    writing.push(stage.name(), spec);
+                }
                 true
             }
         }

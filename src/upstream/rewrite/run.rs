@@ -41,6 +41,9 @@ pub struct Target<'a> {
     pub has_unique_keys: bool,
 }
 
+/// Fields whose documents are checked one by one, so that each can be refused alone.
+const STATEMENTS: &[&str] = &["documents", "updates", "deletes", "ops"];
+
 /// Runs one command. If no collection that it touches has rules, the request passes as it is.
 pub async fn run<A: Ask, B: Rulebook>(
     ask: &mut A,
@@ -99,7 +102,7 @@ async fn rewritten<A: Ask, B: Rulebook>(
     let command = request.body();
     let db = database(&request);
     if rules.iter().any(|rules| rules.stamped) {
-        check_hidden(command)?;
+        check_hidden(command, STATEMENTS)?;
     }
     let collection = command.first().and_then(|first| first.value.as_str());
     let own = touched.iter().zip(rules);

@@ -88,7 +88,7 @@ pub fn rewrite(
     moment: Moment,
 ) -> Result<DocBuf> {
     if rules.stamped {
-        check_hidden(update)?;
+        check_hidden(update, &[])?;
     }
     let filter = doc_or_empty(update, "q");
     let change = update.get("u");

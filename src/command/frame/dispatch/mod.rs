@@ -100,6 +100,15 @@ impl Commands {
     pub fn context(&self) -> &Arc<Context> {
         &self.0
     }
+
+    /// Checks that the client may run a request that is answered elsewhere.
+    #[inline]
+    pub fn admit(&self, connection: &Connection, request: &Request) -> Result<()> {
+        match self.0.users.is_on() {
+            true => guard::admit(&self.0, &connection.client, request),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Handler for Commands {

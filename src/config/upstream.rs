@@ -1,0 +1,176 @@
+//! The cluster that answers instead of the engine in memory.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+
+/// Where the documents are, if they are not in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    pub uri: ClusterUri,
+    pub login: UpstreamLogin,
+    /// Do not start without the cluster.
+    pub required: bool,
+    /// How long the start waits for the cluster. No option sets this; tests do.
+    pub start_timeout: Duration,
+}
+
+/// A connection string. It may contain a password, so it is never printed whole.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterUri(String);
+
+/// Whose rights the commands of clients have in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum UpstreamLogin {
+    /// Those of the user in the connection string. Sundown's own users and roles hold towards clients.
+    #[default]
+    Own,
+    /// Those of the client: its login is passed on to the cluster.
+    Clients,
+}
+
+#[derive(Debug, Clone, Args)]
+#[group(id = "upstream-arguments")]
+pub(super) struct Arguments {
+    /// Keep the documents in this MongoDB cluster, and not in memory
+    #[arg(
+        long,
+        env = "SUNDOWN_UPSTREAM",
+        value_name = "URI",
+        hide_env_values = true
+    )]
+    upstream: Option<String>,
+
+    /// Whose rights commands have in the cluster: own (those of the URI's user) or clients (each client logs in to the cluster)
+    #[arg(long, env = "SUNDOWN_UPSTREAM_LOGIN", value_name = "WHOSE", value_enum, default_value_t = UpstreamLogin::Own)]
+    upstream_login: UpstreamLogin,
+
+    /// Exit if the cluster cannot be reached at the start, instead of answering with errors until it can
+    #[arg(long, env = "SUNDOWN_UPSTREAM_REQUIRED", value_parser = BoolishValueParser::new())]
+    upstream_required: bool,
+}
+
+/// How long the start waits for the cluster.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+
+// === impl Arguments ===
+
+impl Arguments {
+    /// Converts the arguments. The error is a message for the user.
+    pub(super) fn resolve(self) -> Result<Option<Upstream>, String> {
+        // Compose files pass unset variables as empty ones.
+        let Some(uri) = self.upstream.filter(|uri| !uri.is_empty()) else {
+            return match (self.upstream_required, self.upstream_login) {
+                (true, _) => Err("--upstream-required needs --upstream URI".into()),
+                (_, UpstreamLogin::Clients) => Err("--upstream-login needs --upstream URI".into()),
+                _ => Ok(None),
+            };
+        };
+        Ok(Some(Upstream {
+            login: self.upstream_login,
+            required: self.upstream_required,
+            ..Upstream::at(ClusterUri::parse(uri)?)
+        }))
+    }
+}
+
+// === impl Upstream ===
+
+impl Upstream {
+    pub fn at(uri: ClusterUri) -> Self {
+        Self {
+            uri,
+            login: UpstreamLogin::Own,
+            required: false,
+            start_timeout: START_TIMEOUT,
+        }
+    }
+}
+
+// === impl ClusterUri ===
+
+impl ClusterUri {
+    /// Takes a connection string. The driver checks the rest of it when it connects.
+    pub fn parse(uri: impl Into<String>) -> Result<Self, String> {
+        let uri = uri.into();
+        if uri.starts_with("mongodb://") || uri.starts_with("mongodb+srv://") {
+            return Ok(Self(uri));
+        }
+        // What was typed may be a password in the wrong place.
+        Err("--upstream takes a URI that begins with mongodb:// or mongodb+srv://".into())
+    }
+
+    /// Returns the connection string with everything in it.
+    pub fn with_secrets(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Shows the hosts, and nothing that could be secret.
+impl fmt::Display for ClusterUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or_default();
+        let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+        let hosts = hosts.rsplit('@').next().unwrap_or_default();
+        write!(f, "{scheme}://{hosts}")
+    }
+}
+
+impl fmt::Debug for ClusterUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{assert_refused, config};
+    use super::*;
+
+    #[test]
+    fn a_uri_is_shown_without_its_secrets() {
+        for (uri, shown) in [
+            ("mongodb://a:1,b:2/?replicaSet=rs0", "mongodb://a:1,b:2"),
+            ("mongodb://ann:p%40ss@a:1/db", "mongodb://a:1"),
+            (
+                "mongodb+srv://ann:x@c.example.net",
+                "mongodb+srv://c.example.net",
+            ),
+            ("mongodb://ann:p@ss@a:1?tls=true", "mongodb://a:1"),
+        ] {
+            let uri = ClusterUri::parse(uri).unwrap();
+            assert_eq!(uri.to_string(), shown);
+            assert_eq!(format!("{uri:?}"), shown);
+        }
+    }
+
+    #[test]
+    fn arguments_of_upstream_mode() {
+        let config = config(&[
+            "--upstream",
+            "mongodb://h:1/",
+            "--upstream-login",
+            "clients",
+        ]);
+        let upstream = config.unwrap().upstream.unwrap();
+        assert_eq!(upstream.login, UpstreamLogin::Clients);
+        assert!(!upstream.required);
+        assert_refused(&[
+            (&["--upstream", "h:1"], "mongodb://"),
+            (&["--upstream-required"], "--upstream URI"),
+            (&["--upstream-login", "clients"], "--upstream URI"),
+            (
+                &["--upstream", "mongodb://h", "--replica-set", "rs0"],
+                "--upstream",
+            ),
+            (&["--upstream", "mongodb://h", "--standalone"], "--upstream"),
+            (&["--upstream", "mongodb://h", "--cosmos"], "--upstream"),
+            (
+                &["--upstream", "mongodb://h", "--request-units", "400"],
+                "--upstream",
+            ),
+        ]);
+    }
+}

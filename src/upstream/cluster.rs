@@ -1,0 +1,264 @@
+//! The cluster as the driver sees it: which node takes commands now, and what kind of cluster it is.
+//!
+//! The driver discovers and monitors the cluster. Its events end up in one [`ClusterState`], which everything else reads.
+//! All data connections go to one node: the primary, the standalone, or one of the routers. Drivers use several pooled
+//! connections for one session or cursor, so these must meet again on one node.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bson::doc;
+use mongodb::error::ErrorKind;
+use mongodb::event::EventHandler;
+use mongodb::event::sdam::{SdamEvent, TopologyDescription, TopologyType};
+use mongodb::options::{ClientOptions, ServerAddress};
+use mongodb::{Client, ServerType};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::dial::Dialer;
+use super::link::Link;
+use crate::clock::monotonic;
+use crate::config::{Topology, Upstream, UpstreamLogin};
+use crate::error::{Code, Error};
+
+pub struct Cluster {
+    client: Client,
+    dialer: Dialer,
+    state: watch::Receiver<ClusterState>,
+    /// Whether the connection string names a user.
+    has_user: bool,
+    /// How long a command waits for a node that can take it.
+    pub selection_timeout: Duration,
+}
+
+/// What is known of the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterState {
+    /// The node that takes commands now.
+    pub node: Option<Arc<Node>>,
+    /// What the cluster was when a node could last take commands.
+    pub kind: Option<ClusterKind>,
+    /// How often the node has changed.
+    generation: u64,
+}
+
+/// A node that takes commands. A new primary, and a primary that comes back, is a new node.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Node {
+    pub address: ServerAddress,
+    pub generation: u64,
+}
+
+/// What clients are told about the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterKind {
+    /// A standalone is announced as a standalone. Everything else is announced as a router, so that drivers never connect to
+    /// the members themselves.
+    pub topology: Topology,
+    pub min_wire_version: i32,
+    pub max_wire_version: i32,
+}
+
+/// The driver's default.
+const SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Looks for the cluster and logs in. If the cluster is not there yet, it is looked for in the background. The error is a
+    /// message for the operator.
+    pub async fn open(upstream: &Upstream) -> Result<Self, String> {
+        let cluster = Self::new(upstream).await?;
+        let status = doc! {"connectionStatus": 1};
+        let admin = cluster.client.database("admin");
+        let asked = tokio::time::timeout(upstream.start_timeout, admin.run_command(status)).await;
+        let problem = match asked {
+            Ok(Ok(_)) => return cluster.check_rights(upstream).await.map(|()| cluster),
+            Ok(Err(problem)) if is_refused(&problem) => {
+                return Err(format!(
+                    "--upstream {}: the login is refused: {problem}",
+                    upstream.uri
+                ));
+            }
+            Ok(Err(problem)) => problem.to_string(),
+            Err(_) => "no node takes commands".to_owned(),
+        };
+        if upstream.required {
+            return Err(format!("--upstream {}: {problem}", upstream.uri));
+        }
+        warn!(cluster = %upstream.uri, problem, "upstream: the cluster cannot be reached yet");
+        Ok(cluster)
+    }
+
+    /// Refuses to pass the clients' logins on if Sundown itself may not do anything: it keeps settings in the cluster.
+    async fn check_rights(&self, upstream: &Upstream) -> Result<(), String> {
+        if upstream.login == UpstreamLogin::Own || self.has_user {
+            return Ok(());
+        }
+        match self.client.list_database_names().await {
+            Err(problem) if is_refused(&problem) => Err(format!(
+                "--upstream {}: the cluster asks for a login. Sundown needs a user of its own in the URI, also with \
+                 --upstream-login clients",
+                upstream.uri
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn new(upstream: &Upstream) -> Result<Self, String> {
+        let mut options = ClientOptions::parse(upstream.uri.with_secrets())
+            .await
+            .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
+        let dialer = Dialer::new(&options, upstream.login)
+            .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
+        let (sender, state) = watch::channel(ClusterState::default());
+        options.app_name.get_or_insert_with(|| "sundown".into());
+        options.sdam_event_handler = Some(EventHandler::callback(move |event| {
+            if let SdamEvent::TopologyDescriptionChanged(event) = event {
+                sender.send_if_modified(|state| state.follow(&event.new_description));
+            }
+        }));
+        let selection_timeout = options
+            .server_selection_timeout
+            .unwrap_or(SELECTION_TIMEOUT);
+        let has_user = options.credential.is_some();
+        let client = Client::with_options(options)
+            .map_err(|problem| format!("--upstream {}: {problem}", upstream.uri))?;
+        Ok(Self {
+            client,
+            dialer,
+            state,
+            has_user,
+            selection_timeout,
+        })
+    }
+
+    /// The driver, logged in as the user of the connection string.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn state(&self) -> ClusterState {
+        self.state.borrow().clone()
+    }
+
+    /// Returns whether the node takes commands now.
+    pub fn is_current(&self, node: &Node) -> bool {
+        let state = self.state.borrow();
+        let current = state.node.as_deref();
+        current.is_some_and(|current| current.generation == node.generation)
+    }
+
+    /// Waits for a node that takes commands.
+    pub async fn node(&self, deadline: Instant) -> Result<Arc<Node>, Error> {
+        let mut state = self.state.clone();
+        let found = async {
+            let found = state.wait_for(|state| state.node.is_some()).await;
+            found.ok().and_then(|state| state.node.clone())
+        };
+        match tokio::time::timeout_at(deadline.into(), found).await {
+            Ok(Some(node)) => Ok(node),
+            _ => Err(no_node()),
+        }
+    }
+
+    /// Waits until another node takes commands, or for this long.
+    pub async fn node_changes(&self, from: &Node, at_most: Duration) {
+        let mut state = self.state.clone();
+        let other = state.wait_for(|state| {
+            let node = state.node.as_deref();
+            node.is_some_and(|node| node.generation != from.generation)
+        });
+        let _ = tokio::time::timeout(at_most, other).await;
+    }
+
+    /// Opens a data connection to the node that takes commands.
+    pub async fn dial(&self, deadline: Instant) -> Result<Link, Error> {
+        loop {
+            let node = self.node(deadline).await?;
+            let patience = deadline.saturating_duration_since(monotonic());
+            match self.dialer.dial(&node, patience).await {
+                Ok(link) => return Ok(link),
+                Err(refused) if refused.is_final => return Err(refused.error),
+                Err(refused) => {
+                    if monotonic() >= deadline {
+                        return Err(refused.error);
+                    }
+                    // The driver notices soon that the node has gone. Until then, do not spin.
+                    self.node_changes(&node, RETRY_DIAL).await;
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether the cluster has refused a login or a command for lack of rights.
+fn is_refused(problem: &mongodb::error::Error) -> bool {
+    match &*problem.kind {
+        ErrorKind::Authentication { .. } => true,
+        ErrorKind::Command(error) => [13, 18].contains(&error.code),
+        _ => false,
+    }
+}
+
+/// A node that refuses connections is dialed again after this time.
+const RETRY_DIAL: Duration = Duration::from_millis(50);
+
+/// The error of a router that finds no primary.
+fn no_node() -> Error {
+    Error::new(
+        Code::FailedToSatisfyReadPreference,
+        "Could not find host matching read preference { mode: \"primary\" } in the upstream cluster",
+    )
+}
+
+// === impl ClusterState ===
+
+impl ClusterState {
+    /// Takes over what the driver has found out. Returns whether the node has changed.
+    fn follow(&mut self, topology: &TopologyDescription) -> bool {
+        let servers = topology.servers();
+        let takes_commands = |kind: ServerType| match topology.topology_type() {
+            TopologyType::ReplicaSetWithPrimary => kind == ServerType::RsPrimary,
+            TopologyType::Sharded => kind == ServerType::Mongos,
+            TopologyType::Single => kind != ServerType::Unknown,
+            _ => false,
+        };
+        let mut candidates: Vec<_> = servers
+            .values()
+            .filter(|server| takes_commands(server.server_type()))
+            .collect();
+        candidates.sort_by_key(|server| server.address().to_string());
+        // A router stays chosen as long as it is there.
+        let before = self.node.as_ref().map(|node| node.address.clone());
+        let chosen = candidates
+            .iter()
+            .find(|server| Some(server.address()) == before.as_ref())
+            .or(candidates.first());
+        let Some(server) = chosen else {
+            if let Some(node) = self.node.take() {
+                warn!(node = %node.address, "upstream: no node takes commands");
+            }
+            return before.is_some();
+        };
+        self.kind = Some(ClusterKind {
+            topology: match server.server_type() {
+                ServerType::Standalone => Topology::Standalone,
+                _ => Topology::Router,
+            },
+            min_wire_version: server.min_wire_version().unwrap_or_default(),
+            max_wire_version: server.max_wire_version().unwrap_or_default(),
+        });
+        if before.as_ref() == Some(server.address()) {
+            return false;
+        }
+        info!(node = %server.address(), kind = ?server.server_type(), "upstream: this node takes commands");
+        self.generation += 1;
+        self.node = Some(Arc::new(Node {
+            address: server.address().clone(),
+            generation: self.generation,
+        }));
+        true
+    }
+}

@@ -1,0 +1,8 @@
+//! Commands through the rules, in front of a plain Sundown, or of the mongod that `MONGODB_URI` names.
+
+mod agreement;
+mod pipelines;
+mod reading;
+mod sessions;
+mod world;
+mod writing;
