@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::upstream::Ask;
-use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef};
+use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, ValueRef, is_true};
 use crate::wire::Request;
 
 use super::fields::{with_fields, with_statements};
@@ -89,6 +89,12 @@ impl Statements {
             .unwrap_or_default()
     }
 
+    /// Returns whether a statement can be sent again after it has failed. One that changes many documents may have changed
+    /// some of them.
+    fn can_repeat(&self, at: usize) -> bool {
+        !is_true(Doc::new(self.bytes_of(at)).get("multi"))
+    }
+
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -137,7 +143,10 @@ impl Batch<'_> {
             let errors = errors_of(answer);
             let duplicates: Vec<_> = errors
                 .iter()
-                .filter(|(_, error)| is_duplicate(*error))
+                .filter(|(no, error)| {
+                    let at = pending.get(*no).copied();
+                    is_duplicate(*error) && at.is_some_and(|at| self.statements.can_repeat(at))
+                })
                 .collect();
             let again = free_keys && !duplicates.is_empty() && {
                 let freed = match round {

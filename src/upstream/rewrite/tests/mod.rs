@@ -3,6 +3,7 @@
 mod agreement;
 mod pipelines;
 mod reading;
+mod same_as_engine;
 mod sessions;
 mod world;
 mod writing;

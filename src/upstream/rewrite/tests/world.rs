@@ -38,8 +38,15 @@ pub struct Cluster {
 }
 
 enum Server {
-    Plain(Box<(Commands, Connection)>),
+    Plain(Box<Plain>),
     Mongod(TcpStream),
+}
+
+/// A plain Sundown without sockets.
+pub struct Plain {
+    commands: Commands,
+    connection: Connection,
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -53,12 +60,7 @@ pub struct Book {
 impl World {
     pub fn new() -> Self {
         let server = match std::env::var("MONGODB_URI") {
-            Err(_) => {
-                let clock = Clock::frozen(Millis(START));
-                let commands = Commands::new(Context::new(Config::default(), clock));
-                let connection = commands.open(Peer::plain(1, ([127, 0, 0, 1], 1).into()));
-                Server::Plain(Box::new((commands, connection)))
-            }
+            Err(_) => Server::Plain(Box::new(Plain::new())),
             Ok(uri) => {
                 let host = uri
                     .trim_start_matches("mongodb://")
@@ -68,7 +70,20 @@ impl World {
                 Server::Mongod(TcpStream::connect(host).unwrap())
             }
         };
-        let mut world = Self {
+        let mut world = Self::over(server);
+        for collection in ["a", "b", "plain"] {
+            world.straight(doc! {"drop": collection});
+        }
+        world
+    }
+
+    /// Puts the rules in front of a plain Sundown in any case.
+    pub fn plain() -> Self {
+        Self::over(Server::Plain(Box::new(Plain::new())))
+    }
+
+    fn over(server: Server) -> Self {
+        Self {
             cluster: Cluster {
                 server,
                 asked: Vec::new(),
@@ -78,11 +93,7 @@ impl World {
             now: START,
             expose_ts: false,
             cursors: Cursors::default(),
-        };
-        for collection in ["a", "b", "plain"] {
-            world.straight(doc! {"drop": collection});
         }
-        world
     }
 
     pub fn is_mongod(&self) -> bool {
@@ -242,18 +253,43 @@ impl Ask for Cluster {
         self.asked.push(whole);
         self.bytes.push(request.body.clone());
         Ok(match &mut self.server {
-            Server::Plain(plain) => {
-                let (commands, connection) = &mut **plain;
-                let mut reply = Vec::new();
-                match commands.call(connection, request, &mut reply).unwrap() {
-                    Outcome::Work(mut work) => while !work.step(&mut reply).unwrap().is_done() {},
-                    Outcome::Awaited(answer) => reply = answer.await.unwrap().document.to_vec(),
-                    _ => {}
-                }
-                reply.into()
-            }
+            Server::Plain(plain) => plain.call(request),
             Server::Mongod(socket) => exchange(socket, &request),
         })
+    }
+}
+
+// === impl Plain ===
+
+impl Plain {
+    pub fn new() -> Self {
+        let clock = Clock::frozen(Millis(START));
+        let commands = Commands::new(Context::new(Config::default(), clock.clone()));
+        let connection = commands.open(Peer::plain(1, ([127, 0, 0, 1], 1).into()));
+        Self {
+            commands,
+            connection,
+            clock,
+        }
+    }
+
+    pub fn set(&self, now: i64) {
+        self.clock.set(Millis(now));
+    }
+
+    pub fn run(&mut self, command: Document) -> Document {
+        Document::from_reader(&self.call(request(command))[..]).unwrap()
+    }
+
+    fn call(&mut self, request: Request) -> Bytes {
+        let mut reply = Vec::new();
+        let called = self
+            .commands
+            .call(&mut self.connection, request, &mut reply);
+        if let Outcome::Work(mut work) = called.unwrap() {
+            while !work.step(&mut reply).unwrap().is_done() {}
+        }
+        reply.into()
     }
 }
 
