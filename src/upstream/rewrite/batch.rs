@@ -15,6 +15,8 @@ use super::takeover::Takeover;
 #[derive(Default)]
 pub struct Statements {
     bytes: Vec<u8>,
+    /// The same bytes once they are complete, to be sent without a copy.
+    sealed: Bytes,
     /// Where each one ends.
     ends: Vec<usize>,
     /// Statements that Sundown refuses. They are sent as nothing.
@@ -84,7 +86,7 @@ impl Statements {
     fn bytes_of(&self, at: usize) -> &[u8] {
         let start = at.checked_sub(1).and_then(|at| self.ends.get(at));
         let end = self.ends.get(at).copied().unwrap_or_default();
-        self.bytes
+        self.sealed
             .get(start.copied().unwrap_or_default()..end)
             .unwrap_or_default()
     }
@@ -99,15 +101,19 @@ impl Statements {
         self.bytes
     }
 
-    fn some(&self, which: &[usize]) -> Vec<u8> {
+    fn seal(&mut self) {
+        self.sealed = std::mem::take(&mut self.bytes).into();
+    }
+
+    fn some(&self, which: &[usize]) -> Bytes {
         if which.len() == self.len() {
-            return self.bytes.clone();
+            return self.sealed.clone();
         }
         let mut bytes = Vec::new();
         for &at in which {
             bytes.extend_from_slice(self.bytes_of(at));
         }
-        bytes
+        bytes.into()
     }
 }
 
@@ -115,7 +121,8 @@ impl Statements {
 
 impl Batch<'_> {
     /// Sends the command until it is through or fails for another reason than an ended document.
-    pub async fn send<A: Ask>(self, ask: &mut A) -> Result<Bytes, Stop> {
+    pub async fn send<A: Ask>(mut self, ask: &mut A) -> Result<Bytes, Stop> {
+        self.statements.seal();
         let body = self.request.body();
         let ordered = body.get("ordered").as_bool() != Some(false);
         let retryable = body.has("txnNumber");
@@ -132,7 +139,7 @@ impl Batch<'_> {
         if pending.is_empty() {
             return Ok(self.reply(outcome, None, false, ordered));
         }
-        let free_keys = !self.takeover.in_transaction() && !self.takeover.predicate.is_none();
+        let free_keys = !self.takeover.in_transaction() && self.takeover.rules.can_end();
         let mut resent = false;
         for round in 0..MAX_ROUNDS {
             let reply = ask.ask(self.part(&pending)).await?;

@@ -34,7 +34,7 @@ pub async fn run<A: Ask>(
         name: "deletes",
         statements: sent,
         fields: Vec::new(),
-        takeover: target.takeover(&predicate, request),
+        takeover: target.takeover(request, moment),
     };
     batch.send(ask).await
 }

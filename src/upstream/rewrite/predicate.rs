@@ -13,8 +13,6 @@ use crate::value::{ArrayBuilder, Doc, DocBuf, DocBuilder, Millis, Value};
 pub struct Predicate {
     /// The array of the ways, each a filter. `None` if no document can have ended.
     ways: Option<DocBuf>,
-    /// Some way is an `$expr`, which MongoDB refuses in a few places.
-    has_expr: bool,
 }
 
 /// The path of `ttl` and of the stamp in expressions.
@@ -57,24 +55,21 @@ impl Predicate {
         ways.end();
         Self {
             ways: Some(DocBuf::from_bytes(bytes)),
-            has_expr: rules.default != DefaultTtl::Off,
         }
     }
 
     /// Returns the predicate that every document passes.
     pub fn none() -> Self {
-        Self {
-            ways: None,
-            has_expr: false,
-        }
+        Self { ways: None }
     }
 
     pub fn is_none(&self) -> bool {
         self.ways.is_none()
     }
 
-    pub fn has_expr(&self) -> bool {
-        self.has_expr
+    /// Returns whether the predicate of such a collection has an `$expr`, which MongoDB refuses in a few places.
+    pub fn needs_expr(rules: &Rules) -> bool {
+        rules.default != DefaultTtl::Off
     }
 
     /// Returns the client's filter, narrowed to the documents that have not ended.

@@ -18,8 +18,8 @@ use super::naming::check_hidden;
 use super::rulebook::NO_RULES;
 use super::takeover::Takeover;
 use super::{
-    Moment, Predicate, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert,
-    reads, update,
+    Moment, Rulebook, aggregate, bulk_write, delete, explain, find_and_modify, insert, reads,
+    update,
 };
 
 /// Why a command has no reply of its own.
@@ -207,16 +207,17 @@ impl From<Lost> for Stop {
 
 // === impl Target ===
 
-impl Target<'_> {
+impl<'t> Target<'t> {
     /// Returns the way to delete what has ended, for a client's command.
-    pub fn takeover<'a>(&self, predicate: &'a Predicate, request: &'a Request) -> Takeover<'a>
+    pub fn takeover<'a>(&self, request: &'a Request, moment: Moment) -> Takeover<'a>
     where
-        Self: 'a,
+        't: 'a,
     {
         Takeover {
             database: self.database,
             collection: self.collection,
-            predicate,
+            rules: self.rules,
+            now: moment.now,
             command: request.body(),
         }
     }

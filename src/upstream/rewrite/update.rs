@@ -37,7 +37,7 @@ pub async fn run<A: Ask>(
 ) -> Result<Bytes, Stop> {
     let updates = statements(request, "updates")?;
     let predicate = Predicate::new(target.rules, moment.now);
-    let takeover = target.takeover(&predicate, request);
+    let takeover = target.takeover(request, moment);
     let mut sent = Statements::default();
     let mut before = Before::default();
     let lets = request.body().get("let").as_doc();
