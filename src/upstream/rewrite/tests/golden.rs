@@ -22,7 +22,7 @@ use crate::value::{Doc, Millis};
 use crate::wire::Request;
 
 #[path = "../../../../tests/support/literal.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, clippy::duplicate_mod)] // the tests of updates have it, too
 mod literal;
 #[path = "../../../../tests/support/print.rs"]
 #[allow(dead_code)]
